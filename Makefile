@@ -12,24 +12,25 @@ SOURCES := core installation adapters lambdas simulator cli infra benchmarks tes
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover e2e-shadow fuzz mutants sim replay nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance oracle bench bench-quick bench-disruption scale clean
+.PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover e2e-shadow fuzz mutants sim replay nightly test-lambda-python coverage check fix docs site synth package deploy deploy-local trace conformance oracle bench bench-quick bench-disruption scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # uv takes a tenth of pip's time, but reads neither pip's settings nor PIP_INDEX_URL: where it cannot install, pip does.
-INSTALL = $(BIN)/uv pip install --quiet $(2) --python $(1) -r requirements-dev.txt \
-	|| $(1) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+INSTALL = $(BIN)/uv pip install --quiet $(2) --python $(1) --require-hashes -r requirements-dev.lock \
+	|| $(1) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 
 # Where Python may not store bytecode, each process of each test would compile these again.
 COMPILED := core installation adapters lambdas simulator cli infra benchmarks tests
 
 setup: $(VENV)/.installed ## Make the virtual environment with everything in it
 
-$(VENV)/.installed: requirements.txt requirements-cli.txt requirements-dev.txt
+$(VENV)/.installed: requirements-dev.lock
 	$(PYTHON) -m venv $(VENV)
-	@echo "installing what is pinned in requirements-dev.txt into $(VENV)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep ^uv== requirements-dev.txt)"
+	@echo "installing what is pinned in requirements-dev.lock into $(VENV)"
+	@awk '/^[^ ]/ {wanted = /^uv==/} wanted' requirements-dev.lock > $(VENV)/uv.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.lock
 	$(call INSTALL,$(BIN)/python,--compile-bytecode)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	$(BIN)/python -m compileall -q -j 0 -x /test_ $(COMPILED)
@@ -101,6 +102,11 @@ fuzz-disruption: setup
 fuzz-manifests: setup
 	$(BIN)/python -m tests.property.naive_manifests.fuzz $(FUZZED)
 
+OBJECTS ?= 20000
+.PHONY: fuzz-objects
+fuzz-objects: setup ## Odd objects of every kind in a healthy cluster, none of which may end a run: OBJECTS=20000 SEED=1; build/fuzz-objects.json
+	$(BIN)/python -m tests.property.hostile.fuzz --objects $(OBJECTS) --seed $(SEED) --json build/fuzz-objects.json
+
 SAMPLE ?= 500
 mutants: setup ## Deliberate faults in core, controllers and command line, asked of the tests of their area: SAMPLE=500 SEED=1; build/mutants.json
 	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --processes $(PROCESSES) --json build/mutants.json
@@ -121,9 +127,10 @@ sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCE
 		$(if $(filter 1,$(shell expr $(SEEDS) '>=' 200)),--every-site) --json build/sim.json
 
 REPLAYED ?= 40
+REPEATED ?= 1000
 REPLAYED_SCENARIOS ?= examples/demo.yaml $(if $(wildcard $(SHARED)/data/openb-pods-default.csv.gz),examples/trace.yaml)
 replay: setup ## Decisions of the demo, the trace and REPLAYED=40 seeds, repeated byte for byte in other processes, also on Lambda's Python where test-lambda-python made it; build/replay.json
-	$(BIN)/python -m tests.replay --seeds $(REPLAYED) --processes $(PROCESSES) $(addprefix --scenario ,$(REPLAYED_SCENARIOS)) \
+	$(BIN)/python -m tests.replay --seeds $(REPLAYED) --wanted $(REPEATED) --processes $(PROCESSES) $(addprefix --scenario ,$(REPLAYED_SCENARIOS)) \
 		$(if $(wildcard $(LAMBDA_VENV)/bin/python),--python $(LAMBDA_VENV)/bin/python)
 
 e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000 RUNS=3)
@@ -174,21 +181,27 @@ docs: setup ## Write the reference pages and the CustomResourceDefinitions from 
 
 SITE := build/site-tools
 site: ## The documents as a site with search, in build/site; fails for a link that leads nowhere
-	@test -x $(SITE)/bin/mkdocs || { $(PYTHON) -m venv $(SITE) && $(SITE)/bin/pip install --quiet --disable-pip-version-check -r requirements-site.txt; }
+	@test -x $(SITE)/bin/mkdocs || { $(PYTHON) -m venv $(SITE) && $(SITE)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-site.lock; }
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet
 	@echo "open build/site/index.html"
 
 synth: setup ## Write the CloudFormation templates to cdk.out, offline
-	TEMPLATES_ONLY=1 $(BIN)/python app.py
+	TEMPLATES_ONLY=1 CDK_CONTEXT_JSON="$$($(BIN)/python -c 'import json; print(json.dumps(json.load(open("cdk.json"))["context"]))')" $(BIN)/python app.py
 
 .PHONY: walk
 walk: setup ## The files that one pod, one plan and one consolidation enter, in order; what a start loads; build/walk.json
 	$(BIN)/python -m tests.walk
 
 .PHONY: lock cold-start
-lock: setup ## Pin what the functions need, with hashes, in requirements.lock
+lock: setup ## Pin what the functions, the development environment and the site need, with hashes, and the CDK's command line
 	$(BIN)/uv pip compile requirements.txt --generate-hashes --python-version 3.13 --python-platform aarch64-manylinux_2_34 \
 		--no-header --no-annotate --quiet --output-file requirements.lock
+	for name in dev site; do $(BIN)/uv pip compile requirements-$$name.txt --generate-hashes --universal --python-version 3.11 \
+		--no-header --no-annotate --quiet --output-file requirements-$$name.lock; done
+	npm install --package-lock-only --no-audit --no-fund
+
+deploy-local: setup ## The synthesized stacks in MiniStack, an AWS emulator from PyPI: one node from an audit line to its end; build/deploy-local.json
+	$(BIN)/python -m tests.deploy_local
 
 .PHONY: lint-templates
 lint-templates: setup ## Templates of public, private and twenty clusters in three partitions: written twice, asked of cfn-lint and cdk-nag, made in moto
@@ -197,6 +210,15 @@ lint-templates: setup ## Templates of public, private and twenty clusters in thr
 
 package: setup ## Build the functions' two bundles for arm64 in build/package; sizes in build/package.json
 	$(BIN)/python -m infra.packaging
+
+.PHONY: release release-tools
+release: setup ## Everything of a release in build/release: VERSION=1.2.3; each file is installed by a test, and release.json has the results
+	@test -n "$(VERSION)" || { echo "usage: make release VERSION=1.2.3"; exit 2; }
+	$(BIN)/python -m infra.release "$(VERSION)" build/release
+	$(BIN)/python -m tests.release build/release
+
+release-tools: ## Build the programs that judge charts, workflows and manifests of a release (Go; helm takes minutes), in build/release-tools
+	$(BIN)/python -m tests.release.tools
 
 cold-start: setup ## What a cold start of each function costs, on its bundle; figures in build/cold-start.json
 	$(BIN)/python -m benchmarks.cold_start
@@ -208,8 +230,14 @@ cost: setup ## What the functions cost a month beside 0, 100 and 1,000 nodes, me
 dashboards: setup ## Both CloudWatch dashboards as pictures of a simulated night, in build/dashboards
 	$(BIN)/python -m benchmarks.operations dashboards
 
-deploy: package ## Package, then `cdk deploy` into the account of the environment
-	npx --yes aws-cdk@2.1148.1 deploy --all
+node_modules/.package-lock.json: package.json package-lock.json
+	npm ci --no-audit --no-fund --ignore-scripts
+
+cdk: node_modules/.package-lock.json ## Install the AWS CDK's command line as package-lock.json has it
+
+.PHONY: cdk
+deploy: package cdk ## Package, then `cdk deploy` into the account of the environment
+	npx --no-install cdk deploy --all
 
 trace: setup ## Two busy days of the public Alibaba trace; summary in build/trace.json
 	@mkdir -p build
@@ -219,8 +247,12 @@ trace: setup ## Two busy days of the public Alibaba trace; summary in build/trac
 
 conformance: setup ## The public conformance scenarios, where they lie beside the project
 	@test -d $(SHARED)/conformance || { echo "no scenarios at $(SHARED)/conformance: set SHARED to their folder"; exit 2; }
-	$(BIN)/python $(SHARED)/conformance/run.py --cmd "$(BIN)/python -m cli"
-	$(BIN)/python $(SHARED)/conformance/run_disruption.py --cmd "$(BIN)/python -m cli" --have feature-gates
+	$(BIN)/python -m tests.conformance $(SHARED)/conformance
+
+EMULATE ?=
+.PHONY: oracle-scheduler
+oracle-scheduler: setup ## Plans and waves of consolidation, of the conformance corpora and of SEEDS=300 random clusters, judged by the real kube-scheduler's plugins (Go; EMULATE=1.31 for the gates of another version); build/oracle-scheduler.json
+	$(BIN)/python -m tests.oracle_scheduler --shared $(SHARED) --seeds $(if $(findstring command,$(origin SEEDS)),$(SEEDS),300) $(if $(EMULATE),--emulate $(EMULATE))
 
 oracle: setup ## Record what Karpenter's provider makes of instance types, and compare: PAGE=.../reference/instance-types.md of its repository; else its code, from $(SHARED)/oracle-aws (Go; minutes)
 	$(if $(PAGE),$(BIN)/python -m tests.oracle $(PAGE),rm -rf build/oracle-aws && mkdir -p build && cp -R $(SHARED)/oracle-aws build/oracle-aws && chmod -R u+w build/oracle-aws && cd build/oracle-aws && go build -o ORACLE . && cd ../.. && $(BIN)/python -m tests.oracle --provider build/oracle-aws/ORACLE)
@@ -231,6 +263,10 @@ bench: setup ## Plans and their cost beside Karpenter's on the same pods (25 min
 
 bench-quick: setup ## The same in two minutes
 	$(BIN)/python -m benchmarks --quick --data $(SHARED)/data --json build/bench-quick.json
+
+.PHONY: bench-stages
+bench-stages: setup ## What each stage of the search earns: cost, processor seconds and lines with it switched off; build/stages.json (15 minutes)
+	$(BIN)/python -m benchmarks.stages --data $(SHARED)/data
 
 bench-disruption: setup ## What fragmented clusters of 500 nodes cost after disruption, beside the bound and Karpenter's own moves; build/bench-disruption.json
 	$(BIN)/python -m benchmarks.disruption --data $(SHARED)/data

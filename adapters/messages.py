@@ -29,6 +29,12 @@ WINDOW: Final = "fleetwright.windows"
 START_CHECK: Final = "fleetwright.start-check"
 """`source` of the event that checks whether a new version can start."""
 
+HOPS_MAX: Final = 250
+"""The most messages in a row by which a function starts itself: more than a chain of three minutes has with a check a second.
+
+Chains end by their `until`. This bound ends one whose end is moved again and again, which only a defect can do. Nothing is
+lost: `reconcile` and the schedules take up what a cut chain leaves."""
+
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 """A time with its zone; one without a zone cannot be compared with ours."""
 
@@ -66,6 +72,7 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
         failures: How many checks in a row ended with a port error; each delays the next one longer.
         due: When the check is due, as requested by the previous one; it distinguishes chains of the same claim.
         notice: The notice to act on, if need be once the claim is rebuilt.
+        hops: How many messages of the same chain came before.
     """
 
     claim: str = ""
@@ -77,6 +84,7 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
     is_made: bool = False
     due: Moment | None = None
     notice: InstanceNotice | None = None
+    hops: int = 0
 
     @property
     def is_news(self) -> bool:
@@ -120,12 +128,19 @@ def work_on_claims(names: Sequence[str], now: datetime, *, at_most: int = CLAIMS
 
 
 def joined(
-    names: Sequence[str], until: datetime | None, at_most: int = CLAIMS_A_MESSAGE, *, due: datetime | None = None
+    names: Sequence[str],
+    until: datetime | None,
+    at_most: int = CLAIMS_A_MESSAGE,
+    *,
+    due: datetime | None = None,
+    hops: int = 0,
 ) -> list[WorkItem]:
     """Return requests for the next steps of these claims, at most `at_most` in each."""
     parts = [tuple(names[start : start + at_most]) for start in range(0, len(names), at_most)]
     return [
-        WorkItem(claim=part[0], until=until, due=due) if len(part) == 1 else WorkItem(claims=part, until=until, due=due)
+        WorkItem(claim=part[0], until=until, due=due, hops=hops)
+        if len(part) == 1
+        else WorkItem(claims=part, until=until, due=due, hops=hops)
         for part in parts
     ]
 
@@ -140,9 +155,21 @@ def check_command(command_id: str) -> JsonObject:
     return WorkItem(command=command_id).to_message()
 
 
-def wake_up(reason: str, until: datetime | None = None) -> JsonObject:
-    """Return a wake-up of `provision`; `reason` is for people. `until`: the run belongs to a chain that ends then."""
-    return {"wakeUp": reason} if until is None else {"wakeUp": reason, "until": until.isoformat()}
+def wake_up(reason: str, until: datetime | None = None, hops: int = 0) -> JsonObject:
+    """Return a wake-up of `provision` or `disrupt`; `reason` is for people.
+
+    Args:
+        reason: What happened.
+        until: The run belongs to a chain that ends then.
+        hops: How many messages of the same chain came before.
+    """
+    ends: JsonObject = {} if until is None else {"until": until.isoformat()}
+    return {"wakeUp": reason, **ends, **({"hops": hops} if hops else {})}
+
+
+def between_schedules(until: datetime) -> JsonObject:
+    """Return a request that `provision` look for waiting pods, as its schedule has it do, until the schedule does so again."""
+    return {"wakeUp": "look", "until": until.isoformat(), "look": True}
 
 
 def chain_ends_at(event: JsonObject, now: datetime) -> datetime:
@@ -157,6 +184,14 @@ def chain_ends_at(event: JsonObject, now: datetime) -> datetime:
     return max((_end_of(record.get("body"), now) for record in records), default=now)
 
 
+def hops_of(event: JsonObject) -> int:
+    """Return how many messages in a row led to this run: those of its youngest chain, 0 if it is a scheduled one."""
+    records = event.get("Records")
+    if not isinstance(records, list):
+        return 0
+    return min((_hops_of(record.get("body")) + 1 for record in records), default=0)
+
+
 class WokenBy(Enum):
     """The cause of a run of `provision`."""
 
@@ -167,13 +202,22 @@ class WokenBy(Enum):
     ITSELF = "itself"
     """Only messages of earlier runs."""
 
+    BETWEEN_SCHEDULES = "look"
+    """Only requests to look for waiting pods between two scheduled runs."""
+
 
 def woken_by(event: JsonObject) -> WokenBy:
     """Return what caused the run, according to the event."""
     records = event.get("Records")
     if not isinstance(records, list):
         return WokenBy.SCHEDULE
-    return WokenBy.NEWS if any(_is_first(record.get("body")) for record in records) else WokenBy.ITSELF
+    if any(_is_first(record.get("body")) for record in records):
+        return WokenBy.NEWS
+    return (
+        WokenBy.BETWEEN_SCHEDULES
+        if all(_is_between_schedules(record.get("body")) for record in records)
+        else WokenBy.ITSELF
+    )
 
 
 def _is_first(body: Any) -> bool:
@@ -181,6 +225,20 @@ def _is_first(body: Any) -> bool:
         return msgspec.json.decode(body, type=_WakeUp).until is None
     except (msgspec.MsgspecError, TypeError):
         return False
+
+
+def _is_between_schedules(body: Any) -> bool:
+    try:
+        return msgspec.json.decode(body, type=_WakeUp).between_schedules
+    except (msgspec.MsgspecError, TypeError):
+        return False
+
+
+def _hops_of(body: Any) -> int:
+    try:
+        return msgspec.json.decode(body, type=_WakeUp).hops
+    except (msgspec.MsgspecError, TypeError):
+        return 0
 
 
 def _end_of(body: Any, now: datetime) -> datetime:
@@ -193,6 +251,8 @@ def _end_of(body: Any, now: datetime) -> datetime:
 
 class _WakeUp(msgspec.Struct, frozen=True):
     until: Moment | None = None
+    hops: int = 0
+    between_schedules: bool = msgspec.field(default=False, name="look")
 
 
 def is_woken(event: JsonObject) -> bool:

@@ -14,7 +14,7 @@ from core.model.catalogue import OfferingKey
 from core.reasons.runs import FailureReason
 
 if TYPE_CHECKING:
-    from core.approval.proposal import Proposal
+    from core.approval.proposal import Proposal, ProposalVerdict
     from core.disruption.move_history import MoveHistory
     from core.launch.denials import LaunchDenial
     from core.model.plan import StoredTarget
@@ -75,6 +75,14 @@ class ProposalStore(Protocol):
 
     def change(self, before: Proposal, after: Proposal) -> Proposal:
         """Replace `before` by `after`. Raises ConflictError if the stored version is another."""
+        ...
+
+    def answer(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
+        """Store a person's verdict on exactly this proposal, apart from its row, under the person's own id."""
+        ...
+
+    def verdict_on(self, proposal: Proposal) -> ProposalVerdict | None:
+        """Return the verdict that people have stored on exactly this proposal; None if there is none."""
         ...
 
 
@@ -275,8 +283,11 @@ class UnavailableOfferings(Protocol):
         """Return the offerings that refused recently."""
         ...
 
-    def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
-        """Avoid these offerings for a while, longer each time they refuse again soon after."""
+    def mark(self, keys: Iterable[OfferingKey], now: datetime, choices: int | None = None) -> None:
+        """Avoid these offerings for a while, longer each time they refuse again soon after.
+
+        `choices`: How many offerings the launch could choose from, None if unknown; with few, the pause stays short.
+        """
         ...
 
     def probe(self, keys: Iterable[OfferingKey], now: datetime) -> OfferingProbe:

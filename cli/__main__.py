@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
-from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, NEGATIVE, InputError
+from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, NEGATIVE, InputError, error_lines
 from cli.manifests import KUBECTL
 from cli.terminal.style import AUTO, choose_style, write_stderr
 from core.errors import InvalidInputError
@@ -19,6 +19,7 @@ from installation.array_threads import ARRAY_THREADS
 COMMANDS: Final = {
     "plan": "where would every pending pod go, and which nodes must be launched",
     "consolidate": "which nodes can go, and what replaces them",
+    "savings": "what a cluster costs, and what Karpenter's moves and ours would reach",
     "diff": "what a change of manifests does: pods, nodes, dollars, drift",
     "explain": "why a pod or workload is not placed, why a node stays or goes, what a NodePool can launch, what a code means",
     "validate": "every problem of every object",
@@ -90,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else BAD_INPUT
     except (InputError, InvalidInputError) as error:
-        _report(str(error), traced=debug)
+        _report(error, traced=debug)
         return BAD_INPUT
     except ModuleNotFoundError as error:
         extra = EXTRAS.get(str(error.name).partition(".")[0])
@@ -132,12 +133,12 @@ def _internal(error: Exception, *, traced: bool) -> int:
     return INTERNAL
 
 
-def _report(problem: str, *, traced: bool) -> None:
+def _report(problem: object, *, traced: bool) -> None:
     if traced:
         import traceback
 
         traceback.print_exc()
-    write_stderr(f"fleetwright: {problem}")
+    write_stderr(*error_lines(problem))
 
 
 def command_parser(name: str) -> argparse.ArgumentParser:
@@ -218,7 +219,8 @@ class _Parser(argparse.ArgumentParser):
     """Prints errors in one line with a hint: the full usage would push the error off the screen."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"{self.prog}: error: {message}\nhint: {self.prog} --help lists what it takes\n")
+        write_stderr(f"{self.prog}: error: {message}", f"hint: {self.prog} --help lists what it takes")
+        self.exit(BAD_INPUT)
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):

@@ -14,6 +14,7 @@ from cli.errors import InputError
 from cli.terminal.output import FORMS, JSONPATH
 from cli.terminal.style import AUTO, CHOICES
 from core.errors import InvalidInputError
+from core.manifests.workloads import EXPANDED_MAX
 from core.model.pod import TopologySpread
 from core.model.snapshot import (
     BALANCED_MOVES,
@@ -27,6 +28,7 @@ from core.model.snapshot import (
     Options,
     parse_feature_gates,
 )
+from core.model.values.quotas import SizingSettings, settings_from
 
 REGION_DEFAULT: Final = "us-east-1"
 TIME_BUDGET_SECONDS_DEFAULT: Final = 1.0
@@ -37,6 +39,8 @@ def add_files(parser: argparse.ArgumentParser, *, is_required: bool = True) -> N
     meaning = "a file, a folder (read recursively) or - for standard input; may be given again"
     add_filenames(parser, meaning, is_required=is_required)
     parser.add_argument("--allow-empty", action="store_true", help="accept input without any object")
+    parser.add_argument("--helm", action="store_true", help="render the Helm charts in folders with `helm template`")
+    parser.add_argument("--kustomize", action="store_true", help="render the kustomizations in folders with Kustomize")
 
 
 def add_filenames(parser: argparse.ArgumentParser, meaning: str, *, is_required: bool = False) -> None:
@@ -107,6 +111,13 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
     """Add the inputs of a decision besides the manifests."""
     add_catalogue(parser)
     add_price_terms(parser)
+    parser.add_argument(
+        "--max-pods",
+        type=_count,
+        default=EXPANDED_MAX,
+        metavar="N",
+        help="refuse input whose workloads, or CapacityBuffers, ask for more pods than this together (default: %(default)s)",
+    )
     parser.add_argument("--now", type=moment, metavar="RFC3339", help="fix the clock (default: the present)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: %(default)s)")
     parser.add_argument(
@@ -159,6 +170,22 @@ def options_of(arguments: argparse.Namespace) -> Options:
         move_price=getattr(arguments, "move_price", None),
         seed=arguments.seed,
     )
+
+
+def sizing_settings(environment: Mapping[str, str]) -> SizingSettings:
+    """Return Karpenter's settings that size nodes: VM_MEMORY_OVERHEAD_PERCENT and RESERVED_ENIS, as the functions read them.
+
+    Raises:
+        InputError: If a value cannot be read.
+    """
+    enis = environment.get("RESERVED_ENIS") or "0"
+    if not enis.isdecimal():
+        raise InputError(f"{enis!r} is not a whole number", source="RESERVED_ENIS")
+    share = environment.get("VM_MEMORY_OVERHEAD_PERCENT") or "0.075"
+    try:
+        return settings_from(vm_memory_overhead_percent=share, reserved_enis=int(enis))
+    except InvalidInputError as error:
+        raise InputError(error.problem, source=error.field) from error
 
 
 def feature_gates(environment: Mapping[str, str]) -> FeatureGates:

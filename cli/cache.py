@@ -24,9 +24,12 @@ from core.model.catalogue import Catalogue, InstanceType
 from core.model.node_pool import NodeClass, NodePool
 from core.model.plan import NodeClaim
 from core.model.snapshot import NodeOverlay
+from core.model.values.quotas import SizingSettings
 from core.version import files_digest
 
 # Identifies the code that derives cached results, so that changed code does not use results of an older version.
+
+_SIZING: Final = SizingSettings()
 
 
 SOURCES: Final = (
@@ -168,21 +171,24 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True):
     by_node_class: dict[str, int]
 
 
-def builtin_catalogue(store: Store, region: str, node_classes: Sequence[Mapping[str, Any]]) -> Catalogue:
-    """Return the catalogue of a region, sized for these EC2NodeClasses.
+def builtin_catalogue(
+    store: Store, region: str, node_classes: Sequence[Mapping[str, Any]], settings: SizingSettings = _SIZING
+) -> Catalogue:
+    """Return the catalogue of a region, sized for these EC2NodeClasses by these settings.
 
     Raises:
         InvalidInputError: If no market of that region is built in.
     """
     from simulator.market import embedded
 
-    key = store.key("catalogue", embedded.source_bytes(), region, list(node_classes))
+    sizing = () if settings == _SIZING else (msgspec.to_builtins(settings),)
+    key = store.key("catalogue", embedded.source_bytes(), region, list(node_classes), *sizing)
     if (raw := store.get(key)) is not None:
         try:
             return _unfolded(msgspec.msgpack.decode(raw, type=_Kept))
         except (msgspec.MsgspecError, IndexError):
             pass
-    catalogue = embedded.builtin_catalogue(region, node_classes)
+    catalogue = embedded.builtin_catalogue(region, node_classes, settings)
     store.put(key, msgspec.msgpack.encode(_folded(catalogue)))
     return catalogue
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from core.errors import FleetwrightError
@@ -23,19 +24,42 @@ class InputError(FleetwrightError):
         index: The document's index in its file, from 0, which messages count from 1; None if not applicable.
         place: Line and column, if the text itself is malformed.
         hint: What to do next; empty if the problem says it.
+        more: Further lines, such as other files that cannot be read.
     """
 
     def __init__(
-        self, problem: str, *, source: str = "", index: int | None = None, place: str = "", hint: str = ""
+        self,
+        problem: str,
+        *,
+        source: str = "",
+        index: int | None = None,
+        place: str = "",
+        hint: str = "",
+        more: Sequence[str] = (),
     ) -> None:
         self.problem = problem
         self.source = source
         self.index = index
         self.place = place
         self.hint = hint
-        super().__init__(problem, source, index, place, hint)
+        self.more = tuple(more)
+        super().__init__(problem, source, index, place, hint, self.more)
 
     def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is wrong, and below it the hint, if there is one, and the further lines."""
         where = [self.source or "", "" if self.index is None else f"document {self.index + 1}", self.place]
         text = ": ".join(part for part in (*where, self.problem) if part)
-        return f"{text}\nhint: {self.hint}" if self.hint else text
+        return (text, *([f"hint: {self.hint}"] if self.hint else []), *self.more)
+
+
+def error_lines(error: object) -> tuple[str, ...]:
+    """Return the lines that say an error: what is wrong, and below it the hint, if there is one, and further lines."""
+    if isinstance(error, InputError):
+        first, *below = error.lines
+        return f"fleetwright: {first}", *below
+    said, mark, hint = str(error).rpartition("\nhint: ")
+    return (f"fleetwright: {said}", f"hint: {hint}") if mark else (f"fleetwright: {error}",)

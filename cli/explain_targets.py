@@ -6,9 +6,13 @@ import difflib
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import msgspec
+
 from cli.errors import InputError
+from cli.manifests.inventory import Creations, refused_pods
 from cli.terminal import output
 from core.explain import Explanation, explain_node_now, explain_pod, explain_pods, explain_pool
+from core.manifests.workloads import Expansion
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.quotas import names_node
@@ -16,16 +20,28 @@ from core.reasons.code import PAGE, ReasonCode
 from core.reasons.nodes import NodeReason
 from core.reasons.pods import PodReason
 
+_NOTHING_CREATED: Final = Creations()
+_POD_SECURITY: Final = "pod-security.kubernetes.io/enforce"
 _TEMPLATE_HASH: Final = "pod-template-hash"
 _SHORT_KINDS: Final = {"deploy": "Deployment", "sts": "StatefulSet", "ds": "DaemonSet", "rs": "ReplicaSet", "po": "Pod"}
 _CODES: Final[tuple[type[ReasonCode], ...]] = (PodReason, NodeReason)
 
 
 class NamedTarget:
-    """A name as typed, and the input to search."""
+    """A name as typed, and the input to search.
 
-    def __init__(self, snapshot: Snapshot, text: str, namespace: str | None) -> None:
+    Args:
+        snapshot: The input of the decision.
+        text: The name as typed.
+        namespace: The namespace that was given with it.
+        creations: What the API server would make of the Pods and workloads of the input.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, text: str, namespace: str | None, creations: Creations = _NOTHING_CREATED
+    ) -> None:
         self._snapshot = snapshot
+        self._creations = creations
         self._text = text
         self._namespace = namespace
 
@@ -44,16 +60,44 @@ class NamedTarget:
             found = output.several(sorted(pod.key for pod in named))
             raise InputError(f"{self._text!r} names several pods, give one with its namespace: {found}")
         if named:
-            return explain_pod(snapshot, named[0], out_of_time)
+            return self._with_admission(explain_pod(snapshot, named[0], out_of_time), named[0])
         workload, pods = self._workload()
         if workload:
-            return explain_pods(snapshot, workload, pods, out_of_time)
+            return self._with_admission(explain_pods(snapshot, workload, pods, out_of_time), pods[0])
+        if missing := self._not_created():
+            return missing
         pool = next((pool for pool in snapshot.node_pools if self._names(pool.name, "NodePool")), None)
         if pool is not None:
             return explain_pool(snapshot, pool, out_of_time)
         if host := self._host():
             return explain_node_now(snapshot, host, out_of_time)
         raise InputError(f"there is no pod, node, workload or NodePool {self._text!r} in the input", hint=self._near())
+
+    def _with_admission(self, explanation: Explanation, pod: Pod) -> Explanation:
+        """Return the explanation with a line for each thing that the API server does when it creates the pods."""
+        lines = admission_lines(self._creations, pod, self._snapshot)
+        return msgspec.structs.replace(explanation, details=(*explanation.details, *lines))
+
+    def _not_created(self) -> Explanation | None:
+        """Return why a pod or workload of the input does not come into being, None if none of that name is refused."""
+        for key, admitted in sorted(self._creations.pods.items()):
+            namespace, _, name = key.partition("/")
+            if admitted.refusal is not None and self._means(namespace, name, "Pod"):
+                return Explanation(subject=f"pod {key}", outcome=f"would not be created: {admitted.refusal}")
+        for expansion in self._creations.expansions:
+            metadata = expansion.workload.metadata
+            if not self._means(metadata.namespace or "default", metadata.name, expansion.resource.kind):
+                continue
+            if expansion.idle is not None:
+                return Explanation(subject=expansion.subject, outcome=f"makes no pods: {expansion.idle}")
+            if expansion.refused:
+                return Explanation(subject=expansion.subject, outcome=f"has no pods: {refused_pods(expansion)}")
+        return None
+
+    def _means(self, namespace: str, name: str, kind: str) -> bool:
+        if self._text == f"{namespace}/{name}":
+            return True
+        return self._namespace in (None, namespace) and self._names(name, kind)
 
     def _node(self) -> str:
         """Return the node's name, also for its claim's name; the claim's own name if it has no node."""
@@ -83,9 +127,7 @@ class NamedTarget:
 
     def _is(self, pod: Pod, name: str, kind: str) -> bool:
         """Whether the text is this name in the pod's namespace: NAME, NAMESPACE/NAME or KIND/NAME."""
-        if self._text == f"{pod.namespace}/{name}":
-            return True
-        return self._namespace in (None, pod.namespace) and self._names(name, kind)
+        return self._means(pod.namespace, name, kind)
 
     def _names(self, name: str, kind: str) -> bool:
         given, _, rest = self._text.rpartition("/")
@@ -106,6 +148,30 @@ class NamedTarget:
         named |= {name for pod in snapshot.pods for _, name in _workloads_of(pod)}
         alike = difflib.get_close_matches(self._text, sorted(named), n=3)
         return f"near it there is {', '.join(alike)}" if alike else "the pods of a workload are named <workload>-<n>"
+
+
+def admission_lines(creations: Creations, pod: Pod, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return what the API server does to a pod of the input when it creates it, and what is not looked at here."""
+    created = creations.pods.get(pod.key)
+    expansion = next((found for found in creations.expansions if _owns(found, pod)), None)
+    if created is None and expansion is None:
+        return ()
+    notes = created.notes if created is not None else expansion.notes if expansion is not None else ()
+    lines = [str(note) for note in notes]
+    if expansion is not None and expansion.autoscaler:
+        lines.append(f"autoscaler {expansion.autoscaler} keeps {len(expansion.pods) + expansion.refused} replicas")
+    if expansion is not None and expansion.refused:
+        lines.append(refused_pods(expansion))
+    level = next((n.labels.get(_POD_SECURITY, "") for n in snapshot.namespaces if n.name == pod.namespace), "")
+    if level:
+        lines.append(f"Pod Security level {level} of namespace {pod.namespace} is not checked here")
+    return tuple(lines)
+
+
+def _owns(expansion: Expansion, pod: Pod) -> bool:
+    metadata = expansion.workload.metadata
+    owner = (expansion.resource.kind, metadata.name)
+    return pod.namespace == (metadata.namespace or "default") and owner in [(o.kind, o.name) for o in pod.owners]
 
 
 def explain_code(text: str) -> Explanation | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,29 +14,34 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from cli.arguments import REGION_DEFAULT, options_of, refuse_empty
+from cli.arguments import REGION_DEFAULT, options_of, refuse_empty, sizing_settings
 from cli.cache import KeptReaders, user_store
 from cli.completeness import missing
 from cli.errors import InputError
-from cli.manifests.inventory import Document, Inventory, field_in, named_region, take_inventory
+from cli.manifests.inventory import Creations, Document, Inventory, field_in, named_region, take_inventory
 from cli.manifests.reading import read
 from cli.terminal.style import write_stderr
 from core import labels
-from core.api.objects import JsonObject
+from core.api.objects import JsonObject, is_ours, name_of
 from core.catalogue import document
 from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import with_reservations
+from core.containment import SetAside
 from core.errors import InvalidInputError
 from core.interpreter import collector_paused
 from core.manifests.assemble import assemble
 from core.manifests.wire import resources
+from core.manifests.workloads import EXPANDED_MAX
 from core.model.catalogue import Catalogue
+from core.model.pod import EBS_DRIVER, StorageClass
 from core.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from cli.cluster.own_state import Installation, OwnState
 
 _Read = TypeVar("_Read")
+_ON_FIRST_POD = "WaitForFirstConsumer"
+"""When a volume is made: for the first pod that uses it, in the zone of its node."""
 
 
 class DecisionInputs(msgspec.Struct, frozen=True):
@@ -45,12 +51,18 @@ class DecisionInputs(msgspec.Struct, frozen=True):
         decode_seconds: Duration of the reading.
         prices: The source of prices, with region and date, which are empty if the catalogue does not state them.
         own: The functions' view, under `--cluster`.
+        creations: What the API server would make of Pods and workloads from files.
+        set_aside: Objects that are left out because reading them raised.
+        warnings: Fields of Karpenter's objects that this version does not know, and drops.
     """
 
     snapshot: Snapshot
     decode_seconds: float
     prices: JsonObject
     own: OwnState | None = None
+    creations: Creations = Creations()
+    set_aside: tuple[SetAside, ...] = ()
+    warnings: tuple[JsonObject, ...] = ()
 
 
 def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> DecisionInputs:
@@ -68,10 +80,12 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         return _observe_own(arguments, started)
     with collector_paused():
         given = _given(arguments) if documents is None else documents
-        inventory = take_inventory(given)
+        max_pods = getattr(arguments, "max_pods", EXPANDED_MAX)
+        inventory = take_inventory(given, max_pods)
         refuse_empty(arguments, inventory.total)
         region = region_of(arguments, given)
-        snapshot = _assembled(inventory, arguments, region)
+        snapshot, set_aside = _assembled(inventory, arguments, region)
+        _check_buffers(snapshot, max_pods)
     gc.freeze()  # everything lives as long as the command, so the collector need not visit it
     for warning in inventory.warnings():
         warn(warning)
@@ -81,7 +95,45 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         warn(lacking)
     if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
-    return DecisionInputs(snapshot, time.perf_counter() - started, _prices_of(arguments, region))
+    dropped = _dropped_fields(given)
+    for found in dropped:
+        warn(found["message"])
+    return DecisionInputs(
+        snapshot,
+        time.perf_counter() - started,
+        _prices_of(arguments, region),
+        creations=inventory.creations,
+        set_aside=set_aside,
+        warnings=dropped,
+    )
+
+
+def _dropped_fields(documents: Sequence[Document]) -> tuple[JsonObject, ...]:
+    """Return a warning for each field of Karpenter's objects that this version does not know.
+
+    The fields are stored by the objects' content: the models that know them take longer to load than a small plan.
+    """
+    ours = [document for document in documents if is_ours(document.object)]
+    if not ours:
+        return ()
+    store = user_store()
+    key = store.key("unknown fields", [document.object for document in ours])
+    stored = store.get(key)
+    if stored is None:
+        from core.api.unknown_fields import unknown_fields
+
+        stored = msgspec.json.encode([unknown_fields(document.object) for document in ours])
+        store.put(key, stored)
+    return tuple(
+        {
+            "object": f"{document.kind}/{name_of(document.object)}",
+            "reason": "UnknownField",
+            "field": field,
+            "message": f"{document.kind} {name_of(document.object)}: {field}: there is no such field; it is dropped",
+        }
+        for document, fields in zip(ours, msgspec.json.decode(stored), strict=True)
+        for field in fields
+    )
 
 
 def _observe_own(arguments: argparse.Namespace, started: float) -> DecisionInputs:
@@ -98,7 +150,7 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
     from cli.cluster.own_state import read_own_state
 
     is_given = bool(arguments.files or arguments.context)
-    own = read_own_state(installation, take_inventory(_given(arguments)) if is_given else None, arguments.now)
+    own = read_own_state(installation, _inventory(arguments) if is_given else None, arguments.now)
     whose = f"{installation.cluster}: " if getattr(arguments, "all", False) else ""
     for problem in own.view.problems:
         warn(f"{whose}{problem}")
@@ -121,13 +173,27 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
         "region": str(installation.session.region_name),
         "date": f"{read_at:%Y-%m-%d}" if read_at is not None else "",
     }
-    return DecisionInputs(snapshot, time.perf_counter() - started, prices, own)
+    set_aside = tuple(problem.set_aside for problem in own.view.problems if problem.set_aside is not None)
+    return DecisionInputs(snapshot, time.perf_counter() - started, prices, own, set_aside=set_aside)
+
+
+def _inventory(arguments: argparse.Namespace) -> Inventory:
+    return take_inventory(_given(arguments), getattr(arguments, "max_pods", EXPANDED_MAX))
+
+
+def _check_buffers(snapshot: Snapshot, max_pods: int) -> None:
+    total = sum(buffer.pods for buffer in snapshot.buffers)
+    if total > max_pods:
+        problem = f"the CapacityBuffers have {total} pods together, which is more than {max_pods}"
+        raise InputError(problem, hint="--max-pods N raises the bound")
 
 
 def _given(arguments: argparse.Namespace) -> Sequence[Document]:
     """Return the objects of the files, or without files those of the kubeconfig's cluster."""
     if arguments.files:
-        return read(arguments.files)
+        return read(
+            arguments.files, helm=getattr(arguments, "helm", False), kustomize=getattr(arguments, "kustomize", False)
+        )
     from cli.cluster.live import read_live
 
     return read_live(arguments.context)
@@ -179,7 +245,9 @@ def with_price_terms(snapshot: Snapshot, path: str | None, node_classes: Sequenc
     )
 
 
-def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str) -> Snapshot:
+def _assembled(
+    inventory: Inventory, arguments: argparse.Namespace, region: str
+) -> tuple[Snapshot, tuple[SetAside, ...]]:
     classes = inventory.objects.get(resources.EC2_NODE_CLASSES, [])
     readers = KeptReaders(user_store(), inventory.objects)
     snapshot, problems = assemble(
@@ -190,22 +258,71 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str)
         readers=readers,
     )
     readers.keep()
+    set_aside = (*inventory.set_aside, *(found.set_aside for found in problems if found.set_aside is not None))
     for problem in problems:
-        origin = inventory.documents[problem.resource][problem.position]
         if not problem.is_warning:
+            origin = inventory.documents[problem.resource][problem.position]
             field = field_in(origin, problem.resource, problem.field)
             raise origin.error(": ".join(part for part in (field, problem.problem) if part))
         warn(str(problem))
+    snapshot = _without_refused_classes(_with_absent_storage(snapshot) if arguments.files else snapshot, classes)
     in_reservations = Counter(node.labels.get(labels.RESERVATION_ID, "") for node in snapshot.nodes)
     snapshot = with_price_terms(snapshot, getattr(arguments, "price_terms", None), classes)
     catalogue = with_reservations(snapshot.catalogue, classes, in_reservations, snapshot.now)
     quotas = _from_file(arguments.catalog, document.vcpu_quotas) if arguments.catalog else {}
     snapshot = msgspec.structs.replace(snapshot, catalogue=catalogue, vcpu_quotas=quotas)
     if not any(map(has_address_reading, classes)):
-        return snapshot
+        return snapshot, set_aside
     from core.lifecycle.claims import addresses_left  # most clusters have plenty
 
-    return msgspec.structs.replace(snapshot, subnet_addresses=addresses_left(classes, (), snapshot.now))
+    addresses = addresses_left(classes, (), snapshot.now)
+    return msgspec.structs.replace(snapshot, subnet_addresses=addresses), set_aside
+
+
+def _with_absent_storage(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with a StorageClass for each that volumes name, if files have none: an add-on installs them."""
+    if snapshot.storage_classes:
+        return snapshot
+    uses = (use.storage_class for pod in snapshot.pods for use in pod.spec.volumes if use.ephemeral)
+    unbound = (claim.storage_class for claim in snapshot.volume_claims if not claim.volume_name)
+    names = {*uses, *unbound} - {""}
+    if not names:
+        return snapshot
+    named = sorted(name for name in names if name)
+    what = [f"StorageClass {name}" for name in named] + ["the default StorageClass"] * (None in names)
+    warn(f"not in the input: {', '.join(what)}; its volumes are planned as EBS volumes of the pod's zone")
+    absent = [StorageClass(name=name, provisioner=EBS_DRIVER, binding_mode=_ON_FIRST_POD) for name in named]
+    if None in names:
+        default = StorageClass(name="default", provisioner=EBS_DRIVER, binding_mode=_ON_FIRST_POD, is_default=True)
+        absent.append(default)
+    return msgspec.structs.replace(snapshot, storage_classes=tuple(absent))
+
+
+def _without_refused_classes(snapshot: Snapshot, manifests: Sequence[JsonObject]) -> Snapshot:
+    """Return the snapshot in which EC2NodeClasses that no launch would succeed from have that as their problem."""
+    written = ("userData", "kubelet", "blockDeviceMappings", "tags")
+    suspects = [manifest for manifest in manifests if any(manifest.get("spec", {}).get(field) for field in written)]
+    if not suspects:
+        return snapshot
+    from core.catalogue.node_class import read_node_class  # most classes leave these fields out
+    from core.launch.refusals import first_certain, launch_problems
+
+    refused: dict[str, str] = {}
+    for manifest in suspects:
+        problem = first_certain(launch_problems(read_node_class(manifest)))
+        if problem is not None:
+            refused[name_of(manifest)] = f"{problem.field}: {problem.problem}"
+    for name, why in sorted(refused.items()):
+        warn(f"EC2NodeClass {name}: {why}: nothing can be launched from it")
+    return msgspec.structs.replace(
+        snapshot,
+        node_classes=tuple(
+            msgspec.structs.replace(found, problem=found.problem or refused[found.name])
+            if found.name in refused
+            else found
+            for found in snapshot.node_classes
+        ),
+    )
 
 
 def region_of(arguments: argparse.Namespace, documents: Sequence[Document]) -> str:
@@ -234,7 +351,7 @@ def builtin_or_given(arguments: argparse.Namespace, region: str, node_classes: S
     from cli.cache import builtin_catalogue
 
     try:
-        return builtin_catalogue(user_store(), region, node_classes)
+        return builtin_catalogue(user_store(), region, node_classes, sizing_settings(os.environ))
     except InvalidInputError as error:
         file = f"{region}.json.gz"
         hint = f"`fleetwright catalog fetch --region {region} --to {file}` reads them with your permissions: --catalog {file}"

@@ -268,7 +268,7 @@ def _next(document: JsonObject) -> str:
     cluster, claims, others = document["cluster"], document["items"], document["leftovers"]
     lines = [f"Not now: {text}." for text in document["hindrances"]]
     if not claims and not others:
-        lines.append(f"Nothing is left. Now `npx --yes aws-cdk@2.1148.1 destroy fleetwright-{cluster}`.")
+        lines.append(f"Nothing is left. Now `npx --no-install cdk destroy fleetwright-{cluster}`.")
     elif document["acting"] and not document["hindrances"]:
         lines.append("Time is up. The rest continues by itself; run the command again to watch it and to clean up.")
     elif document["acting"] and not document["begun"]:

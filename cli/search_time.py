@@ -111,12 +111,18 @@ def timing(inputs: DecisionInputs, solve_seconds: float, time_limit: TimeLimit |
     }
 
 
+_STOPPED: Final = (
+    "the clock stopped the search for cheaper nodes, so another run may answer otherwise: "
+    "a larger --time-budget lets it go on, --improve-iterations N gives the same answer everywhere"
+)
+
+
+def time_limit_warning(stopped_by: str | None) -> str:
+    """Return advice on one line if the clock ended a search early, else an empty text."""
+    return _STOPPED if stopped_by == TIME else ""
+
+
 def time_limit_line(stopped_by: str | None) -> str:
-    """Return advice if the clock ended a search early, else an empty text."""
-    if stopped_by != TIME:
-        return ""
-    text = (
-        "the clock stopped the search for cheaper nodes, so another run may answer otherwise: "
-        "a larger --time-budget lets it go on, --improve-iterations N gives the same answer everywhere"
-    )
-    return style.styled(output.wrapped(text), "yellow")
+    """Return the same advice for the terminal that shows an answer, in lines of its width."""
+    text = time_limit_warning(stopped_by)
+    return style.styled(output.wrapped(text), "yellow") if text else ""

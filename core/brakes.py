@@ -87,6 +87,16 @@ class BrakeKind(ReasonCode):
         "New nodes of the NodePool did not join; one command at a time is started as a test.",
         "Nothing: a node that joins closes the breaker.",
     )
+    SHRINKING = (
+        "NodePoolShrinking",
+        "The NodePool has lost so much of its capacity within an hour that its other nodes with pods stay for now.",
+        "Nothing if the fleet is to shrink: it goes on by itself. If not, pause disruption and find out why nodes go.",
+    )
+    FOREIGN_INSTANCES = (
+        "ForeignInstances",
+        "Too many instances have this cluster's tags, but neither a claim nor a node: none of them is terminated.",
+        "Read the message: terminate those that nothing uses, or take the tag fleetwright.dev/claim off them.",
+    )
     UNKNOWN_INSTANCES = (
         "UnknownInstances",
         "Too many instances have no claim: the table may be lost, so nothing is terminated.",
@@ -106,6 +116,8 @@ STOPS: Final[Mapping[BrakeKind, tuple[Action, ...]]] = MappingProxyType(
         BrakeKind.OBSERVED: tuple(Action),
         BrakeKind.POOL_BREAKER: _VOLUNTARY,
         BrakeKind.POOL_PROBE: (Action.EXPIRE, Action.REPAIR),
+        BrakeKind.SHRINKING: (Action.DISRUPT,),
+        BrakeKind.FOREIGN_INSTANCES: (Action.END_UNKNOWN,),
         BrakeKind.UNKNOWN_INSTANCES: (*_VOLUNTARY, Action.DELETED_POOL, Action.END_UNKNOWN),
     }
 )

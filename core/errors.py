@@ -1,8 +1,9 @@
 """What the core raises, and what a caller should do about each.
 
     FleetwrightError
-    └── InvalidInputError        skip the object, report a condition; trying again will not help
-    InvariantError               a bug of ours: never caught, crash and keep the snapshot
+    ├── InvalidInputError        skip the object, report a condition; trying again will not help
+    └── OutOfTimeError           decide about less, and about the rest next time
+    InvariantError               a bug of ours: caught only where one object is set aside (`core.containment`)
 
 What the domain expects (a pod that fits nowhere, a node that may not go) is data with a reason code, not an exception.
 """
@@ -36,6 +37,10 @@ class InvalidInputError(FleetwrightError):
         """Return the same error for the caller: `field` is prepended to its path, `subject` replaces an empty one."""
         joined = self.field if not field else field if not self.field else _join(field, self.field)
         return InvalidInputError(self.problem, subject=self.subject or subject, field=joined)
+
+
+class OutOfTimeError(FleetwrightError):
+    """The time for a decision is over before it is made. What was decided so far is dropped."""
 
 
 class InvariantError(AssertionError):

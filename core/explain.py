@@ -23,6 +23,7 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import dollars, render
+from core.pod_disruption_budgets import DisruptionBudgets
 from core.pools import pool_types
 from core.reasons.code import PAGE, ReasonCode
 from core.reasons.nodes import NodeReason
@@ -77,13 +78,14 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
         return Explanation(subject=f"pod {pod.key}", outcome=_why_not_pending(snapshot, pod))
     for claim in plan.claims:
         if pod.key in claim.pods:
-            return _placed(pod, f"needs a new node, {claim.name}", _claim_lines(snapshot, claim))
+            return _placed(pod, f"needs a new node, {claim.name}", (*_claim_lines(snapshot, claim), *_of_scoring(pod)))
     for binding in plan.bindings:
         if binding.pod == pod.key:
-            lines = ("existing nodes come first: they cost nothing extra", *_node_of_its_own(planner.offers(pod.key)))
+            first = "existing nodes come first: they cost nothing extra"
+            lines = (first, *_node_of_its_own(planner.offers(pod.key)), *_of_scoring(pod))
             return _placed(pod, f"fits on existing node {binding.node}", lines)
     lines = _pool_lines(finding) or (finding.message,)
-    details = (*_meaning(PodReason, finding.reason), *lines, *_hint(finding), *_page(finding.reason))
+    details = (*_meaning(PodReason, finding.reason), *lines, *_hint(finding), *_page(finding.reason), *_of_scoring(pod))
     return Explanation(
         subject=f"pod {pod.key}",
         outcome="is unschedulable",
@@ -92,6 +94,14 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
         has_no_place=True,
         pools=tuple(sorted(finding.pools, key=lambda pool: -nearness(pool))),
     )
+
+
+def _of_scoring(pod: Pod) -> tuple[str, ...]:
+    """Return a warning about a preference that kube-scheduler cannot parse (nodeaffinity, PreScore)."""
+    if not pod.spec.unscorable:
+        return ()
+    why = "kube-scheduler cannot score the pod and binds it only while one node alone passes its filters"
+    return (f"{why}: {pod.spec.unscorable}",)
 
 
 def explain_node(plan: DisruptionPlan, node: str) -> Explanation:
@@ -199,7 +209,7 @@ def _page(reason: str) -> tuple[str, ...]:
 def _command_lines(command: Command, node: str) -> tuple[str, ...]:
     others = [name for name in command.nodes if name != node]
     minutes = payback_minutes(command)
-    paid = "" if minutes is None else f", which pays for the move in {minutes} minutes"
+    paid = "" if minutes is None else f", which pays for the move in {minutes} minute{'' if minutes == 1 else 's'}"
     lines = [f"found by {command.method}, saves ${dollars(command.savings):.4f} an hour{paid}"]
     if others:
         lines.append(f"together with {', '.join(others)}")
@@ -326,14 +336,16 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
         out_of_time: As for the explained decision (`disrupt`), so that both agree.
     """
     planner = Planner(snapshot)
-    found = explain_node(disrupt(snapshot, planner, out_of_time, proves=False), node)
+    plan = disrupt(snapshot, planner, out_of_time, proves=False)
+    found = explain_node(plan, node)
     state = next((state for state in state_nodes(snapshot) if state.name == node), None)
     if state is None or not state.is_managed:
         return found
+    slow = _slow_drains(snapshot, plan, node)
     price = f"costs ${dollars(paid_price(state, snapshot)):.4f} an hour in NodePool {state.node_pool}"
     covered = coverage_of(snapshot).nodes.get(node)
     by = " and ".join(covered.taken) if covered is not None else ""
-    details = [*found.details, f"{price}, covered by commitment {by}" if by else price]
+    details = [*found.details, *slow, f"{price}, covered by commitment {by}" if by else price]
     details += _of_reservation(state, snapshot)
     if found.reason == NodeReason.PODS_UNSCHEDULABLE:
         details += _of_pods(planner, node)
@@ -341,6 +353,17 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
         pools = {pool.name: pool for pool in cluster_status(snapshot).pools}
         details += _of_budgets(pools[state.node_pool])
     return msgspec.structs.replace(found, details=tuple(details))
+
+
+def _slow_drains(snapshot: Snapshot, plan: DisruptionPlan, node: str) -> tuple[str, ...]:
+    """Return which PodDisruptionBudgets make the drain of a node's command slow."""
+    names = next((set(command.nodes) for command in plan.commands if node in command.nodes), set())
+    pods = [pod for state in state_nodes(snapshot) if state.name in names for pod in state.pods]
+    return tuple(
+        f"PodDisruptionBudget {budget.name} lets {allowed} of the {count} pods go at a time: the drain takes so many rounds"
+        for budget, count, allowed in DisruptionBudgets.of(snapshot).slow(pods)
+        if allowed
+    )
 
 
 def _of_reservation(state: StateNode, snapshot: Snapshot) -> Iterator[str]:

@@ -12,6 +12,9 @@ ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
 ZONE_ID: Final = "topology.k8s.aws/zone-id"
 EBS_ZONE: Final = "topology.ebs.csi.aws.com/zone"
+NODE_NAME: Final = "field:metadata.name"
+"""A node's name, as matchFields of a node affinity select it; a text that no label's key can be."""
+
 HOSTNAME: Final = "kubernetes.io/hostname"
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 ARCH: Final = "kubernetes.io/arch"
@@ -35,6 +38,8 @@ PLACEMENT_GROUP_PARTITION: Final = "karpenter.k8s.aws/placement-group-partition"
 EXCLUDE_FROM_BALANCERS: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
 
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+DO_NOT_REPAIR: Final = "karpenter.sh/do-not-repair"
+DISRUPTION_COST: Final = "karpenter.sh/disruption-cost"
 POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 NODEPOOL_HASH: Final = "karpenter.sh/nodepool-hash"
 NODEPOOL_HASH_VERSION: Final = "karpenter.sh/nodepool-hash-version"
@@ -48,6 +53,9 @@ MIN_VALUES_RELAXED: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
 
 SURGE: Final = "fleetwright.dev/surge"
 """Annotation of pods: their Deployment may be restarted if they cannot be evicted."""
+
+VPA_UPDATES: Final = "vpaUpdates"
+"""Annotation of pods whose sizes a VerticalPodAutoscaler set when they were created."""
 
 CLAIM: Final = "fleetwright.dev/claim"
 """Tag of every instance of ours, with its claim's name: only those are ever taken for ours, so another provisioner's are safe.
@@ -95,6 +103,12 @@ SUBNET_ADDRESSES: Final = "fleetwright.dev/subnet-addresses"
 LAUNCH_VALIDATION: Final = "fleetwright.dev/launch-validation"
 """Annotation of an EC2NodeClass: EC2's last answer about launches from it (`core.launch.validation`)."""
 
+IGNORED_FIELDS: Final = "fleetwright.dev/ignored-fields"
+"""Annotation of an EC2NodeClass: paths of fields that this version does not know, and without which nodes may be launched."""
+
+CONSUMABLE_CAPACITY: Final = "karpenter.k8s.aws/nvidia-consumable-capacity"
+"""Karpenter's annotation of an EC2NodeClass: how resource claims share a GPU."""
+
 PREFIX_DELEGATION: Final = "fleetwright.dev/prefix-delegation"
 """Annotation of an EC2NodeClass: `true` where the VPC CNI gives its nodes prefixes of addresses."""
 
@@ -114,6 +128,7 @@ MODE: Final = "fleetwright.dev/mode"
 
 OBSERVE: Final = "observe"
 
+REBOOTING_TAINT: Final = "karpenter.sh/rebooting"
 DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"
 UNREGISTERED_TAINT: Final = "karpenter.sh/unregistered"
 
@@ -135,8 +150,6 @@ OWN_PREFIX: Final = "fleetwright.dev/"
 TENANCY: Final = f"{AWS_GROUP}/instance-tenancy"
 SHARED_TENANCY: Final = "default"
 """EC2's name for the tenancy of hardware shared with other accounts."""
-
-NITRO_SANDBOX: Final = f"{AWS_GROUP}/nitro-sandbox"
 
 _AWS_TYPE_LABELS: Final = tuple(
     f"{AWS_GROUP}/instance-{suffix}"
@@ -177,7 +190,6 @@ WELL_KNOWN: Final = frozenset(
         CAPACITY_TYPE,
         WINDOWS_BUILD,
         RESERVATION_ID,
-        NITRO_SANDBOX,
         RESERVATION_TYPE,
         RESERVATION_INTERRUPTIBLE,
         PLACEMENT_GROUP_ID,

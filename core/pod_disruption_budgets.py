@@ -1,7 +1,9 @@
 """Evaluates PodDisruptionBudgets for a pod, the same way for planning, for choosing nodes and for draining them.
 
-The eviction API refuses a pod that several budgets select, whatever they allow and however unhealthy it is, so such a pod is
-never evicted. A single budget is ignored for an unready pod if its unhealthyPodEvictionPolicy is AlwaysAllow (as in Karpenter).
+The rules are those of the eviction API (Kubernetes, pkg/registry/core/pod/storage/eviction.go), and `ignores_budgets` and
+`may_go_unready` are the only place that has them. It refuses a pod that several budgets select, whatever they allow, so such a
+pod is never evicted. It asks no budget about a pod that has not started or is already going. A single budget does not guard an
+unready pod if its unhealthyPodEvictionPolicy is AlwaysAllow, or as long as the application has the healthy pods that it wants.
 There are three different answers:
 
 - *fully blocked*: the pod may not be evicted at any number of replicas. No plan makes room for it elsewhere (Karpenter).
@@ -19,9 +21,28 @@ from functools import cached_property
 from typing import Final
 
 from core.model.pod import Pod
-from core.model.snapshot import PodDisruptionBudget, Snapshot, WorkloadSelector
+from core.model.snapshot import ALWAYS_ALLOW, PodDisruptionBudget, Snapshot, WorkloadSelector
 from core.model.values.requirements import Requirement
 from core.pods import is_evictable, is_reschedulable
+
+# Decides which pods the eviction API asks a budget about.
+
+
+def ignores_budgets(phase: str, *, is_going: bool) -> bool:
+    """Whether a pod of this phase is evicted whatever budgets say: it serves nobody yet or any more."""
+    return is_going or phase in ("Pending", "Succeeded", "Failed")
+
+
+def may_go_unready(policy: str, current_healthy: int, desired_healthy: int) -> bool:
+    """Whether a budget lets an unready pod go regardless of the disruptions that it allows.
+
+    Args:
+        policy: Its unhealthyPodEvictionPolicy.
+        current_healthy: How many ready pods it counts.
+        desired_healthy: How many it wants.
+    """
+    return policy == ALWAYS_ALLOW or 0 < desired_healthy <= current_healthy
+
 
 # Computes how many pods a PodDisruptionBudget allows to be evicted, now and ever, like the Kubernetes controller.
 
@@ -41,15 +62,19 @@ def disruptions_allowed(budget: PodDisruptionBudget, members: Iterable[Pod]) -> 
     """
     if budget.disruptions_allowed is not None:
         return budget.disruptions_allowed
+    healthy, wanted = healthy_and_wanted(budget, members)
+    return max(0, healthy - wanted)
+
+
+def healthy_and_wanted(budget: PodDisruptionBudget, members: Iterable[Pod]) -> tuple[int, int]:
+    """Return how many of its pods are healthy, and how many it wants: by its status, else by counting `members`."""
+    if budget.current_healthy is not None and budget.desired_healthy is not None:
+        return budget.current_healthy, budget.desired_healthy
     pods = list(members)
     healthy = sum(pod.is_active and pod.is_ready is not False and pod.phase == "Running" for pod in pods)
     if budget.max_unavailable is not None:
-        wanted = max(0, len(pods) - scaled(budget.max_unavailable, len(pods)))
-    elif budget.min_available is not None:
-        wanted = scaled(budget.min_available, len(pods))
-    else:
-        wanted = 0
-    return max(0, healthy - wanted)
+        return healthy, max(0, len(pods) - scaled(budget.max_unavailable, len(pods)))
+    return healthy, scaled(budget.min_available, len(pods)) if budget.min_available is not None else 0
 
 
 def never_allows(budget: PodDisruptionBudget, expected: int) -> str:
@@ -202,6 +227,19 @@ class DisruptionBudgets:
         now = f"PodDisruptionBudget {_names(guards)} does not let pod {pod.key} be evicted now"
         return self.never_evicted(pod) or now
 
+    def rounds(self, pods: Iterable[Pod]) -> int:
+        """Return in how many rounds these pods can be evicted, each after the pods of the one before run elsewhere."""
+        return max((-(-count // max(1, allowed)) for _, count, allowed in self.slow(pods)), default=1)
+
+    def slow(self, pods: Iterable[Pod]) -> tuple[tuple[PodDisruptionBudget, int, int], ...]:
+        """Return the budgets that let fewer of these pods go at once than they guard: budget, guarded, let go."""
+        counts: dict[Key, tuple[PodDisruptionBudget, int]] = {}
+        for pod in pods:
+            for budget in self.guards(pod):
+                counts[_key(budget)] = budget, counts.get(_key(budget), (budget, 0))[1] + 1
+        found = [(budget, count, self.allowed_now(budget)) for _, (budget, count) in sorted(counts.items())]
+        return tuple((budget, count, allowed) for budget, count, allowed in found if count > allowed)
+
     def allowed_now(self, budget: PodDisruptionBudget) -> int:
         """Return how many of the budget's pods may be evicted now; zero if it has no status and its pods are unknown."""
         key = _key(budget)
@@ -210,8 +248,19 @@ class DisruptionBudgets:
         return self._allowed[key]
 
     def _guards_of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
-        found = self._budgets.selecting(pod) if is_evictable(pod, self._now) else ()
-        return () if len(found) == 1 and found[0].exempts(pod) else found
+        if ignores_budgets(pod.phase, is_going=pod.is_terminating) or not is_evictable(pod, self._now):
+            return ()
+        found = self._budgets.selecting(pod)
+        return () if len(found) == 1 and self._exempts(found[0], pod) else found
+
+    def _exempts(self, budget: PodDisruptionBudget, pod: Pod) -> bool:
+        """Whether the only budget that selects a pod does not guard it."""
+        if pod.is_ready is not False:
+            return False
+        if budget.unhealthy_pod_eviction_policy == ALWAYS_ALLOW:
+            return True
+        healthy, wanted = healthy_and_wanted(budget, self._members.get(_key(budget), ()))
+        return may_go_unready(budget.unhealthy_pod_eviction_policy, healthy, wanted)
 
     def _never_allows(self, budget: PodDisruptionBudget) -> str:
         """Return why the budget never lets a pod go, empty if it may; one that allows a disruption now does."""
@@ -226,7 +275,7 @@ class DisruptionBudgets:
         members: dict[Key, list[Pod]] = {}
         for pod in self._pods or ():
             for budget in () if pod.is_terminal else self._budgets.selecting(pod):
-                if budget.disruptions_allowed is None or budget.expected_pods is None:
+                if None in (budget.disruptions_allowed, budget.expected_pods, budget.current_healthy):
                     members.setdefault(_key(budget), []).append(pod)
         return members
 

@@ -79,6 +79,15 @@ def reschedulable(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     return tuple(pod for pod in pods if is_reschedulable(pod))
 
 
+def successor(pod: Pod) -> Pod:
+    """Return the pod that needs the place when this one goes: of its controller's present template, under the same key.
+
+    Its generic ephemeral volumes are new, since those of the pod go with it (`VolumeIndex.needs`).
+    """
+    coming = pod.successor
+    return pod if coming is None else msgspec.structs.replace(pod, labels=coming.labels, spec=coming.spec)
+
+
 def is_evictable(pod: Pod, now: datetime) -> bool:
     """Whether a drain evicts the pod through the eviction API; budgets are a separate question."""
     return pod.is_active and not pod.is_static and not _tolerates_drain(pod) and not pod.blocks_disruption(now)

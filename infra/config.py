@@ -18,7 +18,7 @@ CANARY_MINUTES_MAX: Final = 120
 PAUSING_ALARMS_MAX: Final = 100
 """CloudWatch describes so many named alarms in one answer."""
 
-_RETENTION_DAYS: Final = (
+RETENTION_DAYS: Final = (
     1,
     3,
     5,
@@ -52,7 +52,7 @@ def _flag(given: object) -> object:
 
 def _retention(given: object) -> object:
     days = _number(given)
-    if days not in _RETENTION_DAYS:
+    if days not in RETENTION_DAYS:
         raise ValueError("not a retention of CloudWatch Logs")
     return days
 
@@ -135,7 +135,7 @@ class ClusterConfig(BaseModel):
     log_retention_days: Annotated[
         int,
         BeforeValidator(_retention),
-        Field(description=f"one of {', '.join(map(str, _RETENTION_DAYS))}"),
+        Field(description=f"one of {', '.join(map(str, RETENTION_DAYS))}"),
     ] = 30
     alarm_topic_arn: Annotated[
         str,

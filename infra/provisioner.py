@@ -5,7 +5,7 @@ It holds no state; delete and deploy it freely.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +41,9 @@ from installation.wiring import RUN_REQUESTS, WAKE_UPS, WORK, deployed_functions
 PLACEHOLDER: Final = Path(__file__).parent / "placeholder"
 """Stands for the bundles in templates without functions; it is never deployed."""
 
+CodeOf = Callable[[Construct], Mapping[str, lambda_.Code]]
+"""Returns bundle → its code; what it creates for that is in the given scope."""
+
 
 class ProvisionerStack(cdk.Stack):
     """One cluster's provisioner.
@@ -48,6 +51,7 @@ class ProvisionerStack(cdk.Stack):
     Args:
         shared: The stack that the clusters of its account and region share; None: it shares nothing.
         is_packaged: Whether build/package contains the functions. If not, the templates are complete, but cannot be deployed.
+        code: Returns the code of each bundle, from somewhere else than build/package.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class ProvisionerStack(cdk.Stack):
         state: StateStack,
         shared: SharedStack | None,
         is_packaged: bool,
+        code: CodeOf | None = None,
         **kwargs: object,
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)  # type: ignore[arg-type]  # jsii keyword props
@@ -68,15 +73,15 @@ class ProvisionerStack(cdk.Stack):
         )
         kill_switch = KillSwitchParameter(self, "KillSwitch", cluster=config.cluster)
         alarms = Alarms(self, "Alarms", config=config, service=service_name(config.cluster))
-        code = self._code_of_bundles() if is_packaged else self._no_code()
+        code_of = code(self) if code else self._code_of_bundles() if is_packaged else self._no_code()
         environment = self._settings(config, state, queues, windows, kill_switch)
         environment |= _approval_topic(config, alarms) | _shared(shared) | {"CODE_DIGEST": deciding_code()}
-        functions = self._functions(config, code, environment, queues)
+        functions = self._functions(config, code_of, environment, queues)
         permissions = Permissions(
             place=Place(self),
             config=config,
             instances=InstanceGrants(self, config),
-            state=_state_grants(state, shared, queues),
+            state=_state_grants(config.cluster, state, shared, queues),
             windows=windows,
             kill_switch=kill_switch,
             approval_topic_arn=environment.get("APPROVAL_TOPIC_ARN", ""),
@@ -163,8 +168,9 @@ def _approval_topic(config: ClusterConfig, alarms: Alarms) -> dict[str, str]:
     return {"APPROVAL_TOPIC_ARN": str(config.settings.get("approval_topic_arn") or alarms.topic.topic_arn)}
 
 
-def _state_grants(state: StateStack, shared: SharedStack | None, queues: Queues) -> StateGrants:
+def _state_grants(cluster: str, state: StateStack, shared: SharedStack | None, queues: Queues) -> StateGrants:
     return StateGrants(
+        cluster=cluster,
         table=state.table,
         bucket=state.bucket,
         shared_table=shared.table if shared else state.table,

@@ -15,11 +15,12 @@ NAME: Final = "fleetwright"
 
 _OBSERVES: Final[tuple[Rule, ...]] = (
     ("", ("pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims"), ("list",)),
-    ("", ("services", "replicationcontrollers", "podtemplates"), ("list",)),
+    ("", ("services", "replicationcontrollers", "podtemplates", "limitranges"), ("list",)),
     ("apps", ("daemonsets", "deployments", "replicasets", "statefulsets"), ("list",)),
     ("policy", ("poddisruptionbudgets",), ("list",)),
     ("scheduling.k8s.io", ("priorityclasses",), ("list",)),
-    ("storage.k8s.io", ("storageclasses", "csinodes", "volumeattachments"), ("list",)),
+    ("node.k8s.io", ("runtimeclasses",), ("list",)),
+    ("storage.k8s.io", ("storageclasses", "csinodes", "csidrivers", "volumeattachments"), ("list",)),
     ("autoscaling.x-k8s.io", ("capacitybuffers",), ("list",)),
     ("karpenter.sh", ("nodepools", "nodeoverlays"), ("list",)),
     ("karpenter.k8s.aws", ("ec2nodeclasses",), ("list",)),

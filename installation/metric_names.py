@@ -23,6 +23,7 @@ FAILED_SWEEPS: Final = "failedSweeps"
 SKIPPED_SWEEPS: Final = "skippedSweeps"
 """Sweeps that this run had no time for."""
 
+UNKNOWN_FIELDS: Final = "unknownFields"
 UNKNOWN_INSTANCES: Final = "unknownInstances"
 """Instances with our claim tag for which no claim exists or can be rebuilt."""
 
@@ -58,6 +59,10 @@ DENIED_CALLS: Final = "deniedCalls"
 reference. Also written by action and resource, with the launches that stay refused, on which the alarm `refused-calls` is
 based."""
 
+CHAINS_CUT: Final = "chainsCut"
+"""Messages that a function did not send to itself, because their chain was longer than any chain should be
+(`adapters.messages.HOPS_MAX`). The alarm `loops-stopped` also reads how many Lambda dropped."""
+
 UNPERMITTED_CALLS: Final = "unpermittedCalls"
 """Calls without permission whose errors a run handles, so that it goes on without them. Also written by action and resource,
 on which the alarm `missing-permissions` is based."""
@@ -71,6 +76,9 @@ STALE_MARKET: Final = "staleMarket"
 
 UNREADABLE_ROWS: Final = "unreadableRows"
 """Rows of the table that are left out because they cannot be read; counted by each round of `reconcile`."""
+
+SET_ASIDE: Final = "setAsideObjects"
+"""Objects, and audit log lines, that cause an error of ours and are left out; counted by each run that meets them."""
 
 LAUNCH_DENIALS: Final = "launchDenials"
 """Causes for which EC2 currently launches nothing from an EC2NodeClass, a lack of capacity left out: no person need act on it.
@@ -120,6 +128,8 @@ ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
         stopped_by(BrakeKind.POOL_BREAKER),
         stopped_by(BrakeKind.POOL_PROBE),
         stopped_by(BrakeKind.UNKNOWN_INSTANCES),
+        stopped_by(BrakeKind.FOREIGN_INSTANCES),
+        stopped_by(BrakeKind.SHRINKING),
         LEDGER_FAILURES,
     ),
     "held-back": (
@@ -129,9 +139,11 @@ ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
         stopped_by(BrakeKind.ZONAL_SHIFT),
         BUDGETS_CLOSED_FOR_A_WEEK,
     ),
-    "nodes-stay": (DRAINS_BLOCKED_FOR_A_DAY, ROLLOUTS_STOPPED, REFUSED_COMMANDS),
+    "nodes-stay": (DRAINS_BLOCKED_FOR_A_DAY, ROLLOUTS_STOPPED, REFUSED_COMMANDS, SET_ASIDE),
 }
-"""Alarm → the counts that trigger it. No count is in two alarms. `DENIED_CALLS` and `UNPERMITTED_CALLS` have their own."""
+"""Alarm → the counts that trigger it. No count is in two alarms.
+
+`DENIED_CALLS`, `UNPERMITTED_CALLS` and `CHAINS_CUT` have their own."""
 
 _ALARM_COUNTS: Final = {alarm: "alarm" + "".join(map(str.capitalize, alarm.split("-"))) for alarm in ALARMS}
 
@@ -171,6 +183,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "deniedLaunches": Metric("Count", "How many launches were refused permanently?"),
     DENIED_CALLS: Metric("Count", "How many calls were refused permanently?"),
     UNPERMITTED_CALLS: Metric("Count", "Without how many calls does a run go on, because a permission is missing?"),
+    CHAINS_CUT: Metric("Count", "How many chains of messages were cut because they did not end by themselves?"),
     "portErrors": Metric("Count", "How many calls failed temporarily?"),
     FAILED_RUNS: Metric("Count", "How many runs raised, or were cut off?"),
     "failedImprovements": Metric("Count", "How many searches for a cheaper plan failed?"),
@@ -180,6 +193,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     DRAINS_BLOCKED: Metric("Count", "How many drains have made no progress for a quarter of an hour?"),
     DRAINS_BLOCKED_FOR_A_DAY: Metric("Count", "How many for a day?"),
     "invalidNodePools": Metric("Count", "How many NodePools cannot be used?"),
+    UNKNOWN_FIELDS: Metric("Count", "How many fields of NodePools and EC2NodeClasses does this version drop?"),
     "invalidNodeClasses": Metric("Count", "How many EC2NodeClasses cannot be used?"),
     **{
         name: Metric("Count", f"How much of what the alarm `{alarm}` is about?")

@@ -72,7 +72,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             scale-in removes them first; costs of users are kept.
         evictions_per_hour: How many pods consolidation and drift may evict in any hour, together; None: any number. A
             NodePool's annotation `fleetwright.dev/evictions-per-hour` sets its own ceiling besides.
+        shrink_percent: What share of a NodePool's vCPUs consolidation and drift may remove within an hour, in percent;
+            100: any. With `mode: approve`, commands beyond it wait for approval.
+        validate_launches: Whether EC2 is asked with DryRun whether it would launch from each EC2NodeClass. Off where an
+            organization's policy denies such requests, but not launches (Karpenter's DISABLE_DRY_RUN).
         poll_seconds: How soon `provision` runs again while pods wait for something.
+        look_seconds: How often `provision` looks for waiting pods between two scheduled runs, without any audit log; 0: not at
+            all. For clusters whose audit log comes late (EKS promises "a few minutes").
         vm_memory_overhead_percent: The share of memory that the hypervisor keeps, as a decimal (Karpenter's setting).
         reserved_enis: How many network interfaces of each node are not for pods (Karpenter's setting).
         improve_milliseconds: How much processor time may go into improving a plan after the first one, as much again for every
@@ -119,7 +125,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     surge_restarts: bool = False
     steer_scale_in: bool = False
     evictions_per_hour: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    shrink_percent: Annotated[int, msgspec.Meta(ge=0, le=100)] = 50
+    validate_launches: bool = True
     poll_seconds: Count = 10
+    look_seconds: Annotated[int, msgspec.Meta(ge=0, le=59)] = 0
     vm_memory_overhead_percent: str = "0.075"
     reserved_enis: Annotated[int, msgspec.Meta(ge=0)] = 0
     improve_milliseconds: Annotated[int, msgspec.Meta(ge=0)] = 1000
@@ -205,11 +214,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             above_nodes=self.approve_above_nodes,
             namespaces=self.approve_namespaces,
         )
-        return rule if self.mode == APPROVE else None
+        return msgspec.structs.replace(rule, shrink_percent=self.shrink_percent) if self.mode == APPROVE else None
 
     def improving(self, pods: int) -> timedelta:
         """Return how long the plan for this many pods may be improved."""
         return timedelta(milliseconds=self.improve_milliseconds * min(TURNS_MAX, 1 + pods / PODS_A_TURN))
+
+    @property
+    def steers_scale_in(self) -> bool:
+        """Whether `steerScaleIn` is on, or Karpenter's gate for the same, PodDeletionCostManagement."""
+        return self.steer_scale_in or parse_feature_gates(self.feature_gates).gates.pod_deletion_cost_management
 
     def options(self) -> Options:
         """Return the core's options for a live cluster."""
@@ -221,6 +235,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             default_spreads=parse_default_spreads(self.scheduler_config),
             requires_unschedulable_mark=True,
             evictions_per_hour=self.evictions_per_hour,
+            shrink_percent=None if self.mode == APPROVE or self.shrink_percent == 100 else self.shrink_percent,
             ranks_by_own_prices=terms is not None and terms.reorder,
             dedicated_ppm=terms.dedicated_ppm if terms is not None else 0,
             commitments=terms.commitments if terms is not None else (),

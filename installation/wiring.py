@@ -70,6 +70,10 @@ class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
         windows: Whether the schedules of NodePools' budget windows start it.
         concurrency: How many invocations may run at once; None for no bound.
         needs_solver: Whether its bundle contains numpy and the LP solver.
+        may_loop: Whether its messages may start it again any number of times. Without that, Lambda drops the message that would
+            start the 17th invocation of the same chain (docs/engineering/aws-facts.md#lambda-loops). Exactly the functions that
+            can send to a queue that leads back to them have it: each chain ends by its own `until`, and by `HOPS_MAX` of
+            `adapters.messages`.
     """
 
     name: str
@@ -83,6 +87,7 @@ class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
     windows: bool = False
     concurrency: int | None = None
     needs_solver: bool = False
+    may_loop: bool = False
 
     @property
     def is_repeated(self) -> bool:
@@ -182,6 +187,7 @@ FUNCTIONS: Final = (
         schedules=(ScheduleSpec(name="provision", every=timedelta(minutes=1)),),
         concurrency=2,
         needs_solver=True,
+        may_loop=True,
     ),
     FunctionSpec(
         name="disrupt",
@@ -192,8 +198,18 @@ FUNCTIONS: Final = (
         windows=True,
         concurrency=2,  # SQS accepts no bound below two; a lease serializes runs
         needs_solver=True,
+        may_loop=True,
     ),
-    FunctionSpec(name="execute", timeout=timedelta(minutes=1), memory_mb=1024, queue=WORK.name, concurrency=10),
+    FunctionSpec(
+        name="execute",
+        timeout=timedelta(minutes=1),
+        memory_mb=1024,
+        queue=WORK.name,
+        # The second way to every step: the table says what is due where messages are late or lost.
+        schedules=(ScheduleSpec(name="execute", every=timedelta(minutes=1)),),
+        concurrency=10,
+        may_loop=True,
+    ),
     FunctionSpec(
         name="interrupt",
         timeout=timedelta(minutes=1),

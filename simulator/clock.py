@@ -136,14 +136,23 @@ class VirtualClock:
 class SkewedClock:
     """The world's clock with the constant error of one machine's clock (`adapters.ports.Clock`)."""
 
-    def __init__(self, clock: VirtualClock, off: timedelta) -> None:
+    def __init__(
+        self,
+        clock: VirtualClock,
+        off: timedelta,
+        *,
+        worked: Callable[[], timedelta] = timedelta,
+        uncharged: Callable[[], timedelta] = timedelta,
+    ) -> None:
         self._clock = clock
         self._off = off
+        self._worked = worked
+        self._uncharged = uncharged
 
     def now(self) -> datetime:
-        """Return the current time by this machine's clock."""
-        return self._clock.now() + self._off
+        """Return the current time by this machine's clock, with work that has not passed in the world yet."""
+        return self._clock.now() + self._off + self._uncharged()
 
     def worked(self) -> timedelta:
-        """Return zero, as the world's clock does."""
-        return self._clock.worked()
+        """Return the processor time of the function that runs: zero where work takes no time."""
+        return self._worked()

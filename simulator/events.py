@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -19,10 +19,11 @@ import msgspec
 from core.api.objects import JsonObject
 from installation import wiring
 from installation.wiring import FunctionSpec, QueueSpec
-from simulator.aws.queues import Message, Queue, Queues
+from simulator.aws.queues import Lineage, Message, Queue, Queues
 from simulator.clock import VirtualClock
 from simulator.invocation.faults import MessageFaults
 from simulator.invocation.sandbox import OK, Sandboxes
+from simulator.record import Recorder
 
 # EventBridge's event patterns, as far as rules here use them: exact values, prefix, anything-but, exists.
 
@@ -268,8 +269,29 @@ def _read(event: Any, keys: list[str]) -> Any:
 # Carries messages from a queue to its function as Lambda's event source mapping does.
 
 
+LINEAGE_MAX: Final = 16
+"""The most invocations of one function in a chain, if it does not allow more: Lambda says "approximately 16"."""
+
+
+def lineage_of(batch: Iterable[Lineage]) -> dict[str, int]:
+    """Return the chain of an invocation for these messages: of each function the longest.
+
+    AWS does not say how it joins them.
+    """
+    joined: dict[str, int] = {}
+    for lineage in batch:
+        for name, number in lineage.items():
+            joined[name] = max(number, joined.get(name, 0))
+    return joined
+
+
+def is_dropped(function: FunctionSpec, lineage: Lineage) -> bool:
+    """Whether Lambda does not invoke the function for messages of this chain."""
+    return not function.may_loop and lineage.get(function.name, 0) >= LINEAGE_MAX
+
+
 class Poller:
-    """One queue and the function that consumes it: batches, the gathering window, partial failures."""
+    """One queue and the function that consumes it: batches, the gathering window, partial failures, too long chains."""
 
     def __init__(
         self,
@@ -279,7 +301,9 @@ class Poller:
         spec: QueueSpec,
         queue: Queue,
         ended: Callable[[FunctionSpec, dict[str, Any] | None], None],
+        recorder: Recorder,
     ) -> None:
+        self._recorder = recorder
         self._clock = clock
         self._sandboxes = sandboxes
         self._function = function
@@ -307,15 +331,18 @@ class Poller:
         batch = self._queue.receive(self._clock.now(), self._spec.batch_size, self._spec.visibility)
         if batch:
             event = queue_event(self._queue.name, [self._record(message) for message in batch])
-            trigger = f"queue:{self._spec.name}"
-            self._sandboxes.invoke(self._function, event, trigger, lambda o, r: self._done(batch, o, r))
+            trigger, lineage = f"queue:{self._spec.name}", lineage_of(message.lineage for message in batch)
+            if is_dropped(self._function, lineage):  # the messages come back when their visibility timeout ends
+                self._recorder.emit("invocationDropped", function=self._function.name, messages=len(batch))
+            else:
+                self._sandboxes.invoke(self._function, event, trigger, lambda o, r: self._done(batch, o, r), lineage)
         self.schedule_delivery()
 
     def _done(self, batch: Sequence[Message], outcome: str, response: dict[str, Any] | None) -> None:
         if outcome == OK:
             failures = (response or {}).get("batchItemFailures") or []
             kept = {failure["itemIdentifier"] for failure in failures}
-            self._queue.delete(message.id for message in batch if message.id not in kept)
+            self._queue.delete((message.id for message in batch if message.id not in kept), self._clock.now())
         self._ended(self._function, response)
 
     def _record(self, message: Message) -> QueuedMessage:
@@ -330,7 +357,7 @@ class Poller:
 
 
 AUDIT_LOG_DELAY: Final = timedelta(seconds=8)
-"""From the API server to the function. AWS states no figure; some seconds are usual."""
+"""From the API server to the function, unless a scenario says otherwise (`spec.aws.auditLogLag`)."""
 AUDIT_LOG_GROUP: Final = "/aws/eks/simulated/cluster"
 AUDIT_BATCH: Final = timedelta(seconds=1)
 RULE_DELAY: Final = timedelta(milliseconds=500)
@@ -353,6 +380,7 @@ class Pump:
         queues: Queues,
         message_faults: MessageFaults,
         decided: Decided,
+        recorder: Recorder,
         functions: Sequence[FunctionSpec] = wiring.FUNCTIONS,
     ) -> None:
         self._functions = functions
@@ -366,11 +394,18 @@ class Pump:
         self._events = 0
         specs = {queue.name: queue for queue in wiring.QUEUES}
         self._pollers = {
-            f.queue: Poller(clock, sandboxes, f, specs[f.queue], queues.get(f.queue), self._ended)
+            f.queue: Poller(clock, sandboxes, f, specs[f.queue], queues.get(f.queue), self._ended, recorder)
             for f in functions
             if f.queue
         }
         queues.on_message(self._message_came)
+        queues.trace(sandboxes.lineage)
+        self._audit_lag: Callable[[], timedelta] = lambda: AUDIT_LOG_DELAY
+        self._jitter: Callable[[], timedelta] = timedelta
+
+    def delay(self, *, audit_log: Callable[[], timedelta], schedule: Callable[[], timedelta]) -> None:
+        """Ask these for the lag of each delivery of the audit log, and for how late each schedule is."""
+        self._audit_lag, self._jitter = audit_log, schedule
 
     def start(self) -> None:
         """Start the installation: read the market, observe the objects once, then run the schedules."""
@@ -397,7 +432,9 @@ class Pump:
         if not self._audit_filter(event):
             return
         if not self._audit:
-            self._clock.after(AUDIT_LOG_DELAY + AUDIT_BATCH, self._deliver_audit)
+            lag = self._audit_lag()
+            gathered = min(lag, AUDIT_LOG_DELAY)
+            self._clock.after(gathered + AUDIT_BATCH, lambda: self._close_audit(lag - gathered))
         self._audit.append(event)
 
     def window(self, name: str, _target: str, payload: dict[str, Any]) -> None:
@@ -420,7 +457,11 @@ class Pump:
         def fire() -> None:
             self._await_schedule(function, name, every)
             event = scheduled_event(name, self._event_id(), self._clock.now())
-            self.invoke(function, event, f"schedule:{name}")
+            late = self._jitter()
+            if late:
+                self._clock.after(late, lambda: self.invoke(function, event, f"schedule:{name}"))
+            else:
+                self.invoke(function, event, f"schedule:{name}")
 
         self._clock.after(every, fire)
 
@@ -430,8 +471,15 @@ class Pump:
 
         self._message_faults.carry(trigger, deliver)
 
-    def _deliver_audit(self) -> None:
+    def _close_audit(self, still: timedelta) -> None:
+        """Deliver what was gathered, after what is left of the lag."""
         entries, self._audit = self._audit, []
+        if still:
+            self._clock.after(still, lambda: self._deliver_audit(entries))
+        else:
+            self._deliver_audit(entries)
+
+    def _deliver_audit(self, entries: Sequence[dict[str, Any]]) -> None:
         now = self._clock.now()
         event = log_delivery(AUDIT_LOG_GROUP, [(now, json.dumps(entry)) for entry in entries])
         for function in self._functions:

@@ -14,7 +14,7 @@ import msgspec
 from core.ledger.reading import PREFIX
 from core.model.values.quantity import NANODOLLARS
 from installation.wiring import TABLE
-from simulator.aws.ec2.instances import Instance
+from simulator.aws.ec2.instances import STRANGER, Instance
 from simulator.aws.installation import CLUSTER, Exchange
 from simulator.aws.queues import AwsError
 from simulator.checkers.pods import Verdict
@@ -131,7 +131,13 @@ VIOLATIONS: Final = (
     "doubleLaunches",
     "orphanedInstances",
     "limitViolations",
+    "bindingViolations",
+    "evictionRateViolations",
+    "podsKilledWithInstance",
+    "evictionsWithoutPlace",
+    "commandsWithoutDecision",
 )
+"""All laws of the judges of one run: any of them, broken once, ends `simulate` with 1."""
 _PERCENTILES: Final = (("p50", 50), ("p99", 99), ("max", 100))
 
 
@@ -143,6 +149,7 @@ class RunSummary:
         self._pods = 0
         self._waits: list[float] = []
         self._launched = 0
+        self._foreign: set[str] = set()
         self._terminated = 0
         self._evictions = 0
         self._invocations: dict[str, int] = {}
@@ -160,11 +167,17 @@ class RunSummary:
         elif event.event == "podEvicted":
             self._evictions += fields["by"] in ("eviction", "forced")
         elif event.event == "instanceLaunched":
-            self._launched += 1
+            self._see_launch(fields)
         elif event.event == "instanceTerminated":
-            self._terminated += 1
+            self._terminated += fields["instance"] not in self._foreign
         elif event.event == "invocation":
             self._invocations[fields["function"]] = self._invocations.get(fields["function"], 0) + 1
+
+    def _see_launch(self, fields: Mapping[str, Any]) -> None:
+        if fields.get("by") == STRANGER:
+            self._foreign.add(fields["instance"])
+        else:
+            self._launched += 1
 
     def pending(self) -> tuple[str, ...]:
         """Return the pods that are pending now."""
@@ -242,6 +255,8 @@ _ORDER: Final = (
     "evictions",
     *VIOLATIONS,
     "invocations",
+    "cpuSeconds",
+    "peakMemoryMiB",
     "decisions",
 )
 

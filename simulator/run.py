@@ -109,6 +109,8 @@ def _result(world: World, events: list[Event], wall_seconds: float) -> Result:
         **world.summary.figures(unschedulable),
         **costs(world.meter),
         **judged(verdict),
+        "cpuSeconds": {name: round(seconds, 3) for name, seconds in sorted(world.sandboxes.cpu_seconds.items())},
+        "peakMemoryMiB": dict(sorted(world.sandboxes.peak_memory_mib.items())),
         "decisions": len(world.decisions.entries),
     }
     seconds = round(world.scenario.duration.total_seconds())

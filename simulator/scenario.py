@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -22,7 +22,29 @@ from core.model.values.quantity import parse_duration
 from core.model.values.quotas import CODES
 from installation.settings import Settings, problem_of
 from installation.wiring import BY_NAME
+from simulator import step_forms
+from simulator.draws import Span, constant
 from simulator.invocation import faults
+from simulator.step_forms import (
+    ActorStep,
+    ClockForm,
+    CopyStep,
+    EtcdStep,
+    Form,
+    InstancesStep,
+    KubeletStep,
+    QueueStep,
+    RowStep,
+    SchedulerStep,
+    Share,
+    WebhookStep,
+)
+
+AUDIT_LOG_LAG: Final = constant(timedelta(seconds=8))
+"""From the API server to the function by default. EKS says "within a few minutes", best effort
+(docs/engineering/aws-facts.md#audit-log-lag)."""
+
+NO_TIME: Final = constant(timedelta(0))
 
 # A capacity reservation as a scenario writes it.
 
@@ -54,11 +76,7 @@ class CapacityReservation(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 # A Scenario as written: its fields, and the forms of its steps.
 
 
-class _Form(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Common form: camelCase on the wire, and an unknown field is an error."""
-
-
-class Reference(_Form, frozen=True, kw_only=True):
+class Reference(Form, frozen=True, kw_only=True):
     """An object by name."""
 
     kind: str
@@ -67,7 +85,7 @@ class Reference(_Form, frozen=True, kw_only=True):
     api_version: str = ""
 
 
-class Scale(_Form, frozen=True, kw_only=True):
+class Scale(Form, frozen=True, kw_only=True):
     """A workload's new number of replicas."""
 
     kind: str
@@ -76,7 +94,7 @@ class Scale(_Form, frozen=True, kw_only=True):
     namespace: str = "default"
 
 
-class Capacity(_Form, frozen=True, kw_only=True):
+class Capacity(Form, frozen=True, kw_only=True):
     """How many instances may still be launched of each selected pool; null removes the bound."""
 
     available: int | None
@@ -85,7 +103,7 @@ class Capacity(_Form, frozen=True, kw_only=True):
     capacity_type: str | None = None
 
 
-class Price(_Form, frozen=True, kw_only=True):
+class Price(Form, frozen=True, kw_only=True):
     """Multiply the current prices of the selected pools."""
 
     factor: float
@@ -94,14 +112,14 @@ class Price(_Form, frozen=True, kw_only=True):
     capacity_type: str | None = None
 
 
-class Ami(_Form, frozen=True, kw_only=True):
+class Ami(Form, frozen=True, kw_only=True):
     """What an alias resolves to from now on."""
 
     alias: str
     id: str
 
 
-class Subnet(_Form, frozen=True, kw_only=True):
+class Subnet(Form, frozen=True, kw_only=True):
     """How many addresses are left in a zone's subnet of this number; it is created if there is none."""
 
     zone: str
@@ -109,7 +127,7 @@ class Subnet(_Form, frozen=True, kw_only=True):
     free_addresses: int
 
 
-class Interrupt(_Form, frozen=True, kw_only=True):
+class Interrupt(Form, frozen=True, kw_only=True):
     """Which instances get notice, or fail their status check: a share of them (of a zone), or one node's.
 
     Notices of `spot` and `rebalance` come to spot instances alone.
@@ -121,27 +139,38 @@ class Interrupt(_Form, frozen=True, kw_only=True):
     kind: str = "spot"
 
 
-class DeleteShare(_Form, frozen=True, kw_only=True):
+class DeleteShare(Form, frozen=True, kw_only=True):
     """A user deletes this share of the Nodes or NodeClaims."""
 
     fraction: float = 1.0
 
 
-class Boot(_Form, frozen=True, kw_only=True):
+class Boot(Form, frozen=True, kw_only=True):
     """Boot problems of the next instances: `fail` of them never join, or `count` of them take `seconds`.
 
     Attributes:
+        not_ready: That many join and never become ready.
         end_reason: EC2 ends `count` of them soon after their launch for this reason, a code of its `StateReason`.
+        instance_type, zone, capacity_type, node_pool: The instances that it concerns; None: all.
     """
 
     fail: int = 0
+    not_ready: int = 0
     end_reason: str = ""
     seconds: float | None = None
     count: int = 1
+    instance_type: str | None = None
+    zone: str | None = None
+    capacity_type: str | None = None
+    node_pool: str | None = None
 
 
-class Fault(_Form, frozen=True, kw_only=True):
-    """A fault of calls: of those of `function` if it is named, and only the `nth` of them from then on if that is."""
+class Fault(Form, frozen=True, kw_only=True):
+    """A fault of calls: of those of `function` if it is named, and only the `nth` of them from then on if that is.
+
+    Attributes:
+        share: The chance that an attempt has it, drawn by the seed; None: each has it.
+    """
 
     call: str
     kind: str
@@ -150,6 +179,7 @@ class Fault(_Form, frozen=True, kw_only=True):
     lasting: timedelta | None = msgspec.field(name="for", default=None)
     function: str = ""
     nth: int | None = None
+    share: Share | None = None
     code: str = ""
     form: str = msgspec.field(name="as", default=faults.EXCEPTION)
     instance_type: str | None = None
@@ -157,7 +187,7 @@ class Fault(_Form, frozen=True, kw_only=True):
     capacity_type: str | None = None
 
 
-class MessageFault(_Form, frozen=True, kw_only=True):
+class MessageFault(Form, frozen=True, kw_only=True):
     """A fault of the next messages to functions."""
 
     kind: str
@@ -165,7 +195,7 @@ class MessageFault(_Form, frozen=True, kw_only=True):
     seconds: float = 90.0
 
 
-class Brake(_Form, frozen=True, kw_only=True):
+class Brake(Form, frozen=True, kw_only=True):
     """How an operator brakes the functions; omitted fields stay unchanged.
 
     Attributes:
@@ -179,14 +209,14 @@ class Brake(_Form, frozen=True, kw_only=True):
     shifted_zones: list[str] | None = None
 
 
-class TableStep(_Form, frozen=True, kw_only=True):
+class TableStep(Form, frozen=True, kw_only=True):
     """The table loses its newest items, this many or `all`; or it is restored to its state of this long ago."""
 
     lose: int | str | None = None
     restore: timedelta | None = None
 
 
-class Step(_Form, frozen=True, kw_only=True):
+class Step(Form, frozen=True, kw_only=True):
     """One step: when, and exactly one thing that happens. `apply` holds objects, read from files where files were named."""
 
     at: timedelta
@@ -206,12 +236,21 @@ class Step(_Form, frozen=True, kw_only=True):
     events: MessageFault | None = None
     table: TableStep | None = None
     brake: Brake | None = None
+    kubelet: KubeletStep | None = None
+    queue: QueueStep | None = None
+    actor: ActorStep | None = None
+    scheduler: SchedulerStep | None = None
+    webhook: WebhookStep | None = None
+    etcd: EtcdStep | None = None
+    copy: CopyStep | None = None
+    instances: InstancesStep | None = None
+    row: RowStep | None = None
 
 
 ACTIONS: Final = tuple(name for name in Step.__struct_fields__ if name != "at")
 
 
-class Trace(_Form, frozen=True, kw_only=True):
+class Trace(Form, frozen=True, kw_only=True):
     """Pods of a recorded cluster; `since` and `until` are in the trace's own seconds."""
 
     format: str
@@ -221,7 +260,26 @@ class Trace(_Form, frozen=True, kw_only=True):
     namespace: str = "default"
 
 
-class Spec(_Form, frozen=True, kw_only=True):
+class Silences(Form, frozen=True, kw_only=True):
+    """What AWS does not promise: constants, or drawn by the seed.
+
+    Attributes:
+        audit_log_lag: From the API server's audit log to the function.
+        boot: From launch until the node joins; None: `nodeBootSeconds`.
+        describe_lag: How old DescribeInstances' list is.
+        schedule_jitter: How late a schedule invokes its function.
+        repeated_launch: What EC2 answers to a CreateFleet with a token that it knows: the whole answer again, or nothing but
+            the fleet's id (`silent`).
+    """
+
+    audit_log_lag: Span = AUDIT_LOG_LAG
+    boot: Span | None = None
+    describe_lag: Span = NO_TIME
+    schedule_jitter: Span = NO_TIME
+    repeated_launch: Literal["whole", "silent"] = "whole"
+
+
+class Spec(Form, frozen=True, kw_only=True):
     """A Scenario's `spec`."""
 
     duration: timedelta
@@ -235,6 +293,9 @@ class Spec(_Form, frozen=True, kw_only=True):
     settings: dict[str, str | int | bool] = {}
     capacity_reservations: list[CapacityReservation] = []
     vcpu_quotas: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
+    clock: ClockForm = ClockForm()
+    memory_mib: Annotated[int, msgspec.Meta(ge=1)] | None = msgspec.field(name="memoryMiB", default=None)
+    aws: Silences = Silences()
     steps: list[Step] = []
 
 
@@ -308,8 +369,10 @@ def read_documents(path: Path) -> list[Document]:
         values = list(yaml.load_all(text, Loader=_Loader))
     except OSError as error:
         raise InvalidInputError(f"cannot be read: {error.strerror or error}", subject=str(path)) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInputError(_not_yaml(error), subject=str(path)) from error
+    if _expanded(values, {}) > _VALUES_FREE + len(text):
+        raise InvalidInputError("has aliases that stand for far more than it holds: write it out", subject=str(path))
     found = []
     for index, value in enumerate(values):
         if value is None:
@@ -318,6 +381,20 @@ def read_documents(path: Path) -> list[Document]:
             raise InvalidInputError("is not an object", subject=f"{path}, document {index + 1}")
         found += [Document(path, index, item) for item in _unfolded(value)]
     return found
+
+
+_VALUES_FREE: Final = 1_000_000
+"""Values that aliases may stand for, besides one for each character of the text."""
+
+
+def _expanded(value: Any, known: dict[int, int]) -> int:
+    """Return how many values a value holds, each as often as an alias repeats it."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        inner = [*value, *value.values()] if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_expanded(part, known) for part in inner)
+    return known[id(value)]
 
 
 def _not_yaml(error: Exception) -> str:
@@ -361,7 +438,12 @@ SETTINGS: Final = (
 """Settings that a scenario may choose: the account or the world determines the others."""
 
 
-_DURATIONS: Final = ("at", "duration", "for", "restore", "starts", "ends")
+_DURATIONS: Final = (
+    *("at", "duration", "for", "restore", "starts", "ends"),
+    *("every", "lag", "since", "delay", "p50", "p99"),
+)
+_VERBATIM: Final = ("apply", "put", "patch", "binds", "capacity", "allocatable")
+"""Fields of steps that are taken as they are written; `capacity` is a step, too, and holds no durations."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -370,6 +452,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         settings: Settings of the functions by their environment variables, as text.
         vcpu_quotas: Code of an EC2 quota → vCPUs that the account may run, besides those of its catalogue.
+        processor: What processor time does to virtual time.
+        memory_mib: What a function may use before it crashes; None: no limit.
     """
 
     name: str
@@ -377,13 +461,16 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     start: datetime
     duration: timedelta
     seed: int
-    boot: timedelta
+    boot: Span
+    aws: Silences = Silences()
     catalogue_file: Path | None
     trace: Trace | None
     feature_gates: dict[str, bool]
     settings: dict[str, str] = {}
     capacity_reservations: tuple[CapacityReservation, ...] = ()
     vcpu_quotas: dict[str, int] = {}
+    processor: ClockForm = ClockForm()
+    memory_mib: int | None = None
     manifests: tuple[JsonObject, ...]
     steps: tuple[Step, ...]
 
@@ -422,13 +509,16 @@ def scenario_of(path: Path, document: Mapping[str, Any]) -> Scenario:
         start=start,
         duration=spec.duration,
         seed=spec.seed,
-        boot=timedelta(seconds=spec.node_boot_seconds),
+        boot=spec.aws.boot or constant(timedelta(seconds=spec.node_boot_seconds)),
+        aws=spec.aws,
         catalogue_file=None if spec.catalog is None else folder / spec.catalog,
         trace=spec.trace,
         feature_gates=spec.feature_gates,
         settings=_settings(spec.settings),
         capacity_reservations=tuple(spec.capacity_reservations),
         vcpu_quotas=_quotas(spec.vcpu_quotas),
+        processor=spec.clock,
+        memory_mib=spec.memory_mib,
         manifests=tuple(d.object for name in spec.manifests for d in _manifests(folder / name, "spec.manifests")),
         steps=tuple(_step(folder, number, step) for number, step in enumerate(spec.steps)),
     )
@@ -466,13 +556,30 @@ def _step(folder: Path, number: int, step: Step) -> Step:
     _one_of(step.fault.function if step.fault else None, ("", *sorted(BY_NAME)), f"{where}.fault.function")
     _one_of(step.events.kind if step.events else None, faults.EVENT_KINDS, f"{where}.events.kind")
     _one_of(step.interrupt.kind if step.interrupt else None, INTERRUPTIONS, f"{where}.interrupt.kind")
-    if step.boot is not None and not (step.boot.fail or step.boot.end_reason) and step.boot.seconds is None:
-        raise InvalidInputError("needs `fail`, `seconds` or `endReason`", field=f"{where}.boot")
+    boot = step.boot
+    if boot is not None and not (boot.fail or boot.not_ready or boot.end_reason) and boot.seconds is None:
+        raise InvalidInputError("needs `fail`, `notReady`, `seconds` or `endReason`", field=f"{where}.boot")
     if step.table is not None:
         _check_table(step.table, f"{where}.table")
+    for name, check in _CHECKS.items():
+        if getattr(step, name) is not None:
+            check(getattr(step, name), f"{where}.{name}")
+    if step.actor is not None and step.actor.apply is not None:
+        turns = [list(_applied(folder, turn, f"{where}.actor.apply[{n}]")) for n, turn in enumerate(step.actor.apply)]
+        return msgspec.structs.replace(step, actor=msgspec.structs.replace(step.actor, apply=turns))
     if step.apply is None:
         return step
     return msgspec.structs.replace(step, apply=list(_applied(folder, step.apply, f"{where}.apply")))
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any, str], None]]] = {
+    "kubelet": step_forms.check_kubelet,
+    "queue": step_forms.check_queue,
+    "actor": step_forms.check_actor,
+    "webhook": step_forms.check_webhook,
+    "instances": step_forms.check_instances,
+    "copy": step_forms.check_copy,
+}
 
 
 def _check_table(table: TableStep, where: str) -> None:
@@ -518,9 +625,24 @@ def _with_durations(value: Any, where: str) -> Any:
 
 
 def _field(key: str, value: Any, where: str) -> Any:
-    if key == "apply":
+    if key in _VERBATIM:
         return value
+    if where == f"spec.aws.{key}" and key != "repeatedLaunch":
+        return _span(value, where)
     return _duration(value, where) if key in _DURATIONS else _with_durations(value, where)
+
+
+def _span(value: Any, where: str) -> Any:
+    """Return a constant or drawn time in the form of `Span`, whose fields `_convert` reads."""
+    if not isinstance(value, Mapping):
+        takes = _duration(value, where)
+        return {"p50": takes, "p99": takes}
+    if value.keys() != {"p50", "p99"}:
+        raise InvalidInputError("must be a duration, or have p50 and p99", field=where)
+    found = {name: _duration(item, f"{where}.{name}") for name, item in value.items()}
+    if found["p99"] < found["p50"]:
+        raise InvalidInputError("p99 is shorter than p50", field=where)
+    return found
 
 
 def _duration(value: Any, where: str) -> timedelta:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from fractions import Fraction
@@ -16,16 +16,18 @@ from core.catalogue.document import Market
 from core.errors import FleetwrightError
 from core.model.catalogue import Catalogue
 from simulator.aws.account import Account
-from simulator.aws.ec2.boot import Boot
+from simulator.aws.ec2.boot import Boot, Concerned
 from simulator.aws.ec2.instances import STATUS_CHECK, Instance, Reservation, is_spot
 from simulator.aws.installation import ACCOUNT_ID, Exchange, Selection
 from simulator.clock import VirtualClock
 from simulator.cluster import Cluster
 from simulator.cluster.store import name_of
+from simulator.disturbances import Disturbances
 from simulator.invocation import faults
 from simulator.invocation.faults import Faults, MessageFaults
 from simulator.outcome import CostMeter
 from simulator.scenario import ALL, Brake, CapacityReservation, Fault, Interrupt, Step, Subnet
+from simulator.scenario import Boot as BootStep
 
 # A scenario's own catalogue as the functions see it: its types need no EC2 description and are what EC2 sells here.
 
@@ -77,7 +79,7 @@ class Steps:
         message_faults: MessageFaults,
         meter: CostMeter,
         rng: Random,
-        warn: Callable[[str], None],
+        disturbances: Disturbances,
     ) -> None:
         self._account = account
         self._cluster = cluster
@@ -86,7 +88,8 @@ class Steps:
         self._message_faults = message_faults
         self._meter = meter
         self._rng = rng
-        self._warn = warn
+        self._warn = disturbances.warn
+        self._disturbances = disturbances
 
     def perform(self, step: Step) -> None:
         """Carry out the step."""
@@ -94,6 +97,7 @@ class Steps:
             self._to_cluster(step)
             self._to_account(step)
             self._to_functions(step)
+            self._disturbances.perform(step)
         except FleetwrightError as error:
             self._warn(f"step at {step.at}: {error}")
 
@@ -166,12 +170,24 @@ class Steps:
             self.reserve(step.capacity_reservation)
         if step.interrupt is not None:
             self._interrupt(step.interrupt)
-        if step.boot is not None and step.boot.fail:
-            self._boot.disturb(step.boot.fail, None)
-        if step.boot is not None and step.boot.end_reason:
-            self._boot.fail(step.boot.count, step.boot.end_reason)
-        if step.boot is not None and step.boot.seconds is not None:
-            self._boot.disturb(step.boot.count, timedelta(seconds=step.boot.seconds))
+        if step.boot is not None:
+            self._boot_problem(step.boot)
+
+    def _boot_problem(self, boot: BootStep) -> None:
+        concerned = Concerned(
+            instance_type=boot.instance_type,
+            zone=boot.zone,
+            capacity_type=boot.capacity_type,
+            node_pool=boot.node_pool,
+        )
+        if boot.fail:
+            self._boot.disturb(boot.fail, None, concerned)
+        if boot.not_ready:
+            self._boot.spoil(boot.not_ready, concerned)
+        if boot.end_reason:
+            self._boot.fail(boot.count, boot.end_reason, concerned)
+        if boot.seconds is not None:
+            self._boot.disturb(boot.count, timedelta(seconds=boot.seconds), concerned)
 
     def _set_free(self, subnet: Subnet) -> None:
         if not self._account.network.set_free(subnet.zone, subnet.number, subnet.free_addresses):
@@ -206,8 +222,17 @@ class Steps:
             zone=step.zone,
             capacity_type=step.capacity_type,
         )
-        count = 1 if step.count is None and step.lasting is None else step.count
-        self._faults.arm(step.call, fault, count=count, lasting=step.lasting, function=step.function, nth=step.nth)
+        share = step.share
+        count = 1 if step.count is None and step.lasting is None and share is None else step.count
+        self._faults.arm(
+            step.call,
+            fault,
+            count=count,
+            lasting=step.lasting,
+            function=step.function,
+            nth=step.nth,
+            chance=None if share is None else lambda: self._rng.random() < share,
+        )
 
     def _interrupt(self, interrupt: Interrupt) -> None:
         found = [instance for instance in self._account.instances.all() if _matches(instance, interrupt)]

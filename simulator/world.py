@@ -32,6 +32,7 @@ from simulator.checkers.disruption import Writer
 from simulator.checkers.pods import Judges
 from simulator.clock import SkewedClock, VirtualClock
 from simulator.cluster import Cluster
+from simulator.disturbances import Disturbances
 from simulator.draws import stream
 from simulator.events import Pump
 from simulator.invocation.faults import ClusterCalls, Faults, MessageFaults
@@ -91,7 +92,15 @@ class World:
         self._seed = seed
         self._region = region
         self._catalogues: CatalogueStore | None = None
-        self.sandboxes = Sandboxes(clock, recorder, build=self.application, use=_show, handler_of=_handler_of)
+        self.sandboxes = Sandboxes(
+            clock,
+            recorder,
+            build=self.application,
+            use=_show,
+            handler_of=_handler_of,
+            processor=(scenario.processor.cpu, scenario.processor.factor),
+            memory_mib=scenario.memory_mib,
+        )
         self.faults = Faults(clock, recorder, self.sandboxes.running)
         self.message_faults = MessageFaults(clock, recorder)
         self.cluster = Cluster(clock, recorder, stream(seed, "cluster"))
@@ -111,6 +120,8 @@ class World:
             bus=self._put_event,
             spend=self.sandboxes.spend,
             seed=self._seed,
+            describe_lag=partial(self.scenario.aws.describe_lag.draw, stream(self._seed, "describe lag")),
+            repeats_launches=self.scenario.aws.repeated_launch == "whole",
         )
 
     def settle_in(self, account: Account) -> None:
@@ -120,25 +131,46 @@ class World:
         self.meter = CostMeter(clock, account.exchange)
         self._claims_by_instance: dict[str, str] = {}
         functions = deployed_functions(is_shadow=self._settings().is_shadow)
-        self.pump = Pump(clock, self.sandboxes, account.queues, self.message_faults, self.decisions.write, functions)
+        self.pump = Pump(
+            clock, self.sandboxes, account.queues, self.message_faults, self.decisions.write, self.recorder, functions
+        )
+        self.pump.delay(
+            audit_log=partial(scenario.aws.audit_log_lag.draw, stream(self._seed, "audit log")),
+            schedule=partial(scenario.aws.schedule_jitter.draw, stream(self._seed, "schedules")),
+        )
+        account.queues.on_delay(self._queue_delayed)
         account.schedules.on_fire(self.pump.window)
         self.boot = Boot(
             clock,
             account.exchange,
             self._join,
             account.instances.fail_start,
-            takes=scenario.boot,
+            takes=partial(scenario.boot.draw, stream(self._seed, "boot")),
             region=self._region,
         )
         account.wire.on_call(self.sandboxes.note_call)
+        account.wire.answer_in(self.sandboxes.elsewhere)
         account.table.listen(self._row_written)
         account.instances.on_change(self.meter.settle)
         account.instances.on_launch(self.meter.started)
         account.instances.on_launch(self.boot.launched)
         account.instances.on_end(self._ended)
         self.cluster.on_fault_point(ClusterCalls(self.faults, self.sandboxes.spend))
+        if any(step.etcd is not None for step in scenario.steps):
+            self.cluster.store.keep_history()
         self.cluster.on_audit_event(self.pump.audit)
-        self._steps = Steps(
+        self._steps = self._steps_in(account)
+
+    def _steps_in(self, account: Account) -> Steps:
+        disturbances = Disturbances(
+            account,
+            self.cluster,
+            self.recorder,
+            stream(self._seed, "disturbances"),
+            self.sandboxes.spend,
+            self.warnings.append,
+        )
+        return Steps(
             account,
             self.cluster,
             self.boot,
@@ -146,7 +178,7 @@ class World:
             self.message_faults,
             self.meter,
             stream(self._seed, "steps"),
-            self.warnings.append,
+            disturbances,
         )
 
     def play(self, traced: list[TracedPod]) -> None:
@@ -187,10 +219,14 @@ class World:
         since, asked = self.sandboxes.running_since(), self.sandboxes.called_at()
         return None if since is None or asked is None else Writer(since, asked)
 
-    def _join(self, node: dict[str, Any], claim: str) -> None:
+    def _queue_delayed(self, queue: str, lag: timedelta) -> None:
+        self.recorder.emit("queueDelayed", queue=queue, seconds=lag.total_seconds())
+
+    def _join(self, node: dict[str, Any], claim: str, becomes_ready: bool = True) -> None:  # noqa: FBT002 - boot's form
         """Register a node; its instance may not be named after its claim yet, which is in the table."""
         instance = str(node["spec"]["providerID"]).rpartition("/")[2]
-        self.cluster.join_node(node, node_claim=self._claims_by_instance.get(instance, claim))
+        claim = self._claims_by_instance.get(instance, claim)
+        self.cluster.join_node(node, node_claim=claim, becomes_ready=becomes_ready)
 
     def _capacity_of(self, instance_type: str) -> dict[str, int]:
         found = self.account.exchange.instance_type(instance_type)
@@ -204,7 +240,7 @@ class World:
         adapters = Adapters(
             self._settings(),
             self.account.session,
-            SkewedClock(self.clock, self.skew()),
+            SkewedClock(self.clock, self.skew(), worked=self.sandboxes.worked, uncharged=self.sandboxes.uncharged),
             kubernetes=self.cluster.api,
             catalogue_source=own,
             catalogues=own or self._catalogues,

@@ -16,7 +16,7 @@ ENDS: Final = re.compile(r" && | \| | > | {2,}#|`|$")
 OTHER_NAMES: Final = {"deploy": "codedeploy"}
 """Service of the command line → botocore's name, where they differ."""
 
-OF_THE_COMMAND_LINE: Final = {("s3", "rb"), ("logs", "tail")}
+OF_THE_COMMAND_LINE: Final = {("s3", "cp"), ("s3", "rb"), ("logs", "tail"), ("cloudformation", "deploy")}
 """Commands that are no operation of a service."""
 
 GLOBAL: Final = {"output", "profile", "query", "region"}

@@ -48,6 +48,7 @@ STEPS: Final = (
     Step("tests", "test-long HYPOTHESIS=nightly"),
     Step("coverage", "coverage"),
     Step("lambda-python", "test-lambda-python"),
+    Step("coverage", "coverage"),
     Step("conformance", "conformance"),
     Step("fuzz-scheduling", "fuzz-scheduling CASES={CASES} SEED={SEED}"),
     Step("fuzz-tight", "fuzz-tight CASES={CASES} SEED={SEED}"),

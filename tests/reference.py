@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 import msgspec
 
 from cli.__main__ import COMMANDS, EXIT_CODES, command_parser
+from cli.commands import man
 from cli.commands.crds import as_yaml
 from cli.schemas.periods import ANSWERS, schema
 from cli.validation.formats import KUBERNETES_FIELDS, MEANINGS, written_fields
@@ -36,7 +37,7 @@ from core.reasons.takeover import AdoptionReason, ReleaseReason
 from installation import metric_names
 from installation.metric_names import NAMESPACE
 from installation.settings import Settings
-from tests import figures
+from tests import compatibility, figures
 from tests.simulation.test_denied_launches import CALLS_MAX, OURS, calls_of
 from tests.simulation.test_failed_starts import CALLS
 from tests.template_checks import findings_page
@@ -58,6 +59,7 @@ def pages() -> dict[str, str]:
         "cli.md": command_line(),
         "metrics.md": metrics(),
         "template-findings.md": findings_page.text(),
+        "compatibility.md": compatibility.text(),
     }
 
 
@@ -300,7 +302,7 @@ def main() -> int:
         CRDS / name: text for name, text in crds().items()
     }
     texts |= {SCHEMAS / name: text for name, text in schemas().items()}
-    texts |= {KUBERNETES_FIELDS: written_fields()} | figures.pages()
+    texts |= {KUBERNETES_FIELDS: written_fields(), man.PAGE: man.written_page()} | figures.pages()
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -57,11 +57,15 @@ _CURRENCIES: Final = ("USD", "CNY", "EUR")
 class AwsMarket:
     """Reads shapes, zones and prices."""
 
-    def __init__(self, ec2: AwsService, pricing: AwsService, *, region: str, clock: Clock) -> None:
+    def __init__(self, ec2: AwsService, pricing: AwsService, *, region: str, clock: Clock, author: str = "") -> None:
+        """`author`: the cluster in whose name the market is read."""
         self._ec2 = ec2
         self._pricing = pricing
         self._region = region
         self._clock = clock
+        self._author = author
+        self._own: Market | None = None
+        """What this sandbox read last: prices in it are confirmed."""
 
     def read(self, previous: MarketFacts | None, *, is_used: bool = False) -> MarketFacts:
         """Return the current facts.
@@ -70,6 +74,8 @@ class AwsMarket:
         removed: an instance type no longer listed still prices running nodes. Spot prices that a reading lacks are marked
         (`Market.unlisted_spot`). On-demand prices that were never read come from the shipped list, and estimates replace those
         that it lacks: some regions have no Pricing service, some accounts no permission.
+
+        Prices that another cluster stored are read again if they are far from every list, and are not believed until then.
 
         With `is_used`, spot prices are read in any case; `prices_read_at` remains the time of all prices.
 
@@ -81,6 +87,7 @@ class AwsMarket:
         kept = previous or MarketFacts(
             shapes=(), market=Market(region=self._region), shapes_read_at=now, prices_read_at=now
         )
+        kept = self._believed(kept, problems)
         market, shapes, shapes_at, prices_at = kept.market, kept.shapes, kept.shapes_read_at, kept.prices_read_at
         if not shapes or now - shapes_at >= SHAPES_FRESH_FOR:
             read = _attempt(self._shapes_and_zones, problems, is_required=not shapes)
@@ -88,16 +95,12 @@ class AwsMarket:
                 shapes, market, shapes_at = read[0], msgspec.structs.replace(market, offered=read[1]), now
         is_estimated = kept.prices_are_estimates
         if not market.on_demand or is_estimated or now - prices_at >= PRICES_FRESH_FOR:
-            listed = _attempt(self._on_demand, problems, is_required=False)
-            spot = _attempt(lambda: self._spot(now), problems, is_required=False)
-            is_estimated = listed is None and (is_estimated or not market.on_demand)
-            if is_estimated:
-                listed, problem = _without_reading(self._region, shapes)
-                problems.append(problem)
-            market = _with_prices(market, listed or {}, spot)
-            prices_at = now if listed is not None and spot is not None else prices_at
+            market, is_estimated, is_whole = self._all_prices(market, shapes, problems, is_estimated=is_estimated)
+            prices_at = now if is_whole else prices_at
         elif is_used:
             market = _with_prices(market, {}, _attempt(lambda: self._spot(now), problems, is_required=False))
+        if prices_at == now:
+            self._own = market
         return MarketFacts(
             shapes=shapes,
             market=market,
@@ -105,6 +108,38 @@ class AwsMarket:
             prices_read_at=prices_at,
             prices_are_estimates=is_estimated,
             problems=tuple(problems),
+            author=kept.author if market == kept.market else self._author,
+        )
+
+    def _all_prices(
+        self, market: Market, shapes: tuple[Shape, ...], problems: list[str], *, is_estimated: bool
+    ) -> tuple[Market, bool, bool]:
+        """Return the market with the prices that can be read, whether some are estimates, and whether none is missing."""
+        listed = _attempt(self._on_demand, problems, is_required=False)
+        spot = _attempt(lambda: self._spot(self._clock.now()), problems, is_required=False)
+        is_estimated = listed is None and (is_estimated or not market.on_demand)
+        if is_estimated:
+            listed, problem = _without_reading(self._region, shapes)
+            problems.append(problem)
+        return _with_prices(market, listed or {}, spot), is_estimated, listed is not None and spot is not None
+
+    def _believed(self, kept: MarketFacts, problems: list[str]) -> MarketFacts:
+        """Return the stored reading without doubtful prices; if there are any, all prices are due to be read."""
+        if self._own is not None and (kept.market.on_demand, kept.market.spot) == (self._own.on_demand, self._own.spot):
+            return kept
+        known = self._own.on_demand if self._own is not None else _shipped(self._region, kept.shapes)
+        doubtful = kept.market.doubtful_types(known)
+        if not doubtful:
+            return kept
+        problems.append(
+            f"prices of {len(doubtful)} types, {doubtful[0]} first, are far from every list: cluster "
+            f"{kept.author or '(unknown)'} stored them, and they are read again"
+        )
+        listed = {name: known[name] for name in doubtful if name in known}
+        market = _with_prices(kept.market.without_prices(doubtful), listed, None)
+        long_ago = kept.prices_read_at - PRICES_FRESH_FOR
+        return msgspec.structs.replace(
+            kept, market=market, prices_read_at=min(long_ago, self._clock.now() - PRICES_FRESH_FOR)
         )
 
     def _shapes_and_zones(self) -> tuple[tuple[Shape, ...], dict[str, tuple[str, ...]]]:
@@ -166,6 +201,13 @@ class AwsMarket:
 def pricing_region(region: str) -> str:
     """Return the region whose Pricing endpoint serves `region`: the service has few endpoints, and each partition its own."""
     return next((serving for prefix, serving in _PRICING_REGIONS if region.startswith(prefix)), "us-east-1")
+
+
+def _shipped(region: str, shapes: tuple[Shape, ...]) -> dict[str, int]:
+    from adapters.list_prices import price_list
+
+    shipped = price_list(region)
+    return {} if shipped is None else shipped.prices(shapes)
 
 
 def _without_reading(region: str, shapes: tuple[Shape, ...]) -> tuple[dict[str, int], str]:

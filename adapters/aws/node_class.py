@@ -12,12 +12,12 @@ from adapters.aws.instance_profiles import InstanceProfiles
 from adapters.aws.services import AwsService, ClusterDescription, EksCluster
 from adapters.ports import Clock, DeniedError, JsonObject, NotFoundError
 from core import api, labels
-from core.ami_families.bootstrap import Cluster, registered_taints
+from core.ami_families.bootstrap import Cluster
 from core.ami_families.registry import family_of
 from core.api.objects import generation_of
 from core.catalogue.document import ARCHITECTURES
 from core.catalogue.free_addresses import address_reading
-from core.catalogue.kubelet import expressions, sizing_of
+from core.catalogue.kubelet import expressions
 from core.catalogue.node_class import (
     ACTIVE,
     CAPACITY_BLOCK,
@@ -33,11 +33,10 @@ from core.catalogue.node_class import (
 )
 from core.catalogue.reservations import leaves_at
 from core.errors import InvalidInputError
-from core.launch.request import bootstrap_of
-from core.launch.template import SHARED, block_device_mappings
+from core.launch.refusals import first_certain, launch_problems
+from core.launch.template import SHARED
 from core.launch.validation import LaunchValidation, written_validation
 from core.model.node_pool import NodePool
-from core.model.values.quotas import SizingSettings
 
 # Selects the subnets and security groups of an EC2NodeClass.
 
@@ -398,18 +397,17 @@ def rules_problem(manifest: JsonObject) -> ClassCondition | None:
 def rendering_problem(
     node_class: EC2NodeClass, described: ClusterDescription, by_type: Mapping[str, ClassCondition]
 ) -> ClassCondition:
-    """Check that a launch can be rendered: an error here would fail the launch of every node."""
+    """Check that a launch may succeed: an error here would fail the launch of every node."""
     family, computed = node_class.family, expressions(node_class.spec.kubelet)
-    try:
-        sizing_of(node_class, SizingSettings())
-        block_device_mappings(node_class.spec.block_device_mappings, family)
-        family.user_data(bootstrap_of(node_class, described.cluster, labels={}, taints=registered_taints(())))
-    except InvalidInputError as error:
+    problem = first_certain(launch_problems(node_class, described.cluster))
+    is_computed = problem is None or problem.field in [f"spec.kubelet.{name}" for name in computed]
+    if computed and is_computed:
+        said = f"spec.kubelet: {', '.join(computed)} must be plain values, expressions are not evaluated"
+        return ClassCondition("KubeletExpressionsDisabled", said)
+    if problem is not None:
         needs_cidr = family.needs_service_cidr and not described.cluster.service_cidr
-        return ClassCondition("ClusterCIDRResolutionFailed" if needs_cidr else "InvalidConfiguration", str(error))
-    if computed:
-        problem = f"spec.kubelet: {', '.join(computed)} must be plain values, expressions are not evaluated"
-        return ClassCondition("KubeletExpressionsDisabled", problem)
+        reason = "ClusterCIDRResolutionFailed" if needs_cidr else "InvalidConfiguration"
+        return ClassCondition(reason, f"{problem.field}: {problem.problem}")
     bad = sorted(name for name, condition in by_type.items() if condition.reason)
     return ClassCondition("DependenciesNotReady", f"{', '.join(bad)} is False") if bad else ClassCondition()
 
@@ -429,14 +427,7 @@ class PlacementGroups:
     def resolve(self, selector: PlacementGroupSelector) -> JsonObject:
         """Return the group as `placementGroup` of a status. Raises NotFoundError if none is available, PortError."""
         what = f"placement group {selector.id or selector.name}"
-        asked = (
-            {"name": "group-id", "value": selector.id}
-            if selector.id
-            else {"name": "group-name", "value": selector.name}
-        )
-        filters = [{"Name": asked["name"], "Values": [asked["value"]]}]
-        answer = self._ec2.call("DescribePlacementGroups", Filters=filters)
-        groups = answer.get("PlacementGroups") or ()
+        groups = self._described(selector)
         found = next((group for group in groups if group.get("State") == AVAILABLE), None)
         if found is None:
             states = ", ".join(sorted({str(group.get("State")) for group in groups}))
@@ -450,6 +441,24 @@ class PlacementGroups:
             "strategy": found.get("Strategy", ""),
             "partitions": found.get("PartitionCount") or 0,
         }
+
+    def _described(self, selector: PlacementGroupSelector) -> Sequence[Mapping[str, Any]]:
+        """Return EC2's groups of this id or name.
+
+        EC2 has no filter for ids, and a group that another account shares is found by `GroupIds` alone
+        (docs/engineering/aws-facts.md#placement-group-ids).
+        """
+        named: JsonObject = (
+            {"GroupIds": [selector.id]}
+            if selector.id
+            else {"Filters": [{"Name": "group-name", "Values": [selector.name]}]}
+        )
+        try:
+            answer = self._ec2.call("DescribePlacementGroups", **named)
+        except NotFoundError:
+            return ()
+        found: Sequence[Mapping[str, Any]] = answer.get("PlacementGroups") or ()
+        return found
 
 
 LAUNCH_VALIDATION: Final = "launchValidation"
@@ -471,10 +480,13 @@ class NodeClassResolver:
         profiles: InstanceProfiles,
         placement_groups: PlacementGroups,
         reservations: CapacityReservations | None,
-        validate: Validate,
+        validate: Validate | None,
         clock: Clock,
     ) -> None:
-        """`reservations` is None if the feature gate ReservedCapacity is off; `validate` asks EC2 about a resolved class."""
+        """`reservations` is None if the feature gate ReservedCapacity is off; `validate` asks EC2 about a resolved class.
+
+        Without `validate`, the first launch shows whether EC2 allows it.
+        """
         self._validate = validate
         self._cluster = cluster
         self._network = network
@@ -517,8 +529,8 @@ class NodeClassResolver:
         found["capacityReservations"] = None  # with the gate off, the status does not list them
         if self._reservations is not None:
             by_type["CapacityReservationsReady"] = _reserved(found, self._reservations, node_class, now)
-        if is_validated and not by_type[VALID].reason:
-            by_type[VALID] = self._asked({**manifest, "status": found}, found, node_pools)
+        if is_validated and self._validate is not None and not by_type[VALID].reason:
+            by_type[VALID] = self._asked(self._validate, {**manifest, "status": found}, found, node_pools)
         return {**found, "conditions": written_conditions(manifest, by_type, self._clock.now())}
 
     def _selected(
@@ -565,11 +577,13 @@ class NodeClassResolver:
         problem = family_of("", node_class.alias).why_not_published(described.version)
         return ClassCondition("UnsupportedAlias", problem) if problem else None
 
-    def _asked(self, resolved: JsonObject, found: JsonObject, node_pools: Sequence[NodePool]) -> ClassCondition:
+    def _asked(
+        self, validate: Validate, resolved: JsonObject, found: JsonObject, node_pools: Sequence[NodePool]
+    ) -> ClassCondition:
         """Validate the resolved class with EC2, and add its answer to the status."""
         try:
             node_class = read_node_class(resolved)
-            answer = self._validate(node_class, resolved, self._cluster.describe().cluster, node_pools)
+            answer = validate(node_class, resolved, self._cluster.describe().cluster, node_pools)
         except InvalidInputError as error:
             return ClassCondition("InvalidConfiguration", str(error))
         found[LAUNCH_VALIDATION] = written_validation(answer)

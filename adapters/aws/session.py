@@ -45,6 +45,8 @@ _MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
             "InvalidInstanceID.Malformed",
             "InvalidLaunchTemplateId.NotFound",
             "InvalidLaunchTemplateName.NotFoundException",
+            "InvalidPlacementGroup.Unknown",
+            "InvalidPlacementGroupId.Malformed",
             "NoSuchBucket",
             "NoSuchEntity",
             "NoSuchKey",

@@ -182,7 +182,8 @@ class MarketAdapters(TableAdapters):
 
         region = self._session.region_name
         pricing = self._service("pricing", region_name=pricing_region(region))
-        return AwsMarket(self._service("ec2"), pricing, region=region, clock=self.clock)
+        author = self.settings.cluster_name
+        return AwsMarket(self._service("ec2"), pricing, region=region, clock=self.clock, author=author)
 
     @cached_property
     def quota_source(self) -> QuotaSource:
@@ -340,6 +341,7 @@ class Adapters(MarketAdapters):
             uses_reservations=gates.reserved_capacity,
             turns=PacedTurns(self.launch_pace, self.clock, self.pause),
             types_for=self._types_for,
+            validates_launches=self.settings.validate_launches,
         )
 
     @cached_property

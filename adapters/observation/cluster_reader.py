@@ -19,7 +19,8 @@ from core.errors import InvalidInputError
 from core.launch.denials import revision_of
 from core.launch.template import tenancy
 from core.lifecycle.records import Machine
-from core.manifests.assemble import ObjectProblem, needed_kinds
+from core.manifests.assemble import ObjectProblem
+from core.manifests.buffers import needed_kinds
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import resources
 from core.manifests.wire.resources import LEASES, Resource
@@ -117,6 +118,7 @@ _FOR_VOLUMES: Final = (
     resources.PERSISTENT_VOLUME_CLAIMS,
     resources.STORAGE_CLASSES,
     resources.CSI_NODES,
+    resources.CSI_DRIVERS,
     resources.VOLUME_ATTACHMENTS,
 )
 _FOR_DEFAULT_SPREADS: Final = (
@@ -126,6 +128,9 @@ _FOR_DEFAULT_SPREADS: Final = (
     resources.REPLICATION_CONTROLLERS,
 )
 """The kinds that determine which pods a default constraint selects."""
+
+_FOR_ADMISSION: Final = (resources.LIMIT_RANGES, resources.RUNTIME_CLASSES)
+"""The kinds by which the API server changes pods that it creates, besides PriorityClasses and namespaces."""
 
 ObjectsByKind = dict[Resource, tuple[Any, ...]]
 
@@ -195,6 +200,8 @@ class ClusterReader:
             objects |= {kind: self._read(kind, rejected) for kind in needed_kinds(objects[resources.CAPACITY_BUFFERS])}
         if options.default_spreads:
             objects |= {kind: self._read(kind, rejected) for kind in _FOR_DEFAULT_SPREADS if kind not in objects}
+        needed = _kinds_for_templates(objects)
+        objects |= {kind: self._read(kind, rejected) for kind in needed if kind not in objects}
         return ClusterObjects(objects, node_classes, tuple(rejected))
 
     def for_launches(self) -> ClusterObjects:
@@ -253,10 +260,36 @@ class ClusterReader:
 
 def _have_volumes(pods: Iterable[Any]) -> bool:
     return any(
-        volume.persistent_volume_claim is not None or volume.ephemeral is not None
+        volume.persistent_volume_claim is not None
+        or volume.ephemeral is not None
+        or volume.aws_elastic_block_store is not None
         for pod in pods
         for volume in pod.spec.volumes
     )
+
+
+def _kinds_for_templates(objects: ObjectsByKind) -> tuple[Resource, ...]:
+    """Return the kinds by which templates become pods: those of successors, of young DaemonSets and of buffers.
+
+    Pods of a StatefulSet may be followed by another revision, and pods that were resized by their first size. What admission
+    adds is seen in running pods, so its kinds are read only if a template has none.
+    """
+    owned = {
+        (o.kind, p.metadata.namespace, o.name) for p in objects[resources.PODS] for o in p.metadata.owner_references
+    }
+    kinds = {kind for kind, _, _ in owned}
+    found = [resources.STATEFUL_SETS] if "StatefulSet" in kinds else []
+    if "ReplicaSet" in kinds and any(pod.metadata.generation > 1 for pod in objects[resources.PODS]):
+        found.append(resources.REPLICA_SETS)
+    makes_pods = (
+        found
+        or objects.get(resources.CAPACITY_BUFFERS)
+        or any(
+            ("DaemonSet", daemon.metadata.namespace, daemon.metadata.name) not in owned
+            for daemon in objects[resources.DAEMON_SETS]
+        )
+    )
+    return (*found, *_FOR_ADMISSION) if makes_pods else ()
 
 
 def _by_name(manifests: Iterable[JsonObject]) -> dict[str, JsonObject]:

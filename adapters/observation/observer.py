@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -32,6 +33,7 @@ from core.model.catalogue import Catalogue, InstanceType, OfferingKey
 from core.model.node_pool import NodeClass, NodePool
 from core.model.pod import Pod
 from core.model.snapshot import CapacityBuffer, EvictedNode, MovedWorkload, Snapshot
+from core.node_facts import with_trusted_nodes
 from core.pods import is_reschedulable
 from core.scheduling.pods import DefaultSpreads
 from installation.settings import Settings
@@ -96,6 +98,18 @@ def with_current_class_hash(node_class: NodeClass) -> NodeClass:
     return msgspec.structs.replace(node_class, own_annotations={**node_class.own_annotations, **hashes})
 
 
+def without_dropped_fields(node_class: NodeClass) -> NodeClass:
+    """Return the class with a problem if it has a field that would be dropped: a node without it may be a wrong node."""
+    if not node_class.unknown_fields or node_class.problem:
+        return node_class
+    fields = ",".join(node_class.unknown_fields)
+    problem = (
+        f"{fields}: this version does not know it; update Fleetwright, or launch without it:"
+        f" annotate the class with {labels.IGNORED_FIELDS}: {fields}"
+    )
+    return msgspec.structs.replace(node_class, problem=problem)
+
+
 # Binds pods to the stored or launched claim planned for them, so that they are not planned again while its node boots.
 #
 # A plan packs pods more tightly than a later plan that places them one by one onto the launching nodes. If they were planned
@@ -140,18 +154,17 @@ def with_expected_pods(
     """
     records = tuple(records)
     stay = [record for record in records if record.name not in removed]
-    nodes = {node.provider_id: node.name for node in snapshot.nodes if node.provider_id}
+    times = Counter(node.provider_id for node in snapshot.nodes)
+    nodes = {
+        node.provider_id: node.name for node in snapshot.nodes if node.provider_id and times[node.provider_id] == 1
+    }
     waiting = {
         record.name: nodes.get(record.provider_id, record.name)
         for record in stay
         if awaits_pods(record, snapshot.now) or is_requested(record)
     }
     node_of = {pod: waiting[record.name] for record in stay if record.name in waiting for pod in record.plan.pods}
-    validity: dict[tuple[str, str], bool] = {
-        (pod, record.node_name): record.name not in removed and _is_valid(record, snapshot.now)
-        for record in records
-        for pod in record.nominated
-    }
+    validity = _nominations(records, removed, snapshot)
     if not node_of and not validity:
         return snapshot
     return msgspec.structs.replace(
@@ -162,6 +175,17 @@ def with_expected_pods(
             for claim in snapshot.node_claims
         ),
     )
+
+
+def _nominations(
+    records: Iterable[ClaimRecord], removed: Collection[str], snapshot: Snapshot
+) -> dict[tuple[str, str], bool]:
+    """Return for each nominated pod and its node whether the nomination still holds."""
+    return {
+        (pod, record.node_name): record.name not in removed and _is_valid(record, snapshot.now)
+        for record in records
+        for pod in record.nominated
+    }
 
 
 def _expected(
@@ -218,13 +242,13 @@ def with_own_state(
             if record.machine is not None or is_requested(record)
         ),
         node_pools=tuple(with_current_pool_hash(pool) for pool in snapshot.node_pools),
-        node_classes=tuple(with_current_class_hash(found) for found in snapshot.node_classes),
+        node_classes=tuple(without_dropped_fields(with_current_class_hash(c)) for c in snapshot.node_classes),
         marked_for_deletion=tuple(sorted(removed)),
         nominated_until=nominated_until,
         moved_workloads=moved_workloads,
         evicted_nodes=evicted_nodes,
     )
-    return with_expected_pods(joined, records, removed, leaving)
+    return with_expected_pods(with_trusted_nodes(joined).snapshot, records, removed, leaving)
 
 
 def _consolidate_after(record: ClaimRecord, consolidate_after: Mapping[str, timedelta | None]) -> timedelta | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-GOALS: Final = {"idle": 2.0, "1000": 40.0}
+GOALS: Final = {"idle": 2.5, "1000": 40.0}
 """Cluster → dollars a month, without the audit log."""
 
 
@@ -15,7 +15,7 @@ def costs(run: Mapping[str, Mapping[str, float]]) -> str:
     head = (f"| | {' | '.join(parts)} | sum | goal |", f"|{' --- |' * (len(parts) + 3)}")
     rows = (
         f"| {_named(name)} | {' | '.join(f'{found[part]:.2f}' for part in parts)} | {total(found):.2f} "
-        f"| {f'{GOALS[name]:.0f}' if name in GOALS else ''} |"
+        f"| {f'{GOALS[name]:g}' if name in GOALS else ''} |"
         for name, found in run.items()
     )
     return "\n".join(("Dollars a month, without the audit log and the dashboards:", "", *head, *rows))

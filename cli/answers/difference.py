@@ -8,6 +8,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -16,12 +17,16 @@ from cli.answers.plan import API_VERSION, a_month, cents, prices_line, rfc3339
 from cli.search_time import reason_page
 from cli.terminal import output
 from cli.terminal.output import counted
+from cli.terminal.style import on_one_line_each
 from core.api.objects import JsonObject
 from core.codec import newly_drifted
+from core.disruption.consolidation_nodes import BOTH_RUN
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
 from core.model.values.quantity import dollars
+from core.pods import is_evictable
+from core.pools import node_price, pool_types, type_of
 from core.reasons.nodes import DriftReason, NodeReason
 
 # Writes tables of a document as Markdown, and as one self-contained HTML page.
@@ -41,6 +46,10 @@ _STYLE: Final = (
 _NUMBER: Final = re.compile(r"[-+]?\$?[\d,]*\.?\d+%?|-?")
 
 
+_BLOCK: Final = re.compile(r"^(?:#|>|[-+*=_](?=[-+*=_\s]))")
+"""What begins a heading, a quotation, a list or a rule at the start of a line."""
+
+
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
     """Return the lines of a table in Markdown."""
     lines = [f"| {' | '.join(headings)} |", f"|{'|'.join(' --- ' for _ in headings)}|"]
@@ -48,8 +57,8 @@ def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> li
 
 
 def markdown_text(cell: Any) -> str:
-    """Return the cell on one line, without anything that begins a column, a tag, code, a link or a mention."""
-    line = " ".join(str(cell).splitlines()).strip()
+    """Return the cell on one line, without anything that begins a heading, a list, a tag, code, a link or a mention."""
+    line = _BLOCK.sub(r"\\\g<0>", " ".join(str(cell).splitlines()).strip())
     text = line.replace("|", " ").replace("](", "] (").replace("`", "'")
     return text.replace("<", "&lt;").replace("@", "&#64;")
 
@@ -105,6 +114,7 @@ def difference_document(before: Side, after: Side) -> JsonObject:
     """Return `kind: Difference`. A pod is lost if it has no place after the change, and had one before or is new."""
     earlier, later = _unplaced(before), _unplaced(after)
     present = {pod.key for pod in after.snapshot.pods}
+    drifted = newly_drifted(before.snapshot, after.snapshot)
     reasons = {found.pod: found for found in after.plan.unschedulable}
     return {
         "apiVersion": API_VERSION,
@@ -116,9 +126,9 @@ def difference_document(before: Side, after: Side) -> JsonObject:
         "podsLost": sorted(later - earlier),
         "podsGained": sorted((earlier - later) & present),
         "nodesDrifted": [
-            {"node": found.node, "nodePool": found.node_pool, "reason": str(found.reason)}
-            for found in newly_drifted(before.snapshot, after.snapshot)
+            {"node": found.node, "nodePool": found.node_pool, "reason": str(found.reason)} for found in drifted
         ],
+        "drift": _drift_cost(after.snapshot, {found.node for found in drifted}),
         "reasons": {
             pod: {
                 "reason": str(reasons[pod].reason),
@@ -139,12 +149,27 @@ def as_table(document: JsonObject) -> str:
 
 def as_markdown(document: JsonObject) -> str:
     """Format the difference as a comment on a pull request."""
+    document = on_one_line_each(document)
     lines = ["### Fleetwright: what this change does", "", "| | before | after | |", "| --- | ---: | ---: | --- |"]
     lines += [f"| {what} | {before} | {after} | {change} |" for what, before, after, change in _total_rows(document)]
     for found in _details(document):
         heading, *rest = found.splitlines()
         lines += ["", f"**{heading}**", "", *(f"- {markdown_text(line)}" for line in rest)]
     return "\n".join(lines)
+
+
+def _drift_cost(snapshot: Snapshot, nodes: set[str]) -> JsonObject:
+    """Return what the replacement of drifted nodes takes; the surge is the time in which a node and its replacement run."""
+    going = [state for state in state_nodes(snapshot) if state.name in nodes]
+    hourly = sum(
+        node_price(state.labels, type_of(state.labels, pool_types(snapshot).by_name(state.node_pool)))
+        for state in going
+    )
+    evicted = sum(
+        pod.node_name in nodes and not pod.is_daemon and is_evictable(pod, snapshot.now) for pod in snapshot.pods
+    )
+    surge = hourly * BOTH_RUN // timedelta(hours=1)
+    return {"nodes": len(going), "evictions": evicted, "surgeDollars": dollars(surge)}
 
 
 def _unplaced(side: Side) -> set[str]:
@@ -206,7 +231,10 @@ def _details(document: JsonObject) -> list[str]:
         heading = (
             f"{output.counted(len(document['nodesDrifted']), 'node')} to be replaced, as the disruption budgets allow"
         )
-        found.append("\n".join([heading, *lines, *names, *_more(len(document["nodesDrifted"]))]))
+        drift = document["drift"]
+        surge = f"${drift['surgeDollars']:,.4f} while old and new nodes both run"
+        cost = f"  {output.counted(drift['evictions'], 'eviction')}; {surge}"
+        found.append("\n".join([heading, cost, *lines, *names, *_more(len(document["nodesDrifted"]))]))
     return found
 
 

@@ -13,6 +13,7 @@ from cli.terminal.output import counted
 from cli.terminal.style import style
 from core import labels
 from core.api.objects import JsonObject
+from core.containment import SetAside
 from core.counterfactual.overrides import ProvenMinimum
 from core.model.plan import Blocked, BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim
 from core.model.values import quantity
@@ -102,6 +103,21 @@ def plan_document(plan: Plan) -> JsonObject:
         "cost": _cost_fields(plan.cost) | {"spotHourly": dollars(_spot_price(plan.claims))},
     }
     return document | ({"buffers": [_room(room) for room in plan.buffers]} if plan.buffers else {})
+
+
+def set_aside_fields(set_aside: Iterable[SetAside]) -> JsonObject:
+    """Return `setAside`, only if something is: objects that cause an error of ours, without which all others are decided."""
+    found = sorted(set(set_aside))
+    fields = [{"object": aside.object, "reason": aside.reason, "message": aside.message} for aside in found]
+    return {"setAside": fields} if fields else {}
+
+
+def set_aside_lines(document: JsonObject) -> str:
+    """Return one line for each object that is set aside."""
+    lines = [
+        f"set aside {found['object']} [{found['reason']}]: {found['message']}" for found in document.get("setAside", ())
+    ]
+    return "\n".join(output.wrapped(line) for line in lines)
 
 
 def disruption_document(plan: DisruptionPlan) -> JsonObject:
@@ -230,6 +246,7 @@ def _answer(document: JsonObject, new_nodes: str, *, shows_all: bool) -> str:
         _existing(document, shows_all=shows_all),
         _buffers(document),
         _unplaced(document, shows_all=shows_all),
+        set_aside_lines(document),
         time_limit_line(document.get("timing", {}).get("stoppedBy")),
         prices_line(document),
     ]
@@ -364,13 +381,18 @@ def _buffers(document: JsonObject) -> str:
     return output.table(("CAPACITY BUFFER", "ROOM ON EXISTING", "ON NEW NODES", "NO ROOM"), rows) if rows else ""
 
 
+def _lines_of(message: str) -> list[str]:
+    """Return the lines of a message, one for each NodePool; tables get its line ends escaped."""
+    return message.replace(r"\n", "\n").splitlines()
+
+
 def _unplaced(document: JsonObject, *, shows_all: bool) -> str:
     """Group unplaced pods by code and nearest miss."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for found in document["unschedulable"]:
         by_reason.setdefault((found["reason"], found["message"]), []).append(found["pod"])
     entries = [
-        _entry(pods, reason, message.splitlines(), shows_all=shows_all) for (reason, message), pods in by_reason.items()
+        _entry(pods, reason, _lines_of(message), shows_all=shows_all) for (reason, message), pods in by_reason.items()
     ]
     if not entries:
         return ""
@@ -409,6 +431,7 @@ def disruption_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _summary(document),
         _commands(document["commands"]),
         _blocked(document["blocked"], shows_all=shows_all),
+        set_aside_lines(document),
         _budgets(document["budgets"], has_commands=bool(document["commands"])),
         time_limit_line(document.get("timing", {}).get("stoppedBy")),
         prices_line(document),

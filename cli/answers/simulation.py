@@ -85,7 +85,11 @@ def _others(snapshot: Snapshot, name: str) -> str:
 
 def simulation_table(summary: JsonObject) -> str:
     """Return one line for each figure, in the order of the summary."""
-    rows = [(name, text(summary[field])) for field, (name, text) in FIGURES.items()]
+    rows = [
+        (name, text(summary[field]))
+        for field, (name, text) in FIGURES.items()
+        if field not in _MEASURED or summary.get(field)
+    ]
     return output.table(("SUMMARY", ""), rows)
 
 
@@ -101,7 +105,7 @@ def _dollars(amount: float) -> str:
     return f"${amount:,.2f}"
 
 
-def _counts(counts: Mapping[str, int]) -> str:
+def _counts(counts: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
 
 
@@ -132,10 +136,21 @@ FIGURES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "doubleLaunches": ("double launches", str),
     "orphanedInstances": ("orphaned instances", str),
     "limitViolations": ("violated NodePool limits", str),
+    "bindingViolations": ("bindings against the scheduler's rules", str),
+    "evictionRateViolations": ("violated eviction rates", str),
+    "podsKilledWithInstance": ("pods killed with their instance", str),
+    "evictionsWithoutPlace": ("evicted pods without a place", str),
+    "commandsWithoutDecision": ("commands without a decision", str),
     "invocations": ("invocations", _counts),
+    "cpuSeconds": ("processor seconds", _counts),
+    "peakMemoryMiB": ("peak memory, MiB", _counts),
     "decisions": ("decisions", str),
 }
 """Field of the summary → its label, and its formatter for people."""
+
+
+_MEASURED: Final = ("cpuSeconds", "peakMemoryMiB")
+"""Figures that only scenarios with a counting clock have."""
 
 
 LINES_MAX: Final = 48

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from cli.answers import plan
-from cli.answers.plan import API_VERSION, prices_line
+from cli.answers.plan import API_VERSION, prices_line, set_aside_lines
 from cli.answers.plan import rfc3339 as utc_text
 from cli.cluster.organisation import unreadable_text
 from cli.terminal import output
@@ -258,6 +258,7 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _proposals(document),
         _commands(document),
         _claims_table(document, shows_all=shows_all),
+        set_aside_lines(document),
         _sweeps_line(document),
         prices_line(document),
     ]

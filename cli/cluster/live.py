@@ -33,6 +33,7 @@ _ALWAYS: Final = (
     resources.NODE_OVERLAYS,
     resources.NODES,
     resources.CSI_NODES,
+    resources.CSI_DRIVERS,
     resources.NAMESPACES,
     resources.PRIORITY_CLASSES,
     resources.STORAGE_CLASSES,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from core import labels
+from core.api import node_class
 from core.api.objects import JsonObject, mapping, sequence
 from core.catalogue.free_addresses import read_reading
 from core.catalogue.node_class import AddressReading
 from core.catalogue.node_memory import with_renamed_images
 from core.catalogue.reservations import read_upcoming
+from core.errors import InvalidInputError
 from core.manifests.wire import decoding
 from core.manifests.wire.objects import ACTIVE_CAPACITY, WireMetadata
 from core.manifests.wire.pod import WirePod
@@ -58,6 +60,38 @@ def lean(resource: Resource, obj: JsonObject) -> JsonObject:
         if node:
             written.setdefault("spec", {})["nodeName"] = node
     return head | written
+
+
+def without_user_data(items: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the objects without the user data of EC2NodeClasses, which decisions do not read and which may hold secrets.
+
+    Hashes include it. Where nodes and claims have the hash of the present class, they get the one without it, so that they have
+    not drifted from what is left.
+    """
+    hashes, kept = dict[str, str](), list[JsonObject]()
+    for item in items:
+        spec = mapping(item.get("spec"))
+        if item["kind"] == "EC2NodeClass" and spec.get("userData"):
+            bare = {**item, "spec": {key: value for key, value in spec.items() if key != "userData"}}
+            hashes[_spec_hash(item)] = _spec_hash(bare)
+            item = bare  # noqa: PLW2901 - the object that is kept
+        kept.append(item)
+    return [_with_hash(item, hashes) for item in kept] if hashes else kept
+
+
+def _spec_hash(manifest: JsonObject) -> str:
+    try:
+        return node_class(manifest).spec_hash
+    except InvalidInputError:
+        return ""
+
+
+def _with_hash(item: JsonObject, hashes: Mapping[str, str]) -> JsonObject:
+    annotations = mapping(mapping(item.get("metadata")).get("annotations"))
+    new = hashes.get(str(annotations.get(labels.NODECLASS_HASH, "")))
+    if not new:
+        return item
+    return {**item, "metadata": {**item["metadata"], "annotations": {**annotations, labels.NODECLASS_HASH: new}}}
 
 
 def _lean_plain(obj: JsonObject) -> JsonObject:
@@ -129,6 +163,7 @@ NAMES: Final = frozenset(
         ),
         *("priorityClassName", "uid", "schedulerName", "id", "instanceProfile", "imageID", "role"),
         *("kmsKeyID", "snapshotID", "ssmParameter"),
+        *("runtimeClassName", "currentRevision", "updateRevision"),
     }
 )
 """Fields whose text names a user's object."""
@@ -137,9 +172,19 @@ LABEL_MAPS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "tags"})
 SELECTOR: Final = "selector"
 """A selector: a map of labels in Services and ReplicationControllers, an object elsewhere."""
 
-KEYED: Final = frozenset({"key", "topologyKey"})
+KEYED: Final = frozenset({"key", "topologyKey", "managedBy"})
 KEY_LISTS: Final = frozenset({"matchLabelKeys", "mismatchLabelKeys"})
-QUANTITIES: Final = frozenset({"requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources"})
+QUANTITIES: Final = frozenset(
+    {
+        *("requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources", "podFixed"),
+        *("hard", "used"),
+        *("default", "defaultRequest", "min", "max", "maxLimitRequestRatio"),
+    }
+)
+"""Maps of amounts: of containers, pods and nodes, of ResourceQuotas, and of LimitRanges."""
+
+_OF_QUOTAS: Final = ("requests.", "limits.")
+_COUNTED_PODS: Final = "count/pods"
 LEFT_OUT: Final = frozenset({"userData", "message", "context", "kubeletUserData"})
 GROUPS: Final = ("apiVersion", "apiGroup", "group")
 ACCOUNTS: Final = frozenset({"owner", "ownerID"})
@@ -380,12 +425,13 @@ class ObjectRenaming:
         return self._any(text) if key in NAMES or key == "providerID" else text
 
     def _word(self, parent: JsonObject, key: str, text: str) -> str:
-        """Return a kind, or a condition's type or reason; a pseudonym if its group or type is the user's own."""
+        """Return a kind, a type, or a condition's reason; a pseudonym if its group or type is the user's own."""
         if key == "kind":
             group = next((str(parent[name]) for name in GROUPS if name in parent), "")
             return text if is_public_group(group) else self._any(text)
         own = str(parent.get("type", ""))
-        return self._any(text) if "status" in parent and "/" in own and not is_public_key(own) else text
+        is_users = "/" in own and not is_public_key(own) and (key == "type" or "status" in parent)
+        return self._any(text) if is_users else text
 
     def _list(self, parent: JsonObject, key: str, inner: list[Any]) -> list[Any]:
         if key == NAMESPACES:
@@ -446,7 +492,10 @@ class ObjectRenaming:
         return driver if is_public_driver(driver) else self._any(driver)
 
     def _resource(self, resource: str) -> str:
-        return resource if is_public_resource(resource) else self._any(resource)
+        """Return a resource, or an entry of a quota, which has a part before the resource or counts objects."""
+        part = next((part for part in _OF_QUOTAS if resource.startswith(part)), "")
+        resource = resource.removeprefix(part)
+        return part + (resource if is_public_resource(resource) or resource == _COUNTED_PODS else self._any(resource))
 
     def _any(self, text: str) -> str:
         return text if is_public_text(text) else self._name(text)

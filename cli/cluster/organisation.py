@@ -150,7 +150,7 @@ class FoundCluster(msgspec.Struct, frozen=True, kw_only=True):
         return installation_in(self.site.session, self.name)
 
 
-class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
+class UnreadableCluster(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster that could not be read, or a whole account and region if `cluster` is empty."""
 
     cluster: str
@@ -175,11 +175,11 @@ class Organisation(msgspec.Struct, frozen=True):
     """
 
     clusters: tuple[FoundCluster, ...]
-    unreadable: tuple[Unreadable, ...]
+    unreadable: tuple[UnreadableCluster, ...]
 
     def ask(
         self, question: Callable[[FoundCluster], T], verb: str = "read"
-    ) -> tuple[list[tuple[FoundCluster, T]], tuple[Unreadable, ...]]:
+    ) -> tuple[list[tuple[FoundCluster, T]], tuple[UnreadableCluster, ...]]:
         """Call `question` for each cluster, under the next role of its account if it fails under one.
 
         Clusters for which it fails under every role are added to the unreadable ones, for each role.
@@ -193,12 +193,12 @@ class Organisation(msgspec.Struct, frozen=True):
         """
         clusters = _under_each_role(self.clusters)
         answers = dict[int, tuple[FoundCluster, T]]()
-        refused = [list[Unreadable]() for _ in clusters]
+        refused = [list[UnreadableCluster]() for _ in clusters]
         for turn in range(max(map(len, clusters), default=0)):
             left = [one for one, own in enumerate(clusters) if one not in answers and turn < len(own)]
             asked = [clusters[one][turn] for one in left]
             for one, found, answer in zip(left, asked, _answers(asked, question), strict=True):
-                if isinstance(answer, Unreadable):
+                if isinstance(answer, UnreadableCluster):
                     refused[one].append(answer)
                 else:
                     answers[one] = found, answer
@@ -219,11 +219,11 @@ def find_organisation(arguments: argparse.Namespace) -> Organisation:
     refuse_stack(arguments)
     with ThreadPoolExecutor(REGIONS_AT_ONCE) as pool:
         asked = list(pool.map(_found_in, list(places(arguments))))
-    unreadable = [found for found in asked if isinstance(found, Unreadable)]
-    clusters = [found for own in asked if not isinstance(own, Unreadable) for found in own]
+    unreadable = [found for found in asked if isinstance(found, UnreadableCluster)]
+    clusters = [found for own in asked if not isinstance(own, UnreadableCluster) for found in own]
     if not clusters and unreadable:
-        text = unreadable_text([found.document() for found in unreadable])
-        raise InputError(f"no cluster could be found:\n{text}", hint=_HINT)
+        text = "; ".join(" ".join(unreadable_text([found.document()]).split()) for found in unreadable)
+        raise InputError(f"no cluster could be found: {text}", hint=_HINT)
     if not clusters:
         problem = "there is no cluster with an installation (no parameter /fleetwright/CLUSTER/mode)"
         raise InputError(problem, hint=_HINT)
@@ -250,17 +250,17 @@ def distinct_names(found: Sequence[Mapping[str, Any]]) -> list[str]:
     return names
 
 
-def _answer(found: FoundCluster, question: Callable[[FoundCluster], T]) -> T | Unreadable:
+def _answer(found: FoundCluster, question: Callable[[FoundCluster], T]) -> T | UnreadableCluster:
     try:
         return question(found)
     except (InputError, InvalidInputError) as error:
         problem = problem_of(error)
     except Exception as error:  # noqa: BLE001 - a bug that one cluster shows must not hide the others
         problem = f"internal error: {type(error).__name__}: {error}"
-    return Unreadable(cluster=found.name, region=found.site.region, role=found.site.role, problem=problem)
+    return UnreadableCluster(cluster=found.name, region=found.site.region, role=found.site.role, problem=problem)
 
 
-def _answers(asked: Sequence[FoundCluster], question: Callable[[FoundCluster], T]) -> list[T | Unreadable]:
+def _answers(asked: Sequence[FoundCluster], question: Callable[[FoundCluster], T]) -> list[T | UnreadableCluster]:
     """Return the answer of each; those of one session are asked one after another."""
     by_session = defaultdict[int, list[int]](list)
     for one, found in enumerate(asked):
@@ -290,7 +290,7 @@ def unreadable_text(found: Sequence[Mapping[str, str | None]], verb: str = "read
     return output.wrapped("\n".join(lines))
 
 
-def _found_in(place: SearchPlace) -> list[FoundCluster] | Unreadable:
+def _found_in(place: SearchPlace) -> list[FoundCluster] | UnreadableCluster:
     """Return the clusters of one account and region."""
     region = place.region
     try:
@@ -299,4 +299,4 @@ def _found_in(place: SearchPlace) -> list[FoundCluster] | Unreadable:
         switches = KillSwitches(site.session)
         return [FoundCluster(site=site, switch=switch, switches=switches) for switch in switches.all()]
     except InputError as error:
-        return Unreadable(cluster="", region=region, role=place.role, problem=problem_of(error))
+        return UnreadableCluster(cluster="", region=region, role=place.role, problem=problem_of(error))

@@ -14,7 +14,7 @@ from adapters.composition.command_line import ReadOnlyAdapters
 from adapters.composition.functions import Adapters
 from adapters.current_target import current_target
 from adapters.observation.observer import ClusterState, Observer
-from adapters.ports import Clock, ConflictError, Kubernetes, Listing, NotFoundError, PortError
+from adapters.ports import Clock, Kubernetes, Listing, NotFoundError, PortError
 from adapters.runtime import SystemClock
 from adapters.store import SweepState
 from cli.errors import InputError
@@ -25,6 +25,7 @@ from core.approval.verification import without_proposed
 from core.brakes import Action, BrakeKind, EngagedBrakes, Mode
 from core.breakers import Breaker
 from core.disruption.move_history import Rollout, rollouts
+from core.disruption.shrink_limit import engaged as shrinking_pools
 from core.errors import InvalidInputError
 from core.manifests.wire.resources import Resource
 from core.model.snapshot import Snapshot
@@ -289,18 +290,15 @@ class OpenProposals:
 
         A rejection is final: the person who rejected relies on the answer, and a second one may not have seen it.
         """
-        for _ in range(TRIES):
-            proposal = self.one(wanted)
-            is_repeated = proposal.is_approved and verdict.is_approved
-            if not is_open(proposal, verdict.at) or proposal.is_rejected or is_repeated:
-                return proposal
-            try:
-                return self._store.change(proposal, msgspec.structs.replace(proposal, verdict=verdict))
-            except ConflictError:
-                continue
-            except PortError as error:
-                raise InputError(f"the verdict cannot be stored: {error}", hint=_PROPOSAL_HINT) from error
-        raise InputError(f"the functions keep changing proposal {wanted}", hint="give the same command again")
+        proposal = self.one(wanted)
+        is_repeated = proposal.is_approved and verdict.is_approved
+        if not is_open(proposal, verdict.at) or proposal.is_rejected or is_repeated:
+            return proposal
+        try:
+            self._store.answer(proposal, verdict)
+        except PortError as error:
+            raise InputError(f"the verdict cannot be stored: {error}", hint=_PROPOSAL_HINT) from error
+        return self.one(proposal.id)  # the functions may have begun meanwhile: what they read first counts
 
 
 def is_open(proposal: Proposal, now: datetime) -> bool:
@@ -314,14 +312,14 @@ def open_proposals(proposals: Sequence[Proposal], now: datetime) -> tuple[Propos
 
 
 def caller(session: Any) -> str:
-    """Return the ARN of the user's AWS identity; the call needs no permission. Raises InputError."""
+    """Return the unique id of the user's AWS identity (`aws:userid`); the call needs no permission. Raises InputError."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        arn: str = session.client("sts").get_caller_identity()["Arn"]
+        user_id: str = session.client("sts").get_caller_identity()["UserId"]
     except (BotoCoreError, ClientError) as error:
         raise InputError(f"sts:GetCallerIdentity: {error}", hint="--profile says whose credentials are used") from error
-    return arn
+    return user_id
 
 
 _STATE_HINT: Final = (
@@ -380,7 +378,7 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
         return OwnState(
             view=view,
             snapshot=msgspec.structs.replace(observed, stored_target=target),
-            brakes=brakes,
+            brakes=EngagedBrakes((*brakes.brakes, *shrinking_pools(observed))),
             breakers=stores.breakers.breakers(),
             sweeps=reader.sweep_log.read(),
             prices_read_at=facts.prices_read_at if facts is not None else None,

@@ -10,7 +10,7 @@ from typing import Final
 
 from cli import arguments as shared
 from cli.cluster.arguments import add_cluster, add_installation, add_namespace
-from cli.errors import DONE
+from cli.errors import DONE, NEGATIVE
 from cli.terminal import output
 from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES
 
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan the disruption once."""
-    from cli.answers.plan import disruption_document, disruption_names, disruption_table
+    from cli.answers.plan import disruption_document, disruption_names, disruption_table, set_aside_fields
     from cli.inputs import read_inputs
     from cli.search_time import share_of_time, timing
     from cli.terminal.style import progress
@@ -67,20 +67,25 @@ def run(arguments: argparse.Namespace) -> int:
         from cli.answers.simulation import OneNamespace
 
         one = OneNamespace(inputs.snapshot, arguments.namespace)
+    from core.containment import contained
     from core.disruption import disrupt
     from core.interpreter import collector_paused
 
     started, time_limit = time.perf_counter(), share_of_time(arguments)
     with progress(f"looking at {len(inputs.snapshot.nodes)} nodes"), collector_paused():
-        plan = disrupt(inputs.snapshot, out_of_time=time_limit, proves_continued=True)
+        decided = contained(
+            inputs.snapshot, lambda snapshot: disrupt(snapshot, out_of_time=time_limit, proves_continued=True)
+        )
+    plan, set_aside = decided.result, (*inputs.set_aside, *decided.set_aside)
     solve_seconds = time.perf_counter() - started
-    document = disruption_document(one.disruption(plan) if one else plan) | {
-        "timing": timing(inputs, solve_seconds, time_limit),
-        "prices": inputs.prices,
-    }
+    document = (
+        disruption_document(one.disruption(plan) if one else plan)
+        | set_aside_fields(set_aside)
+        | {"timing": timing(inputs, solve_seconds, time_limit), "prices": inputs.prices}
+    )
     as_wide = partial(disruption_table, shows_all=True)
     output.show(document, arguments.output, as_wide if arguments.all else disruption_table, as_wide, disruption_names)
-    return DONE
+    return NEGATIVE if set_aside else DONE
 
 
 def _dollars(text: str) -> int:

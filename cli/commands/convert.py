@@ -8,7 +8,7 @@ import sys
 import yaml
 
 from cli.arguments import add_files, refuse_empty
-from cli.errors import DONE, NEGATIVE, InputError
+from cli.errors import DONE, NEGATIVE, InputError, error_lines
 from cli.manifests.inventory import Document, kind_read, refused_version_of
 from cli.manifests.reading import read
 from cli.terminal.style import takes_every_character, write_stderr
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise document.error(f"{field}: {problem}")
     refusals = [refusal for document in documents if (refusal := _refusal(document)) is not None]
     for refusal in refusals:
-        write_stderr(f"fleetwright: {refusal}")
+        write_stderr(*error_lines(refusal))
     if refusals:
         return NEGATIVE
     converted = older_versions.all_as_v1(document.object for document in documents)
@@ -64,8 +64,8 @@ def _note_defaults(document: Document) -> None:
     if not older_versions.is_old(document.object):
         return
     if defaults := written_defaults(document.object, older_versions.as_v1(document.object)):
-        written = "\n".join(f"  {default}" for default in defaults)
-        write_stderr(f"note: {document.subject} now says what its version assumed:\n{written}")
+        said = f"note: {document.subject} now says what its version assumed:"
+        write_stderr(said, *(f"  {default}" for default in defaults))
 
 
 def _refusal(document: Document) -> InputError | None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
-from cli.errors import DONE, NEGATIVE, InputError
+from cli.errors import DONE, NEGATIVE, InputError, error_lines
 from cli.terminal import output
 from cli.terminal.style import write_stderr, write_stdout
 
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         output.show(document, arguments.output, as_table)
     broken = [failure for condition in arguments.fail_on if (failure := _broken(condition, document))]
     for failure in broken:
-        write_stderr(f"fleetwright: {failure}")
+        write_stderr(*error_lines(failure))
     return NEGATIVE if broken else DONE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
@@ -14,7 +15,11 @@ from cli.search_time import on_site, reason_page
 from cli.terminal import output
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cli.manifests.inventory import Creations
     from core.explain import Explanation
+    from core.model.snapshot import Snapshot
     from core.scheduling.explanation_text import PoolFinding
 
 _KEYS: Final = {"pod": "pod", "node": "node", "NodePool": "nodePool", "code": "code"}
@@ -57,19 +62,37 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.ledger or arguments.decision or arguments.at or arguments.since:
         return _explain_past(arguments)
     from cli.inputs import read_inputs, warn
-    from cli.search_time import share_of_time, time_limit_line
+    from cli.search_time import share_of_time, time_limit_warning
     from cli.terminal.style import progress
+    from core.containment import contained
     from core.interpreter import collector_paused
 
     with progress("reading"):
-        snapshot = read_inputs(arguments).snapshot
+        inputs = read_inputs(arguments)
     with progress("deciding"), collector_paused():
-        target = NamedTarget(snapshot, arguments.target, arguments.namespace)
         time_limit = share_of_time(arguments)
-        explanation = target.explained(time_limit)
-    if line := time_limit_line(time_limit.stopped_by if time_limit is not None else None):
-        warn(line)
+        decided = contained(inputs.snapshot, partial(_explained, arguments, time_limit, inputs.creations))
+    explanation = decided.result
+    if isinstance(explanation, InputError):
+        raise explanation
+    for aside in (*inputs.set_aside, *decided.set_aside):
+        warn(f"set aside {aside.object} [{aside.reason}]: {aside.message}")
+    if text := time_limit_warning(time_limit.stopped_by if time_limit is not None else None):
+        warn(text)
     return _shown(explanation, arguments)
+
+
+def _explained(
+    arguments: argparse.Namespace,
+    time_limit: Callable[[], float] | None,
+    creations: Creations,
+    snapshot: Snapshot,
+) -> Explanation | InputError:
+    """Return the explanation; an error about the name is a result, for it is no object's."""
+    try:
+        return NamedTarget(snapshot, arguments.target, arguments.namespace, creations).explained(time_limit)
+    except InputError as error:
+        return error
 
 
 def _shown(explanation: Explanation, arguments: argparse.Namespace) -> int:

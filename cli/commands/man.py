@@ -1,10 +1,11 @@
-"""`fleetwright man`: prints the manual page, generated from the program's help."""
+"""`fleetwright man`: prints the manual page, which `make docs` generates from the program's help."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from pathlib import Path
 from typing import Final
 
 from cli.errors import DONE
@@ -12,6 +13,11 @@ from core.version import VERSION
 
 _COLUMNS: Final = "76"
 """Width of usage lines: a page is indented and shown on 80 columns."""
+
+PAGE: Final = Path(__file__).parents[1] / "assets" / "fleetwright.1"
+
+_ANY_VERSION: Final = "@VERSION@"
+"""Stands for the version in the stored page, which is the same for every release."""
 
 _SUMMARY: Final = "what a node provisioner for Amazon EKS would do, and what it has done"
 _EPILOG: Final = """examples:
@@ -27,13 +33,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command has it
     """Print the page in roff."""
+    sys.stdout.write(PAGE.read_text(encoding="utf-8").replace(_ANY_VERSION, VERSION))
+    return DONE
+
+
+def written_page() -> str:
+    """Return the text of PAGE. The library that writes it has no wheel, so only development installs it."""
     from argparse_manpage.manpage import Manpage
 
     from cli.__main__ import whole_parser
 
     os.environ["COLUMNS"] = _COLUMNS
-    page = {"prog": "fleetwright", "project_name": "fleetwright", "version": VERSION, "manual_title": "Fleetwright"}
+    page = {
+        "prog": "fleetwright",
+        "project_name": "fleetwright",
+        "version": _ANY_VERSION,
+        "manual_title": "Fleetwright",
+    }
     parser = whole_parser()
     parser.man_short_description = _SUMMARY  # type: ignore[attr-defined]  # where the library looks for it
-    sys.stdout.write(f"{Manpage(parser, page)}\n")
-    return DONE
+    _, _, text = str(Manpage(parser, page)).partition("\n")
+    return f'.TH FLEETWRIGHT "1" "" "fleetwright {_ANY_VERSION}" "Fleetwright"\n{text}\n'

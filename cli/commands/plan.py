@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan once; negative if a pod is unschedulable."""
-    from cli.answers.plan import plan_document, plan_names, plan_table, plan_wide
+    from cli.answers.plan import plan_document, plan_names, plan_table, plan_wide, set_aside_fields
     from cli.inputs import read_inputs
     from cli.search_time import share_of_time, timing
     from cli.terminal.style import progress
@@ -48,17 +48,26 @@ def run(arguments: argparse.Namespace) -> int:
         from cli.answers.simulation import OneNamespace
 
         one = OneNamespace(inputs.snapshot, arguments.namespace)
+    from core.containment import contained
+    from core.disruption.static_capacity import schedule_beside_static_nodes
     from core.interpreter import collector_paused
-    from core.scheduling import schedule
+    from core.scheduling import Planner
 
     started, time_limit = time.perf_counter(), share_of_time(arguments)
     with progress(f"planning {len(inputs.snapshot.pods)} pods"), collector_paused():
-        plan = schedule(inputs.snapshot, time_limit)
+        decided = contained(
+            inputs.snapshot,
+            lambda snapshot: schedule_beside_static_nodes(snapshot, time_limit),
+            probe=lambda snapshot: Planner(snapshot).results(),
+        )
+    plan, set_aside = decided.result, (*inputs.set_aside, *decided.set_aside)
     solve_seconds = time.perf_counter() - started
     plan = one.plan(plan) if one else plan
-    document = plan_document(plan)
+    document = plan_document(plan) | set_aside_fields(set_aside)
     document["timing"] = timing(inputs, solve_seconds, time_limit)
+    if inputs.warnings:
+        document["warnings"] = list(inputs.warnings)
     document["prices"] = inputs.prices
     as_table = partial(plan_table, shows_all=arguments.all)
     output.show(document, arguments.output, as_table, plan_wide, plan_names)
-    return NEGATIVE if plan.unschedulable else DONE
+    return NEGATIVE if plan.unschedulable or set_aside else DONE

@@ -171,4 +171,5 @@ def _complain(result: Result) -> None:
     if len(result.violations) > _VIOLATIONS_SHOWN:
         print(f"violation: and {len(result.violations) - _VIOLATIONS_SHOWN} more", file=sys.stderr)
     for failure in result.failures[:1]:
-        warn(f"{len(result.failures)} invocations failed; the first:\n{failure}")
+        heading = f"warning: {len(result.failures)} invocations failed; the first:"
+        write_stderr(heading, *(f"| {line}" for line in failure.splitlines()))

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _items(documents: list[Document]) -> list[dict[str, Any]]:
     """Return the parts of the objects that decisions read, in canonical order. Of repeated objects, the last one counts."""
-    from cli.cluster.names import lean
+    from cli.cluster.names import lean, without_user_data
     from cli.manifests.inventory import kind_read
     from core.errors import InvalidInputError
 
@@ -88,7 +88,7 @@ def _items(documents: list[Document]) -> list[dict[str, Any]]:
             )
         except InvalidInputError as error:
             raise document.error(str(error)) from error
-    return _sorted(list(found.values()))
+    return _sorted(without_user_data(list(found.values())))
 
 
 def _sorted(items: list[dict[str, Any]]) -> list[dict[str, Any]]:

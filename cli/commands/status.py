@@ -34,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Observe once, and print the result."""
+    from cli.answers.plan import set_aside_fields
     from cli.answers.status import status_document, status_names, status_table
     from cli.inputs import read_inputs
     from cli.terminal.style import progress
@@ -44,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("reading"):
         inputs = read_inputs(arguments)
     document = status_document(inputs.snapshot, inputs.own, cluster=arguments.cluster) | {"prices": inputs.prices}
+    document |= set_aside_fields(inputs.set_aside)
     if arguments.namespace:
         from cli.answers.simulation import OneNamespace
 
@@ -56,7 +58,7 @@ def _all(arguments: argparse.Namespace) -> int:
     """Observe every cluster; negative if one could not be read."""
     import time
 
-    from cli.answers.plan import API_VERSION
+    from cli.answers.plan import API_VERSION, set_aside_fields
     from cli.answers.status import organisation_table, status_document
     from cli.cluster.organisation import FoundCluster, find_organisation
     from cli.errors import InputError
@@ -69,7 +71,7 @@ def _all(arguments: argparse.Namespace) -> int:
     def status(found: FoundCluster) -> dict[str, Any]:
         inputs = observe_installation(found.installation(), arguments, time.perf_counter())
         document = status_document(inputs.snapshot, inputs.own, cluster=found.name)
-        return document | {"prices": inputs.prices, **found.where()}
+        return document | {"prices": inputs.prices, **set_aside_fields(inputs.set_aside), **found.where()}
 
     with progress("reading"):
         answers, failed = find_organisation(arguments).ask(status)

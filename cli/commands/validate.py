@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections import Counter
 from typing import Final
 
 from cli import arguments as shared
-from cli.errors import DONE, NEGATIVE
+from cli.errors import BAD_INPUT, DONE, NEGATIVE
 from cli.inputs import builtin_or_given, region_of
-from cli.manifests.documents import RepeatedField
-from cli.manifests.inventory import Document, skipped_kinds
-from cli.manifests.reading import files_in, parse, read_text
+from cli.manifests.inventory import Document, refused_version_of, skipped_kinds
+from cli.manifests.reading import UnreadableDocument, gather, together
 from cli.terminal.output import show
 from cli.terminal.style import write_stderr, write_stdout
 from cli.validation.examine import examine
-from cli.validation.formats import Finding, Severity, as_document, as_github, as_junit, as_lines, as_sarif
+from cli.validation.formats import Code, Finding, Severity, as_document, as_github, as_junit, as_lines, as_sarif
 from core.api import problems
 from core.api.objects import is_ours
 from core.api.older_versions import is_old
@@ -40,21 +40,57 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print every finding; 1 if there is an error, 0 for none or for warnings alone.
+    """Print every finding; 1 if there is an error, 0 for none or for warnings alone, 2 if a named file cannot be read.
 
     Raises:
-        InputError: If a path or a document cannot be read, or no object is found.
+        InputError: If no document can be read, or no object is found.
     """
-    texts = {source: read_text(source) for path in arguments.files for source in files_in(path)}
-    repeated: list[RepeatedField] = []
-    documents = [document for source, text in texts.items() for document in parse(text, source, repeated)]
+    given = gather(arguments.files, helm=arguments.helm, kustomize=arguments.kustomize)
+    documents = given.documents
+    if given.unreadable and not documents:
+        raise together([one.error for one in given.unreadable])
     shared.refuse_empty(arguments, len(documents))
+    for warning in given.warnings(templates=False):
+        write_stderr(f"warning: {warning}")
     _warn_of_unknown(documents)
     classes = [doc.object for doc in documents if _shapes_types(doc)]
-    catalogue = builtin_or_given(arguments, region_of(arguments, documents), classes)
-    findings = examine(documents, texts, repeated, catalogue, is_lenient=arguments.lenient)
+    region = region_of(arguments, documents)
+    catalogue = builtin_or_given(arguments, region, classes)
+    builtin = "" if arguments.catalog else region
+    gates = shared.feature_gates(os.environ)
+    findings = examine(
+        documents,
+        given.texts,
+        given.repeated,
+        catalogue,
+        is_lenient=arguments.lenient,
+        gates=gates,
+        builtin_region=builtin,
+    )
+    order = {source: position for position, source in enumerate(given.texts)}
+    findings += map(_unreadable, given.unreadable)
+    findings.sort(key=lambda finding: order.get(finding.document.source, len(order)))
     _show(findings, arguments.output, len(documents))
+    if any(one.is_named for one in given.unreadable):
+        return BAD_INPUT
     return NEGATIVE if any(finding.severity is Severity.ERROR for finding in findings) else DONE
+
+
+def _unreadable(problem: UnreadableDocument) -> Finding:
+    """Return the finding about a document that cannot be read: the other files, and their findings, stand beside it."""
+    error = problem.error
+    document = Document(error.source, error.index or 0, {})
+    return Finding(
+        document=document,
+        severity=Severity.ERROR,
+        code=Code.UNREADABLE,
+        kind="File",
+        name=error.source,
+        field="",
+        message=f"{error.problem}; {error.hint}" if error.hint else error.problem,
+        line=problem.line,
+        column=problem.column,
+    )
 
 
 def _shapes_types(document: Document) -> bool:
@@ -79,6 +115,10 @@ def _show(findings: list[Finding], form: str, objects: int) -> None:
 def _warn_of_unknown(documents: list[Document]) -> None:
     """Warn in one line about objects that were not checked: kinds that are neither ours nor read here for another purpose."""
     known = (*BY_KIND, "")
-    unknown = [doc.kind for doc in documents if doc.kind not in known and not is_ours(doc.object)]
+    unknown = [
+        doc.kind
+        for doc in documents
+        if doc.kind not in known and not is_ours(doc.object) and not refused_version_of(doc)
+    ]
     if unknown:
         write_stderr(f"warning: {skipped_kinds(Counter(unknown))}")

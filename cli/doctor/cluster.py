@@ -23,7 +23,7 @@ from core.api import crds
 from core.api.objects import mapping, sequence
 from core.manifests.wire.resources import Resource
 from installation.cluster_roles import manifests, verbs
-from installation.stack_names import role_name
+from installation.wiring import FUNCTIONS
 
 # Checks that each function's group has the permissions in the cluster that the deployed settings need.
 
@@ -331,7 +331,7 @@ def _shut_out(name: str, account: Account, key: str, roles: list[str]) -> Accoun
 
 def _launching_roles(account: Account) -> list[LaunchingRole]:
     """Return the roles that launch."""
-    arns = [account.role(role_name(account.stack, account.region, function)) for function in LAUNCHING]
+    arns = [account.role(account.role_name(function)) for function in LAUNCHING]
     return [LaunchingRole(arn, arn.split(":")[4], account.region) for arn in arns]
 
 
@@ -371,6 +371,9 @@ RESERVED: Final = 19
 UNRESERVED_MIN: Final = 100
 """Unreserved concurrency that Lambda requires to remain in the account."""
 
+STANDARD: Final = "STANDARD"
+"""The only class of log groups that takes subscription filters (docs/engineering/aws-facts.md#log-group-class)."""
+
 SUBSCRIPTIONS_MAX: Final = 2
 """The most subscription filters of a log group."""
 
@@ -404,12 +407,25 @@ def _cluster(name: str, account: Account, _: datetime) -> AccountFinding:
     if status not in ("ACTIVE", "UPDATING"):
         waits = f"aws eks wait cluster-active --region {account.region} --name {account.cluster}"
         return AccountFinding(name, PROBLEM, f"the cluster is {status}", waits)
+    if mapping(found.get("computeConfig")).get("enabled"):
+        says = "EKS Auto Mode is on: it provisions nodes itself, from the same NodePools; use a cluster without it"
+        return AccountFinding(name, PROBLEM, says, _without_auto_mode(account))
     mode = mapping(found.get("accessConfig")).get("authenticationMode", "CONFIG_MAP")
     if "API" not in mode:
         on = "--access-config authenticationMode=API_AND_CONFIG_MAP"
         mends = f"aws eks update-cluster-config --region {account.region} --name {account.cluster} {on}"
         return AccountFinding(name, PROBLEM, f"access entries are off (authentication mode {mode})", mends)
     return AccountFinding(name, OK, f"Kubernetes {found.get('version')}, access entries are on")
+
+
+def _without_auto_mode(account: Account) -> str:
+    """Return the command that turns Auto Mode off, with its three parts, as EKS demands; its nodes go."""
+    parts = (
+        "--compute-config enabled=false",
+        """--kubernetes-network-config '{"elasticLoadBalancing":{"enabled":false}}'""",
+        """--storage-config '{"blockStorage":{"enabled":false}}'""",
+    )
+    return f"aws eks update-cluster-config --region {account.region} --name {account.cluster} {' '.join(parts)}"
 
 
 def _audit_log(name: str, account: Account, _: datetime) -> AccountFinding:
@@ -430,6 +446,11 @@ def _audit_log(name: str, account: Account, _: datetime) -> AccountFinding:
         return AccountFinding(
             name, PROBLEM, f"the log group {group} is not there yet: EKS makes it with its first line", wait
         )
+    kind = next(found.get("logGroupClass", STANDARD) for found in groups["logGroups"] if found["logGroupName"] == group)
+    if kind != STANDARD:
+        says = f"the log group {group} is of class {kind}, which takes no subscription: make it again as {STANDARD}"
+        mends = f"aws logs delete-log-group --region {account.region} --log-group-name {group} && {on}"
+        return AccountFinding(name, PROBLEM, says, mends)
     return AccountFinding(name, OK, f"EKS writes it to {group}")
 
 
@@ -457,6 +478,25 @@ def _concurrency(name: str, account: Account, _: datetime) -> AccountFinding:
         mends = f"aws service-quotas request-service-quota-increase {quota} --desired-value {desired}"
         return AccountFinding(name, PROBLEM, f"{free} concurrent executions are unreserved, {wanted} are needed", mends)
     return AccountFinding(name, OK, f"{free} concurrent executions are unreserved")
+
+
+def _loops(name: str, account: Account, _: datetime) -> AccountFinding:
+    """Whether Lambda lets the functions that wait by messages to themselves do so."""
+    if not account.is_deployed():
+        return AccountFinding(name, OK, "not deployed yet: the deployment allows them")
+    stopped = []
+    for spec in (spec for spec in FUNCTIONS if spec.may_loop):
+        for function in account.functions(spec.name):
+            found = mapping(account.ask("lambda", "GetFunctionRecursionConfig", FunctionName=function))
+            if found.get("RecursiveLoop", "Terminate") != "Allow":
+                stopped.append(function)
+    if stopped:
+        says = f"Lambda ends the chains of {', '.join(stopped)} after 16 messages: nodes are found minutes late"
+        put = (
+            f"aws lambda put-function-recursion-config --region {account.region} --recursive-loop Allow --function-name"
+        )
+        return AccountFinding(name, PROBLEM, says, " && ".join(f"{put} {function}" for function in stopped))
+    return AccountFinding(name, OK, "functions may send messages to themselves")
 
 
 def _spot_role(name: str, account: Account, _: datetime) -> AccountFinding:
@@ -498,6 +538,7 @@ CHECKS: Final[dict[str, Callable[[str, Account, datetime], AccountFinding]]] = {
     "audit-log": _audit_log,
     "subscription": _subscription,
     "concurrency": _concurrency,
+    "loops": _loops,
     "spot-role": _spot_role,
     "volume-key": volume_key,
     "stack": finished,

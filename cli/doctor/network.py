@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from cli.doctor.cluster_api import NoClusterError, NotAllowedError, NotAnsweredError
 from core.api.objects import mapping, sequence
 from installation.network_services import GATEWAYS, called
+from installation.stack_names import role_name
 
 if TYPE_CHECKING:
     import boto3
@@ -128,12 +129,35 @@ class Account:
 
     def provision(self) -> dict[str, Any]:
         """Configuration of the deployed function `provision`; empty if there is none."""
-        for resource in self.resources():
-            is_function = resource["ResourceType"] == "AWS::Lambda::Function"
-            if is_function and str(resource["LogicalResourceId"]).startswith("provision"):
-                name = resource["PhysicalResourceId"]
-                return mapping(self.ask("lambda", "GetFunctionConfiguration", FunctionName=name))
+        for name in self.functions("provision"):
+            return mapping(self.ask("lambda", "GetFunctionConfiguration", FunctionName=name))
         return {}
+
+    def functions(self, name: str) -> list[str]:
+        """Return the name that the function of the wiring has in the account; none if it is not deployed."""
+        return [
+            str(resource["PhysicalResourceId"])
+            for resource in self.resources()
+            if resource["ResourceType"] == "AWS::Lambda::Function"
+            and str(resource["LogicalResourceId"]).startswith(name.replace("_", ""))
+        ][:1]
+
+    def role_name(self, function: str) -> str:
+        """Return the name of a function's role: the stack's, or what `cdk deploy` calls it where the stack cannot be listed.
+
+        In the templates of a release, CloudFormation names roles.
+        """
+        logical = f"{function.replace('_', '')}Role"
+        try:
+            listed = [
+                str(resource["PhysicalResourceId"])
+                for resource in self.resources()
+                if resource["ResourceType"] == "AWS::IAM::Role"
+                and str(resource["LogicalResourceId"]).startswith(logical)
+            ]
+        except (NotAllowedError, NotAnsweredError):
+            listed = []
+        return listed[0] if listed else role_name(self.stack, self.region, function)
 
     def role(self, name: str) -> str:
         """Return the ARN of a role of the account."""
@@ -203,7 +227,7 @@ JOINING: Final = ("EC2_LINUX", "EC2_WINDOWS")
 """Types of access entries with which instances join; `EC2` is that of EKS Auto Mode's own nodes."""
 
 EVERYWHERE: Final = "0.0.0.0/0"
-DEPLOYS: Final = "npx --yes aws-cdk@2.1148.1 deploy --all"
+DEPLOYS: Final = "npx --no-install cdk deploy --all"
 
 
 def endpoint(name: str, account: Account, _: datetime) -> AccountFinding:

@@ -15,7 +15,6 @@ from core.catalogue.node_class import without_path
 from core.manifests.wire.resources import EC2_NODE_CLASSES
 from installation.cluster_roles import RULES_OF, SHADOW_RULES_OF, group_of
 from installation.settings import SHADOW
-from installation.stack_names import role_name
 
 # Checks that EKS knows the functions' roles: each has an access entry with its own group.
 
@@ -30,7 +29,7 @@ def access_entries(name: str, account: Account, _: datetime) -> AccountFinding:
     functions = SHADOW_RULES_OF if is_shadow(account) else RULES_OF
     problems, mends = [], []
     for function in functions:
-        arn, group = account.role(role_name(account.stack, account.region, function)), group_of(function)
+        arn, group = account.role(account.role_name(function)), group_of(function)
         found = account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn)
         groups = sequence(mapping(mapping(found).get("accessEntry")).get("kubernetesGroups"))
         if group not in groups:
@@ -275,7 +274,7 @@ def node_roles(name: str, account: Account, _: datetime) -> AccountFinding:
         return AccountFinding(name, OK, "not deployed yet")
     passed = passed_roles(account)
     if not passed and not is_shadow(account):
-        role = role_name(account.stack, account.region, LAUNCHES)
+        role = account.role_name(LAUNCHES)
         says = f"the role {role} may pass no role of nodes, or does not exist: launches fail"
         return AccountFinding(name, PROBLEM, says, f"{DEPLOYS}  # with the names of roles in nodeRoles")
     problems = [problem for arn in passed for problem in _problem(account, arn)]
@@ -289,7 +288,7 @@ def node_roles(name: str, account: Account, _: datetime) -> AccountFinding:
 
 def passed_roles(account: Account) -> list[str]:
     """Return the ARNs of roles that the functions may pass to instances, sorted."""
-    role = role_name(account.stack, account.region, LAUNCHES)
+    role = account.role_name(LAUNCHES)
     return sorted({arn for statement in statements(account, role) for arn in _passed(statement)})
 
 

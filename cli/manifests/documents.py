@@ -149,8 +149,8 @@ class _YamlPositions:
     def __init__(self, text: str) -> None:
         try:
             self._roots = list(yaml.compose_all(text, Loader=_LOADER))
-        except yaml.YAMLError:
-            self._roots = []
+        except (yaml.YAMLError, RecursionError):
+            self._roots = [*map(_root, chunks(text))]
 
     def of(self, index: int, path: Sequence[str]) -> Position | None:
         """Return the position of a field of a document."""
@@ -166,6 +166,26 @@ class _YamlPositions:
         return mark.line + 1, mark.column + 1
 
 
+def chunks(text: str) -> list[str]:
+    """Return the documents of a YAML text one by one, each at its own line: one that is not YAML leaves the others readable."""
+    found, lines, start = list[str](), text.splitlines(keepends=True), 0
+    for number, line in enumerate(lines):
+        is_start = line.startswith("---") and not line[3:4].strip()
+        before = lines[start:number]
+        if is_start and any(part.strip() and not part.lstrip().startswith(("#", "%")) for part in before):
+            found.append("\n" * start + "".join(before))
+            start = number
+    found.append("\n" * start + "".join(lines[start:]))
+    return found
+
+
+def _root(chunk: str) -> Any:
+    try:
+        return next(iter(yaml.compose_all(chunk, Loader=_LOADER)), None)
+    except yaml.YAMLError:
+        return None
+
+
 def _entry(node: Any, part: str) -> tuple[Any, Any] | None:
     """Return the mark and the value of a mapping's key or of a sequence's item."""
     if isinstance(node, yaml.MappingNode):
@@ -178,6 +198,8 @@ def _entry(node: Any, part: str) -> tuple[Any, Any] | None:
 
 _BASE: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
+_VALUE: Final = "tag:yaml.org,2002:value"
+"""PyYAML's type of a plain `=`, for which it has no value; Kubernetes' reader takes it as text."""
 _MERGE: Final = "<<"
 _SCALARS_MAX: Final = 65536
 
@@ -343,10 +365,10 @@ def _merge(merged: list[Any], into: dict[str, Any], start: Any) -> None:
 
 
 class _Scalars(SafeConstructor, Resolver):
-    """PyYAML's rules for scalars, except for dates."""
+    """PyYAML's rules for scalars, except for dates and `=`."""
 
     yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_TIMESTAMP, _VALUE)]
         for first, resolvers in Resolver.yaml_implicit_resolvers.items()
     }
 

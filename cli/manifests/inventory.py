@@ -6,16 +6,20 @@ import difflib
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from cli.errors import InputError
 from cli.terminal.output import counted
 from core import labels
 from core.api.objects import identity_problems
+from core.containment import SetAside, SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests import workloads
+from core.manifests.admission import Admitted, PodAdmission, PodQuotas, admitted_pods
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.resources import Resource
+from core.manifests.workloads import EXPANDED_MAX, Expansion, TooManyPodsError
 
 # One object of the input, with the place where it was written.
 
@@ -65,10 +69,18 @@ class Document:
         namespace, name = self._of_metadata("namespace"), self.name or "without a name"
         return f"{self.kind or 'object'} {f'{namespace}/{name}' if namespace else name}"
 
+    def path_name(self, resource: Resource) -> str:
+        """The name with which an object that is set aside is listed: `shop/cart-0`."""
+        return f"{self.namespace}/{self.name}" if resource.namespaced else self.name
+
     def error(self, problem: str) -> InputError:
         """Return an error that names this document and, unless `problem` already does, this object."""
         named = problem if problem.startswith(self.subject) else f"{self.subject}: {problem}"
+        from cli.manifests.foreign import rendering_hint, template_in  # only errors ask
+
         hint = f"`fleetwright validate -f {shlex.quote(self.source)}` lists every problem of every object"
+        if mark := template_in(self.object):
+            hint = f"it has the placeholder {mark}: {rendering_hint(self.source, mark)}"
         return InputError(named, source=self.source, index=self.index, place=self.item, hint=hint)
 
     def _of_metadata(self, key: str) -> str:
@@ -83,6 +95,33 @@ _ALIKE: Final = 0.85
 _CURRENT: Final = {kind: resource.api_version for kind, resource in resources.BY_KIND.items()}
 
 
+class Creations(NamedTuple):
+    """What the API server would make of the Pods and workloads of the input.
+
+    Attributes:
+        pods: Pods that no API server has stored yet, by key.
+        expansions: What workloads without pods become.
+    """
+
+    pods: Mapping[str, Admitted] = MappingProxyType({})
+    expansions: tuple[Expansion, ...] = ()
+
+    def warnings(self) -> Iterator[str]:
+        """Return a line for each workload and Pod of which something is refused."""
+        for key, admitted in sorted(self.pods.items()):
+            if admitted.refusal is not None:
+                yield f"Pod {key} would not be created: {admitted.refusal}"
+        for expansion in self.expansions:
+            if expansion.refused:
+                yield f"{expansion.subject}: {refused_pods(expansion)}"
+
+
+def refused_pods(expansion: Expansion) -> str:
+    """Return how many pods of a workload would not be created, and why."""
+    total = counted(expansion.refused + len(expansion.pods), "pod")
+    return f"{expansion.refused} of {total} would not be created: {expansion.refusal}"
+
+
 class Inventory:
     """The decoded input: `objects[resource][i]` comes from `documents[resource][i]`.
 
@@ -90,6 +129,8 @@ class Inventory:
         total: How many objects of all kinds were given.
         skipped: Kind that we do not read → how many of its objects were ignored.
         repeated: Objects that were given more than once; the last one counts.
+        creations: What the API server would make of Pods and workloads from files.
+        set_aside: Objects whose reading raised; they are left out, or kept in the form that protects.
     """
 
     def __init__(self) -> None:
@@ -98,6 +139,8 @@ class Inventory:
         self.total = 0
         self.skipped: dict[str, int] = {}
         self.repeated: list[str] = []
+        self.creations = Creations()
+        self.set_aside: list[SetAside] = []
 
     def add(self, resource: Resource, obj: Any, document: Document) -> None:
         """Add one object."""
@@ -110,13 +153,12 @@ class Inventory:
             yield skipped_kinds(self.skipped)
         for subject in self.repeated:
             yield f"{subject} is given more than once: the last one counts"
+        yield from self.creations.warnings()
 
 
 def skipped_kinds(counts: Mapping[str, int]) -> str:
-    """Return a line about ignored objects: how many of which kind, and what a misspelt kind probably means."""
-    named = []
-    for kind, count in sorted(counts.items()):
-        named.append(f"{kind} {count}{_meant(kind)}")
+    """Return a line about ignored objects: how many of which kind."""
+    named = [f"{kind} {count}" for kind, count in sorted(counts.items())]
     return f"skipped {counted(sum(counts.values()), 'object')} of kinds that are not read here: {', '.join(named)}"
 
 
@@ -126,8 +168,8 @@ def _meant(kind: str) -> str:
     return f" (did you mean {near[0]}?)" if near and near[0] != kind else ""
 
 
-def take_inventory(documents: Iterable[Document]) -> Inventory:
-    """Decode the objects and expand the workloads to their pods.
+def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) -> Inventory:
+    """Decode the objects and expand the workloads to their pods, `max_pods` together at most.
 
     Raises:
         InputError: If an object cannot be decoded; the error names file, document, object and field.
@@ -144,9 +186,15 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
     for (resource, _, _), document in _distinct(given, inventory).items():
         try:
             inventory.add(resource, decoding.from_object(resource, document.object), document)
+        except SetAsideError as error:
+            name = f"{resource.kind}/{document.path_name(resource)}"
+            inventory.set_aside.append(internal_error(name, error.__cause__ or error))
+            rest = decoding.rest_of(resource, document.object)
+            if rest is not None:
+                inventory.add(resource, rest, document)
         except InvalidInputError as error:
             raise document.error(str(error)) from error
-    _expand(inventory)
+    _expand(inventory, max_pods)
     return inventory
 
 
@@ -157,7 +205,12 @@ def refused_version_of(document: Document) -> str:
     from core.manifests.wire.versions import read_versions, refused_version  # nearly all objects are of current ones
 
     refused = refused_version(document.object)
-    return f"{refused}{_meant(document.kind)}" if refused and not read_versions(document.kind) else refused
+    is_explained = "did you mean" in refused
+    return (
+        f"{refused}{_meant(document.kind)}"
+        if refused and not is_explained and not read_versions(document.kind)
+        else refused
+    )
 
 
 def field_in(document: Document, resource: Resource, field: str) -> str:
@@ -220,11 +273,16 @@ def _group(document: Document) -> str:
     return str(document.object.get("apiVersion")).rpartition("/")[0]
 
 
-def _expand(inventory: Inventory) -> None:
+def _expand(inventory: Inventory, max_pods: int) -> None:
+    admission, quotas = PodAdmission(inventory.objects), PodQuotas(inventory.objects)
     try:
-        expansions = workloads.expand(inventory.objects)
+        pods = _admit_pods(inventory, admission, quotas)
+        expansions = workloads.expand(inventory.objects, admission, quotas, most=max_pods)
+    except TooManyPodsError as error:
+        raise InputError(str(error), hint="--max-pods N raises the bound") from error
     except InvalidInputError as error:
         raise InputError(str(error)) from error
+    inventory.creations = Creations(pods, expansions)
     origin = {
         id(workload): inventory.documents[resource][position]
         for resource in workloads.EXPANDED
@@ -236,6 +294,27 @@ def _expand(inventory: Inventory) -> None:
             inventory.add(resources.PODS, pod, document)
         for claim in expansion.claims:
             inventory.add(resources.PERSISTENT_VOLUME_CLAIMS, claim, document)
+
+
+def _admit_pods(inventory: Inventory, admission: PodAdmission, quotas: PodQuotas) -> dict[str, Admitted]:
+    """Replace Pods from manifests by those that the API server would store; leave out those that it refuses.
+
+    Returns:
+        What admission did, by key of the pod.
+    """
+    found: dict[str, Admitted] = {}
+    refused: set[int] = set()
+    for pod, admitted in admitted_pods(inventory.objects, admission, quotas):
+        found[f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"] = admitted
+        pod.spec = admitted.spec
+        if admitted.refusal is not None:
+            refused.add(id(pod))
+    if refused:
+        given = zip(inventory.objects[resources.PODS], inventory.documents[resources.PODS], strict=True)
+        kept = [(pod, document) for pod, document in given if id(pod) not in refused]
+        inventory.objects[resources.PODS] = [pod for pod, _ in kept]
+        inventory.documents[resources.PODS] = [document for _, document in kept]
+    return found
 
 
 # Finds the region that manifests name, whose built-in instance types and prices are used.

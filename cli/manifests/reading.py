@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import codecs
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
 from cli.errors import InputError
-from cli.manifests.documents import RepeatedKey, documents
+from cli.manifests.documents import RepeatedKey, chunks, documents
+from cli.manifests.foreign import KUSTOMIZATIONS, is_object, rendering_hint, syntax_problem
 from cli.manifests.inventory import LISTS_DEEP_MAX, STANDARD_INPUT, Document
+from cli.manifests.kustomizations import Kustomizations
 from cli.terminal.style import write_stderr
 from core.errors import InvalidInputError
 
@@ -20,19 +22,195 @@ if TYPE_CHECKING:
     from cli.manifests.documents import RepeatedField
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
+BYTES_MAX: Final = 1 << 30
+"""The most bytes of one file, unpacked: the objects of 5,000 nodes and 200,000 pods have less."""
+
 _PACKED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 """How gzip and Zstandard begin."""
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """How UTF-16 begins, which Windows PowerShell writes for `kubectl get … > cluster.yaml`. kubectl reads it, too."""
 
 
-def read(paths: Sequence[str]) -> list[Document]:
+_NAMED_MAX: Final = 5
+"""Most files that a line about files left out names."""
+
+
+class UnreadableDocument(NamedTuple):
+    """A file, or a document of it, that cannot be read.
+
+    Attributes:
+        error: Why, with file, document and place.
+        line, column: The place of the problem, from 1; None if unknown.
+        is_template: Whether it would be YAML once it is rendered.
+        is_named: Whether the file itself was named, not a folder around it.
+    """
+
+    error: InputError
+    line: int | None = None
+    column: int | None = None
+    is_template: bool = False
+    is_named: bool = True
+
+
+class Input:
+    """What paths hold: the objects, and what could not be read or is of other tools.
+
+    Attributes:
+        documents: The objects, in the order of the paths.
+        texts: Source → its text.
+        unreadable: Each document that cannot be read.
+        repeated: The keys that mappings repeat.
+    """
+
+    def __init__(self) -> None:
+        self.documents: list[Document] = []
+        self.texts: dict[str, str] = {}
+        self.unreadable: list[UnreadableDocument] = []
+        self.repeated: list[RepeatedField] = []
+        self.kustomizations: list[Path] = []
+        self._foreign: dict[str, None] = {}
+        self._patches: list[str] = []
+
+    def add(self, path: str) -> None:
+        """Read a file, a folder or standard input.
+
+        Raises:
+            InputError: If there is no such path.
+        """
+        sources = files_in(path)
+        root = Path(path)
+        if path == STANDARD_INPUT or not root.is_dir():
+            self._read(path, is_named=True)
+            return
+        self.add_folder(root, [Path(source) for source in sources])
+
+    def add_folder(self, root: Path, files: Sequence[Path]) -> None:
+        """Read these files of a folder."""
+        kustomizations = Kustomizations(files, root)
+        self.kustomizations += kustomizations.folders
+        for file in files:
+            if kustomizations.leaves_out(file):
+                self._patches.append(str(file))
+            elif file.name not in KUSTOMIZATIONS:
+                self._read(str(file), is_named=False)
+
+    def add_text(self, text: str, source: str) -> None:
+        """Read objects that a tool rendered."""
+        self._parse(text, source, is_named=True)
+
+    def warnings(self, *, templates: bool = True) -> Iterator[str]:
+        """Return a line for each kind of file of the folders that was left out."""
+        if self._foreign:
+            yield f"left out {_files(self._foreign)} of other tools (no kind and apiVersion): {_named(self._foreign)}"
+        if self._patches or self.kustomizations:
+            folder = str(self.kustomizations[0]) if self.kustomizations else "FOLDER"
+            what = (
+                f"left out {_files(self._patches)} of Kustomize that change other objects: {_named(self._patches)}"
+                if self._patches
+                else f"read the files of {folder} without its kustomization"
+            )
+            yield f"{what}: `kustomize build {folder} | fleetwright … -f -`, or --kustomize, reads the result"
+        left_out = {one.error.source: None for one in self.unreadable if one.is_template and not one.is_named}
+        if templates and left_out:
+            first = next(one.error for one in self.unreadable if one.is_template and not one.is_named)
+            yield f"left out {_files(left_out)} with templates: {_named(left_out)}: {first.hint}; --helm renders charts"
+
+    def _read(self, source: str, *, is_named: bool) -> None:
+        try:
+            text = read_text(source)
+        except InputError as error:
+            self.unreadable.append(UnreadableDocument(error, is_named=is_named))
+            return
+        self._parse(text, source, is_named=is_named)
+
+    def _parse(self, text: str, source: str, *, is_named: bool) -> None:
+        self.texts[source] = text
+        skips = None if is_named else self._foreign
+        problems: list[UnreadableDocument] = []
+        self.documents += parse(text, source, self.repeated, skips=skips, problems=problems)
+        self.unreadable += (one._replace(is_named=is_named) for one in problems)
+
+
+def read(paths: Sequence[str], *, helm: bool = False, kustomize: bool = False) -> list[Document]:
     """Read every object of these files, folders (recursively, in sorted order) or `-`.
 
+    Templates, and the files of other tools, are left out of folders with a warning.
+
     Raises:
-        InputError: If a path is missing or a document cannot be read; it names file, document and place.
+        InputError: If a path is missing or a document cannot be read; it names file, document and place, and further files.
     """
-    return [document for path in paths for source in files_in(path) for document in parse(read_text(source), source)]
+    return objects_of(gather(paths, helm=helm, kustomize=kustomize))
+
+
+def gather(paths: Sequence[str], *, helm: bool = False, kustomize: bool = False) -> Input:
+    """Read these paths; with a flag, what Helm makes of the charts or Kustomize of the kustomizations in them.
+
+    Raises:
+        InputError: If a path is missing, or a tool is missing or fails.
+    """
+    found = Input()
+    for path in paths:
+        root = Path(path)
+        if not (helm or kustomize) or path == STANDARD_INPUT or not root.is_dir():
+            found.add(path)
+            continue
+        from cli.manifests.rendering import rendered  # most input is read as it is
+
+        texts, files = rendered(root, [*map(Path, files_in(path))], helm=helm, kustomize=kustomize)
+        for source, text in texts:
+            found.add_text(text, source)
+        found.add_folder(root, files)
+    return found
+
+
+def objects_of(found: Input) -> list[Document]:
+    """Return the objects, with a warning about what was left out.
+
+    Raises:
+        InputError: If a document cannot be read that is no template in a folder, or repeats a key of a kind that we read.
+    """
+    stops = [one.error for one in found.unreadable if one.is_named or not one.is_template]
+    if stops:
+        raise together(stops)
+    _refuse_repeated(found.repeated)
+    for warning in found.warnings():
+        write_stderr(f"warning: {warning}")
+    return found.documents
+
+
+def together(errors: Sequence[InputError]) -> InputError:
+    """Return the first error, with a line for each of the others: each file speaks for itself."""
+    first, others = errors[0], errors[1:]
+    if not others:
+        return first
+    more = ("further files cannot be read:", *(f"- {error.lines[0]}" for error in others))
+    return InputError(
+        first.problem, source=first.source, index=first.index, place=first.place, hint=first.hint, more=more
+    )
+
+
+def _refuse_repeated(repeated: Sequence[RepeatedField]) -> None:
+    from cli.manifests.documents import repetition
+
+    by_source: dict[str, list[RepeatedField]] = {}
+    for field in repeated:
+        by_source.setdefault(field.document.source, []).append(field)
+    for fields in by_source.values():
+        refused = [field for field in fields if field.is_read]
+        if refused:
+            raise repetition(refused, "readers differ in which of the two they take", hint="delete one of the two")
+        write_stderr(f"warning: {repetition(fields, 'the last one counts')}")
+
+
+def _files(names: Iterable[str]) -> str:
+    count = len([*names])
+    return f"{count} file{'' if count == 1 else 's'}"
+
+
+def _named(names: Iterable[str]) -> str:
+    every = [*names]
+    more = f" and {len(every) - _NAMED_MAX} more" if len(every) > _NAMED_MAX else ""
+    return ", ".join(every[:_NAMED_MAX]) + more
 
 
 def read_text(path: str) -> str:
@@ -42,11 +220,17 @@ def read_text(path: str) -> str:
         InputError: If it cannot be read, or is neither UTF-8 nor UTF-16 with a byte order mark.
     """
     try:
-        raw = sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
+        if path == STANDARD_INPUT:
+            raw = sys.stdin.buffer.read(BYTES_MAX + 1)
+        else:
+            with Path(path).open("rb") as file:
+                raw = file.read(BYTES_MAX + 1)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", source=path) from error
     if raw.startswith(_PACKED):
         raw = _decompressed(raw, path)
+    if len(raw) > BYTES_MAX:
+        raise InputError(f"is larger than {BYTES_MAX >> 20} MiB", source=path, hint="give it in several files")
     encoding, name = ("utf-16", "UTF-16") if raw.startswith(_UTF_16) else ("utf-8-sig", "UTF-8")
     try:
         return raw.decode(encoding)
@@ -63,7 +247,14 @@ def _decompressed(raw: bytes, source: str) -> bytes:
         raise InputError(error.problem, source=source) from error
 
 
-def parse(text: str, source: str, repeated: list[RepeatedField] | None = None) -> list[Document]:
+def parse(
+    text: str,
+    source: str,
+    repeated: list[RepeatedField] | None = None,
+    *,
+    skips: dict[str, None] | None = None,
+    problems: list[UnreadableDocument] | None = None,
+) -> list[Document]:
     """Return the objects in a text; errors call it `source`. The last value of a repeated key counts.
 
     Args:
@@ -71,36 +262,48 @@ def parse(text: str, source: str, repeated: list[RepeatedField] | None = None) -
         source: The file's name.
         repeated: Where to add the keys that mappings repeat. Without it they are refused in objects of kinds that we read, as
             tools differ in which of the values they take; those of other kinds are a warning, one per text.
+        skips: Where to note the file if a document is of another tool. Without it such a document is an error or is examined.
+        problems: Where to add documents that cannot be read, so that the others are. Without it the first is raised.
 
     Raises:
         InputError: If a document cannot be read or is not an object, or repeats a key.
     """
     found: list[Document] = []
-    keys: list[RepeatedKey] = []
     noted: list[RepeatedField] = []
-    for index, value in enumerate(_values(text, source, keys)):
+    unreadable: list[UnreadableDocument] = []
+    for index, value, keys in _values(text, source, unreadable):
         if value is None:
             continue
-        if not isinstance(value, dict):
-            raise InputError(f"is a {_name_of(value)}, not an object with a kind", source=source, index=index)
-        document = Document(source, index, value)
-        objects = [*_unfolded(document, depth=0)]
-        found += objects
-        if keys:
-            from cli.manifests.documents import repeated_fields, repetition
-
-            noted += repeated_fields(document, objects, keys)
-            keys.clear()
-            refused = [field for field in noted if field.is_read]
-            if refused and repeated is None:
-                raise repetition(refused, "readers differ in which of the two they take", hint="delete one of the two")
+        if skips is not None and not (isinstance(value, dict) and is_object(value, source)):
+            skips[source] = None
+            continue
+        try:
+            found += _objects(value, source, index, keys, noted)
+        except InputError as error:
+            unreadable.append(UnreadableDocument(error))
+    if problems is not None:
+        problems += unreadable
+    elif unreadable:
+        raise unreadable[0].error
     if repeated is not None:
         repeated += noted
     elif noted:
-        from cli.manifests.documents import repetition
-
-        write_stderr(f"warning: {repetition(noted, 'the last one counts')}")
+        _refuse_repeated(noted)
     return found
+
+
+def _objects(
+    value: Any, source: str, index: int, keys: Sequence[RepeatedKey], repeated: list[RepeatedField]
+) -> list[Document]:
+    """Return the objects of a document, and add the keys that they repeat to `repeated`."""
+    _refuse_plain(value, source, index)
+    document = Document(source, index, value)
+    objects = [*_unfolded(document, depth=0)]
+    if keys:
+        from cli.manifests.documents import repeated_fields
+
+        repeated += repeated_fields(document, objects, keys)
+    return objects
 
 
 def files_in(path: str) -> list[str]:
@@ -116,8 +319,17 @@ def files_in(path: str) -> list[str]:
         raise InputError("there is no such file or folder", source=path, hint="- reads standard input")
     if not root.is_dir():
         return [path]
-    inside = (file for file in root.rglob("*") if _is_manifest(file) and file.is_file())
+    inside = (
+        file
+        for file in root.rglob("*")
+        if _is_manifest(file) and not _is_hidden(file.relative_to(root)) and file.is_file()
+    )
     return [str(file) for file in sorted(inside)]
+
+
+def _is_hidden(path: Path) -> bool:
+    """Whether a path in a folder begins with a dot anywhere: `.github/` and the like hold settings of other tools."""
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _is_manifest(file: Path) -> bool:
@@ -126,7 +338,8 @@ def _is_manifest(file: Path) -> bool:
     return last in SUFFIXES or last == ".zst" or (last == ".gz" and below in SUFFIXES)
 
 
-def _values(text: str, source: str, repeated: list[RepeatedKey]) -> Iterator[Any]:
+def _values(text: str, source: str, problems: list[UnreadableDocument]) -> Iterator[tuple[int, Any, list[RepeatedKey]]]:
+    """Yield index, value and repeated keys of each document that can be read; add the others to `problems`."""
     if text.lstrip()[:1] in ("{", "["):
         from json import JSONDecodeError  # most manifests are YAML
 
@@ -134,33 +347,67 @@ def _values(text: str, source: str, repeated: list[RepeatedKey]) -> Iterator[Any
 
         is_json = source.lower().endswith(".json")
         try:
-            for value, keys in json_documents(text):
-                repeated += keys
-                yield value
+            yield from ((index, *found) for index, found in enumerate(json_documents(text)))
         except JSONDecodeError as error:
             if is_json:
-                place = f"line {error.lineno}, column {error.colno}"
-                raise InputError(f"is not JSON: {error.msg}", source=source, place=place) from error
+                problems.append(_not_json(text, source, error.msg, error.lineno, error.colno))
+                return
         except (ValueError, RecursionError) as error:
             if is_json:
-                raise InputError(f"is not JSON: {error}", source=source) from error
+                problems.append(_not_json(text, source, str(error), None, 0))
+                return
         else:
             return
-    yield from _yaml_values(text, source, repeated)
+    yield from _yaml_values(text, source, problems)
 
 
-def _yaml_values(text: str, source: str, repeated: list[RepeatedKey]) -> Iterator[Any]:
-    index = 0
+def _not_json(text: str, source: str, problem: str, line: int | None, column: int) -> UnreadableDocument:
+    place = f"line {line}, column {column}" if line is not None else ""
+    said, mark = syntax_problem(problem, text.splitlines()[line - 1] if line else "", text)
+    problem, hint = (said, rendering_hint(source, mark)) if mark else (f"is not JSON: {problem}", "")
+    error = InputError(problem.replace("YAML", "JSON"), source=source, place=place, hint=hint)
+    return UnreadableDocument(error, line, column or None, is_template=bool(mark))
+
+
+def _yaml_values(
+    text: str, source: str, problems: list[UnreadableDocument]
+) -> Iterator[tuple[int, Any, list[RepeatedKey]]]:
+    index, keys = 0, list[RepeatedKey]()
     try:
-        for index, value in enumerate(documents(text, repeated)):
-            yield value
-            index += 1  # noqa: PLW2901 - from here on the next document is being read
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        raise InputError(f"is not YAML: {error.problem}", source=source, index=index, place=place) from error
+        for value in documents(text, keys):
+            yield index, value, [*keys]
+            keys.clear()
+            index += 1
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"is not YAML: {error}", source=source, index=index) from error
+        problem = _not_yaml(error, text, source, index)
+    else:
+        return
+    problems.append(problem)
+    for number, chunk in enumerate(chunks(text)):
+        if number <= index:
+            continue
+        keys = []
+        try:
+            value = next(iter(documents(chunk, keys)), None)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            problems.append(_not_yaml(error, chunk, source, number))
+        else:
+            yield number, value, keys
+
+
+def _not_yaml(error: Exception, text: str, source: str, index: int) -> UnreadableDocument:
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    line = None if mark is None else mark.line + 1
+    place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"
+    lines = text.splitlines()
+    words = str(error.problem) if isinstance(error, yaml.MarkedYAMLError) else str(error)
+    here = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
+    every = chunks(text)
+    document = every[index] if index < len(every) else text
+    problem, template = syntax_problem(words, here, document)
+    hint = rendering_hint(source, template) if template else ""
+    found = InputError(problem, source=source, index=index, place=place, hint=hint)
+    return UnreadableDocument(found, line, None if mark is None else mark.column + 1, is_template=bool(template))
 
 
 def _unfolded(document: Document, *, depth: int) -> Iterator[Document]:
@@ -179,6 +426,11 @@ def _unfolded(document: Document, *, depth: int) -> Iterator[Document]:
         if inner_kind and "kind" not in item:
             item = {"apiVersion": document.object.get("apiVersion", "v1"), "kind": inner_kind, **item}  # noqa: PLW2901 - items of a typed list have no kind
         yield from _unfolded(Document(document.source, document.index, item, path), depth=depth + 1)
+
+
+def _refuse_plain(value: Any, source: str, index: int) -> None:
+    if not isinstance(value, dict):
+        raise InputError(f"is a {_name_of(value)}, not an object with a kind", source=source, index=index)
 
 
 def _name_of(value: object) -> str:

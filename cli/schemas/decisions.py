@@ -86,6 +86,15 @@ class TimingAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     stopped_by: Literal["time", "iterations"] | None = None
 
 
+class WarningAnswer(msgspec.Struct, kw_only=True):
+    """A field of an object that this version does not know, and drops."""
+
+    object: str
+    reason: Literal["UnknownField"]
+    field: str
+    message: str
+
+
 class PlanAnswer(JsonAnswer):
     """`fleetwright plan -o json`. Every pending pod is in exactly one of nodeClaims[].pods, bindings and unschedulable."""
 
@@ -97,6 +106,7 @@ class PlanAnswer(JsonAnswer):
     cost: PlanCostAnswer
     timing: TimingAnswer
     prices: PricesAnswer
+    warnings: list[WarningAnswer] = []
 
 
 # The answer of `consolidate`.
@@ -153,6 +163,36 @@ class DisruptionPlanAnswer(JsonAnswer):
     budgets: dict[str, dict[str, int | None]]
     cost: DisruptionCostAnswer
     timing: TimingAnswer
+    prices: PricesAnswer
+
+
+class SavingsEndAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Where the moves of a policy end without budgets: the cost in dollars an hour, and what the way there takes."""
+
+    hourly: float
+    evictions: int
+    nodes_removed: int
+    nodes_launched: int
+
+
+class CapacityTypeAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Nodes of a capacity type today: what is paid for them an hour, and what commitments cover besides."""
+
+    nodes: int
+    hourly: float
+    covered_by_commitments: float
+
+
+class SavingsAnswer(JsonAnswer):
+    """`fleetwright savings -o json`. `now` is the cost in dollars an hour, `observedAt` the time."""
+
+    kind: Literal["Savings"]
+    observed_at: str
+    now: float
+    karpenter: SavingsEndAnswer
+    fleetwright: SavingsEndAnswer
+    lower_bound: float | None
+    by_capacity_type: dict[str, CapacityTypeAnswer]
     prices: PricesAnswer
 
 

@@ -15,6 +15,7 @@ from cli.schemas.decisions import (
     PlanAnswer,
     PricesAnswer,
     ProposalsAnswer,
+    SavingsAnswer,
     StatusAnswer,
 )
 
@@ -38,6 +39,14 @@ class DriftAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     reason: str
 
 
+class DriftCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """What replacing the drifted nodes takes: nodes, evictions of pods, and dollars while old and new nodes both run."""
+
+    nodes: int
+    evictions: int
+    surge_dollars: float
+
+
 class DifferenceAnswer(JsonAnswer):
     """`fleetwright diff -o json`."""
 
@@ -47,6 +56,7 @@ class DifferenceAnswer(JsonAnswer):
     pods_lost: list[str]
     pods_gained: list[str]
     nodes_drifted: list[DriftAnswer]
+    drift: DriftCostAnswer
     prices: PricesAnswer
 
 
@@ -334,7 +344,14 @@ class SimulationSummaryAnswer(JsonAnswer):
     double_launches: int
     orphaned_instances: int
     limit_violations: int
+    binding_violations: int
+    eviction_rate_violations: int
+    pods_killed_with_instance: int
+    evictions_without_place: int
+    commands_without_decision: int
     invocations: dict[str, int]
+    cpu_seconds: dict[str, float]
+    peak_memory_mib: dict[str, int] = msgspec.field(name="peakMemoryMiB")
     decisions: int
 
 
@@ -424,6 +441,7 @@ class ValidationAnswer(JsonAnswer):
 ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
     "plan": PlanAnswer,
     "consolidate": DisruptionPlanAnswer,
+    "savings": SavingsAnswer,
     "explain": ExplanationAnswer,
     "validate": ValidationAnswer,
     "diff": DifferenceAnswer,

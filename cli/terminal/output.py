@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from cli.errors import InputError
-from cli.terminal.style import COLOUR, style, takes_every_character, write_stdout
+from cli.terminal.style import COLOUR, on_one_line, on_one_line_each, style, takes_every_character, write_stdout
 from core.api.objects import JsonObject
 
 # `-o jsonpath=TEMPLATE`: text with expressions in braces, as in kubectl, with `range` and `end`.
@@ -130,10 +130,12 @@ def show(
     elif form == "yaml":
         text = as_yaml(document)
     elif form == "name":
+        document = on_one_line_each(document)
         text = names(document) if names else str(document["kind"]).lower()
     elif form is not None and form.startswith(JSONPATH):
-        text = filled(form.removeprefix(JSONPATH), msgspec.to_builtins(document))
+        text = filled(form.removeprefix(JSONPATH), on_one_line_each(msgspec.to_builtins(document)))
     else:
+        document = on_one_line_each(document)
         text = (as_wide or as_table)(document) if form == "wide" else as_table(document)
         text = wrapped(text) if sys.stdout.isatty() else text
     if text:
@@ -249,7 +251,7 @@ def _wrapped_line(line: str) -> list[str]:
 
 
 def _text(cell: object) -> str:
-    return f"{cell:.4f}" if isinstance(cell, float) else str(cell)
+    return f"{cell:.4f}" if isinstance(cell, float) else on_one_line(str(cell))
 
 
 def _is_number(text: str) -> bool:

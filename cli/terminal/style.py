@@ -4,30 +4,69 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 # Writes text for people without terminal control characters: names come from foreign files and clusters.
 
 
-COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
-"""Our own colour sequences, which are allowed: they change neither the text nor the state of the terminal."""
+_PRIVATE: Final = range(0xF0000, 0xFFFFE)
+"""Characters without a meaning (Unicode, private use plane 15)."""
+
+_MARK: Final = "".join(chr(_PRIVATE.start + secrets.randbelow(len(_PRIVATE))) for _ in range(3))
+"""Begins our own colours until they are written. It differs in each process, so no text of others can hold it."""
+
+_SEQUENCES: Final[Mapping[str, str]] = {
+    "r": "\x1b[0m",
+    "b": "\x1b[1m",
+    "d": "\x1b[2m",
+    "1": "\x1b[31m",
+    "2": "\x1b[32m",
+    "3": "\x1b[33m",
+    "6": "\x1b[36m",
+}
+"""Letter after the mark → what the terminal gets: it changes neither the text nor the state of the terminal."""
+
+COLOUR: Final = re.compile(f"{_MARK}([{''.join(_SEQUENCES)}])")
+"""Our own colours in a text that is not written yet."""
 
 _OBEYED: Final = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 """Control characters (C0 except tabs and line ends, C1), other line ends, and characters that change the text direction."""
 
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 
-_COLOUR_OR_OBEYED: Final = re.compile(f"{COLOUR.pattern}|({_OBEYED})")
+_OBEYED_CHARACTER: Final = re.compile(_OBEYED)
+_LINE_END: Final = re.compile(r"\r\n|[\r\n]")
 
 
 def printable(text: str) -> str:
-    r"""Return the text with each such character escaped as in `\u001b`, which JSON reads as the same character."""
-    return _COLOUR_OR_OBEYED.sub(lambda found: f"\\u{ord(found[1]):04x}" if found[1] else found[0], text)
+    r"""Return the text with each such character escaped as in `\u001b`, which JSON reads as the same character.
+
+    Only then are our own colours put in: a sequence in a name of others is not obeyed.
+    """
+    escaped = _OBEYED_CHARACTER.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return COLOUR.sub(lambda found: _SEQUENCES[found[1]], escaped)
+
+
+def on_one_line(text: str) -> str:
+    r"""Return the text with its line ends as `\n`: a second line could be a command of the CI system that shows it."""
+    return _LINE_END.sub(r"\\n", text)
+
+
+def on_one_line_each(value: Any) -> Any:
+    """Return plain data with every text on one line."""
+    if isinstance(value, str):
+        return on_one_line(value) if _LINE_END.search(value) else value
+    if isinstance(value, dict):
+        return {on_one_line_each(key): on_one_line_each(inner) for key, inner in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(on_one_line_each, value))
+    return value
 
 
 def takes_every_character() -> bool:
@@ -50,9 +89,10 @@ def _escaped(found: re.Match[str]) -> str:
     return "".join(f"\\u{halves[start : start + 4]}" for start in range(0, len(halves), 4))
 
 
-def write_stderr(text: str) -> None:
-    """Write a line to standard error."""
-    sys.stderr.write(printable(text) + "\n")
+def write_stderr(text: str, *more: str) -> None:
+    """Write a line to standard error, and more lines below it. Line ends within a line are escaped."""
+    for line in (text, *more):
+        sys.stderr.write(printable(on_one_line(line)) + "\n")
 
 
 # Shows progress on standard error for work that takes a while.
@@ -131,14 +171,14 @@ ALWAYS: Final = "always"
 NEVER: Final = "never"
 CHOICES: Final = (AUTO, ALWAYS, NEVER)
 
-_RESET: Final = "\x1b[0m"
+_RESET: Final = f"{_MARK}r"
 _CODES: Final[Mapping[str, str]] = {
-    "bold": "\x1b[1m",
-    "dim": "\x1b[2m",
-    "red": "\x1b[31m",
-    "green": "\x1b[32m",
-    "yellow": "\x1b[33m",
-    "cyan": "\x1b[36m",
+    "bold": f"{_MARK}b",
+    "dim": f"{_MARK}d",
+    "red": f"{_MARK}1",
+    "green": f"{_MARK}2",
+    "yellow": f"{_MARK}3",
+    "cyan": f"{_MARK}6",
 }
 
 
@@ -154,7 +194,7 @@ class Style:
         self.is_on = when == ALWAYS or (when == AUTO and is_terminal and allowed)
 
     def styled(self, text: str, *codes: str) -> str:
-        """Return the text in these colours; colour alone must not carry meaning."""
+        """Return the text in these colours, which `printable` puts in; colour alone must not carry meaning."""
         return "".join(_CODES[code] for code in codes) + text + _RESET if self.is_on and text else text
 
 

@@ -11,6 +11,7 @@ import msgspec
 from cli.manifests.documents import PART, Positions, RepeatedField
 from cli.manifests.inventory import Document, field_in, kind_read, refused_version_of
 from cli.validation.formats import TEMPLATES, Code, Finding, Severity, finding_in, nearest, type_of, unknown_fields
+from cli.validation.launches import launch_findings
 from cli.validation.pools import (
     ANY_TIME,
     KnownValues,
@@ -30,16 +31,19 @@ from core.api.status import Location, path_of
 from core.disruption.cron import Schedule
 from core.errors import InvalidInputError
 from core.manifests.assemble import assemble
+from core.manifests.node_class_refs import owner_of
 from core.manifests.wire.decoding import from_object
 from core.manifests.wire.resources import PODS
-from core.manifests.wire.versions import read_versions
+from core.manifests.wire.versions import read_versions, removed_version
 from core.manifests.workloads import expand
 from core.model.catalogue import Catalogue
+from core.model.snapshot import FeatureGates
 from core.model.values import quantity
 
 # Finds values of an EC2NodeClass that its schema allows but AWS refuses at the first launch.
 
 
+_NO_GATES: Final = FeatureGates()
 _WITH_IOPS: Final = ("gp3", "io1", "io2")
 _WITH_THROUGHPUT: Final = ("gp3",)
 _NAMED: Final = ("role", "instanceProfile")
@@ -212,13 +216,17 @@ def _amount(value: object, name: str) -> int:
 # Finds dangling references: a NodePool whose EC2NodeClass is not in the input.
 
 
-_FIELD: Final = "spec.template.spec.nodeClassRef.name"
+_REFERENCE: Final = "spec.template.spec.nodeClassRef"
+_FIELD: Final = f"{_REFERENCE}.name"
 
 
 def dangling_references(documents: Sequence[Document]) -> Iterator[Finding]:
     """Return an error if the input has other EC2NodeClasses; otherwise a warning, since they may be elsewhere."""
     present = {name_of(doc.object) for doc in documents if doc.kind in ("EC2NodeClass", "AWSNodeTemplate")}
     for document in documents:
+        if (misspelt := _misspelt_reference(document)) is not None:
+            yield misspelt
+            continue
         wanted = _class_of(document)
         if wanted and wanted not in present:
             yield finding_in(
@@ -244,17 +252,44 @@ def repeated_objects(documents: Sequence[Document]) -> Iterator[Finding]:
             yield finding_in(document, Code.DUPLICATE, "metadata.name", message, severity=Severity.WARNING)
 
 
+def other_provider(document: Document) -> Finding | None:
+    """Return a warning about a NodePool of another provider, or of EKS Auto Mode: it is not examined with EC2's types."""
+    reference = _reference_of(document)
+    owner = owner_of(str(reference.get("group") or ""), str(reference.get("kind") or ""))
+    if not owner:
+        return None
+    message = f"the NodePool belongs to {owner}: it is left out of plans, and its requirements are not checked"
+    return finding_in(document, Code.NO_EFFECT, _REFERENCE, message, severity=Severity.WARNING)
+
+
+def _misspelt_reference(document: Document) -> Finding | None:
+    """Return an error about a reference that is nearly one to an EC2NodeClass: Karpenter never finds the class."""
+    reference = _reference_of(document)
+    for field, right in (("group", labels.AWS_GROUP), ("kind", "EC2NodeClass")):
+        written = str(reference.get(field) or right)
+        if written != right and not owner_of(str(reference.get("group") or ""), str(reference.get("kind") or "")):
+            message = f"there is no {field} {written!r} of Karpenter's: the NodePool never becomes ready"
+            return finding_in(document, Code.INVALID_VALUE, f"{_REFERENCE}.{field}", message, suggestion=right)
+    return None
+
+
 def _class_of(document: Document) -> str:
     """Return the EC2NodeClass that a NodePool names, empty for other objects."""
+    reference = _reference_of(document)
+    is_foreign = owner_of(str(reference.get("group") or ""), str(reference.get("kind") or ""))
+    return "" if is_foreign else str(reference.get("name") or "")
+
+
+def _reference_of(document: Document) -> Mapping[str, Any]:
+    """Return the nodeClassRef of a NodePool, empty for other objects."""
     if group_and_version(document.object)[0] != labels.CORE_GROUP or kind_of(document.object) != "NodePool":
-        return ""
+        return {}
     try:
         pool = older_versions.as_v1(document.object)
     except InvalidInputError:
-        return ""
+        return {}
     spec = mapping(mapping(mapping(pool.get("spec")).get("template")).get("spec"))
-    reference = mapping(spec.get("nodeClassRef"))
-    return str(reference.get("name") or "") if reference.get("kind", "EC2NodeClass") == "EC2NodeClass" else ""
+    return mapping(spec.get("nodeClassRef"))
 
 
 # Suggests the probably intended value or key for a refused one.
@@ -307,6 +342,8 @@ def examine(
     catalogue: Catalogue,
     *,
     is_lenient: bool,
+    gates: FeatureGates = _NO_GATES,
+    builtin_region: str = "",
 ) -> list[Finding]:
     """Return all findings, those of a file in the order of its lines.
 
@@ -316,13 +353,17 @@ def examine(
         repeated: The keys that mappings repeat.
         catalogue: The catalogue against which requirements are checked.
         is_lenient: Whether unknown fields are warnings.
+        gates: The feature gates that are on.
+        builtin_region: Of which region the catalogue is, if it is a built-in one, which may be older than AWS's offers.
     """
-    of_all = _of_all(documents)
+    of_all = _of_all(documents, catalogue, gates)
     positions = {source: Positions(text) for source, text in texts.items()}
-    examined = _Examination(catalogue, provided_labels(documents), is_lenient)
+    examined = _Examination(KnownValues(catalogue, builtin_region), catalogue, provided_labels(documents), is_lenient)
     found = [*map(_repeated_key, repeated)]
     for document in documents:
-        own = [*examined.of_one(document), *of_all.get(id(document), ())]
+        own = [*examined.of_one(document)]
+        known = {finding.field for finding in own}
+        own += [finding for finding in of_all.get(id(document), ()) if finding.field not in known]
         found += [_placed(finding, positions) for finding in own]
     order = {source: position for position, source in enumerate(texts)}
     return sorted(found, key=lambda finding: _place(finding, order))
@@ -341,10 +382,11 @@ def _repeated_key(repeated: RepeatedField) -> Finding:
     return msgspec.structs.replace(found, line=repeated.line, column=repeated.column)
 
 
-def _of_all(documents: Sequence[Document]) -> dict[int, list[Finding]]:
+def _of_all(documents: Sequence[Document], catalogue: Catalogue, gates: FeatureGates) -> dict[int, list[Finding]]:
     """Return findings that need the whole input, by the identity of their document."""
     found: dict[int, list[Finding]] = {}
-    for finding in (*dangling_references(documents), *repeated_objects(documents)):
+    of_launches = launch_findings(documents, catalogue, gates)
+    for finding in (*dangling_references(documents), *repeated_objects(documents), *of_launches):
         found.setdefault(id(finding.document), []).append(finding)
     return found
 
@@ -352,9 +394,9 @@ def _of_all(documents: Sequence[Document]) -> dict[int, list[Finding]]:
 class _Examination:
     """The checks of every document."""
 
-    def __init__(self, catalogue: Catalogue, provided: frozenset[str], is_lenient: bool) -> None:
+    def __init__(self, known: KnownValues, catalogue: Catalogue, provided: frozenset[str], is_lenient: bool) -> None:
         self._catalogue = catalogue
-        self._known = KnownValues(catalogue)
+        self._known = known
         self._provided = provided
         self._is_lenient = is_lenient
 
@@ -362,6 +404,11 @@ class _Examination:
         """Return the findings of one document; of several about one field, the first counts."""
         if older_versions.is_old(document.object):
             yield finding_in(document, Code.OLD_VERSION, "apiVersion", _old(document), severity=Severity.WARNING)
+        yield from _removed(document)
+        if (other := other_provider(document)) is not None:
+            yield other
+            yield from _faults(document)
+            return
         lost = list(unmatched_values(document, self._known))
         closer = {one.field.rpartition("[")[0] for one in lost if one.severity is Severity.ERROR}
         faults = [fault for fault in _faults(document) if fault.field not in closer]
@@ -370,20 +417,54 @@ class _Examination:
         broken = {fault.field for fault in faults}
         more = [*_bad_schedules(document), *lost, *self._of_labels_and_values(document)]
         if not any(one.code is Code.MATCHES_NOTHING for one in more):
-            more += empty_pools(document, self._catalogue)
+            more += empty_pools(document, self._catalogue, self._known)
         yield from (finding for finding in more if finding.field not in broken)
 
     def _of_labels_and_values(self, document: Document) -> Iterator[Finding]:
+        yield from empty_taint_values(document)
         yield from label_findings(document, self._known, self._provided)
         yield from idle_limits(document, self._catalogue)
         yield from refused_values(document)
+        yield from _unread_annotations(document)
         yield from template_findings(document)
+
+
+def empty_taint_values(document: Document) -> Iterator[Finding]:
+    """Return a warning for each empty value of a taint: Karpenter's own definition refuses the object, so it cannot go back."""
+    if not is_ours(document.object) or kind_of(document.object) != "NodePool":
+        return
+    place = ("spec", "template", "spec")
+    spec = mapping(mapping(mapping(document.object.get("spec")).get("template")).get("spec"))
+    for field in ("taints", "startupTaints"):
+        for index, taint in enumerate(sequence(spec.get(field))):
+            if mapping(taint).get("value") == "":
+                at = path_of((*place, field, index, "value"))
+                message = (
+                    "is empty: Karpenter's NodePool definition refuses it; leave the field out, which means the same"
+                )
+                yield finding_in(document, Code.INVALID_VALUE, at, message, severity=Severity.WARNING)
+
+
+def _removed(document: Document) -> Iterator[Finding]:
+    """Return a warning about a version of a built-in kind that no API server serves any more."""
+    removed = removed_version(document.object)
+    if removed is not None:
+        release, present = removed
+        version = "/".join(part for part in group_and_version(document.object) if part)
+        message = f"{version} was removed in Kubernetes {release}: the API server refuses the object"
+        yield finding_in(
+            document, Code.OLD_VERSION, "apiVersion", message, severity=Severity.WARNING, suggestion=present
+        )
 
 
 def _faults(document: Document) -> Iterable[Finding]:
     """Return violations of Karpenter's schemas and rules; for other kinds, problems that prevent reading them."""
-    if (refused := refused_version_of(document)) and (versions := read_versions(document.kind)):
-        return [finding_in(document, Code.INVALID_VALUE, "apiVersion", refused, suggestion=versions[0])]
+    refused = refused_version_of(document)
+    if refused and (versions := read_versions(document.kind)):
+        suggestion = "" if "did you mean" in refused else versions[0]
+        return [finding_in(document, Code.INVALID_VALUE, "apiVersion", refused, suggestion=suggestion)]
+    if "did you mean" in refused and not is_ours(document.object):
+        return [finding_in(document, Code.INVALID_VALUE, "kind", refused)]
     found = problems(document.object)
     if found:
         return [
@@ -402,7 +483,7 @@ def _faults(document: Document) -> Iterable[Finding]:
         return []
     try:
         objects: dict[Any, Any] = {resource: [from_object(resource, document.object)]}
-        for expansion in expand(objects):
+        for expansion in expand(objects, each=1):
             objects = {**objects, PODS: list(expansion.pods[:1])}
     except InvalidInputError as error:
         return [finding_in(document, Code.INVALID_VALUE, error.field, error.problem)]
@@ -428,6 +509,16 @@ def _bad_schedules(document: Document) -> Iterator[Finding]:
             field = f"spec.disruption.budgets[{index}].schedule"
             message = f"{error.problem}; the budget would let no node go, at any time"
             yield finding_in(document, Code.INVALID_CRON, field, message)
+
+
+def _unread_annotations(document: Document) -> Iterator[Finding]:
+    """Return a warning for a mode of sharing GPUs between resource claims, which are not planned for."""
+    annotations = mapping(mapping(document.object.get("metadata")).get("annotations"))
+    mode = annotations.get(labels.CONSUMABLE_CAPACITY)
+    if is_ours(document.object) and kind_of(document.object) == "EC2NodeClass" and mode not in (None, "disabled"):
+        field = path_of(("metadata", "annotations", labels.CONSUMABLE_CAPACITY))
+        message = "pods with resource claims are not planned for, so the annotation has no effect"
+        yield finding_in(document, Code.NO_EFFECT, field, message, severity=Severity.WARNING)
 
 
 def _old(document: Document) -> str:

@@ -16,7 +16,7 @@ import msgspec
 
 from cli.answers.plan import API_VERSION
 from cli.manifests.inventory import Document
-from cli.terminal.style import style
+from cli.terminal.style import on_one_line, printable, style
 from core.api import older_versions
 from core.api.objects import JsonObject, group_and_version, is_ours, kind_of
 from core.api.older_versions import MODELS
@@ -102,6 +102,7 @@ class Code(StrEnum):
     OLD_VERSION = "OldVersion"
     NO_EFFECT = "NoEffect"
     DUPLICATE = "Duplicate"
+    UNREADABLE = "Unreadable"
 
 
 MEANINGS: Final = {
@@ -115,6 +116,8 @@ MEANINGS: Final = {
     "or an annotation that Karpenter has given up.",
     Code.NO_EFFECT: "What is written changes nothing: a limit on a resource that no instance type has, a label that no node "
     "carries, an annotation in a place where nobody reads it, a selector that does not match the pod's own labels.",
+    Code.UNREADABLE: "A file, or a document of it, cannot be read: it is not YAML or JSON, or a template that must be rendered "
+    "first. The other documents are examined all the same.",
     Code.DUPLICATE: "An object is in a file, or a key in a mapping, more than once; the last one counts here.",
 }
 """Code → its meaning, for the reference page."""
@@ -212,7 +215,7 @@ def as_github(findings: Sequence[Finding]) -> str:
     for finding in findings:
         place = {"file": finding.document.source, "line": finding.line, "col": finding.column, "title": finding.code}
         given = ",".join(f"{key}={_escaped_property(str(value))}" for key, value in place.items() if value is not None)
-        lines.append(f"::{finding.severity} {given}::{_escaped(f'{finding.object}: {finding.field}: {finding.text}')}")
+        lines.append(f"::{finding.severity} {given}::{_escaped(_sentence(finding))}")
     return "\n".join(lines)
 
 
@@ -249,7 +252,11 @@ def _line(finding: Finding) -> str:
     subject = f"{finding.kind} {finding.name or 'without a name'}"
     field = style.styled(finding.field, "yellow" if is_warning else "red")
     line = ": ".join(part for part in (place, inside, f"{mark}{subject}", field, finding.text) if part)
-    return line.replace("\n", "\\n")  # a separate line could be a workflow command of the CI that shows it
+    return on_one_line(line)
+
+
+def _sentence(finding: Finding) -> str:
+    return ": ".join(part for part in (finding.object, finding.field, finding.text) if part)
 
 
 def _summary(findings: Sequence[Finding], objects: int) -> str:
@@ -294,13 +301,13 @@ def _result(finding: Finding) -> JsonObject:
     return {
         "ruleId": finding.code.value,
         "level": finding.severity.value,
-        "message": {"text": f"{finding.object}: {finding.field}: {finding.text}"},
+        "message": {"text": _sentence(finding)},
         "locations": [{"physicalLocation": location}],
     }
 
 
 def _escaped(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _escaped_property(text: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache, cached_property
 from typing import Any, Final
 
 import msgspec
 
+from cli.arguments import REGION_DEFAULT
 from cli.manifests.inventory import ZONE, Document
 from cli.validation.formats import TEMPLATES, Code, Finding, Severity, finding_in, nearest
 from core import api, labels
@@ -49,6 +51,9 @@ def nearest_label(key: str, provided: Collection[str] = ()) -> str:
     return nearest(key, KNOWN_KEYS) if domain else ""
 
 
+_ZONE_LETTERS: Final = "abcdef"
+"""Of the zones of AWS's regions. Older accounts have zones that newer ones, and the built-in list, do not."""
+
 _CLOSED: Final[Mapping[str, frozenset[str]]] = {
     labels.ARCH: frozenset({"amd64", "arm64"}),
     labels.OS: frozenset({"linux", "windows"}),
@@ -65,7 +70,9 @@ _PLACES: Final = {"NodePool": ("spec", "template", "spec"), "NodeOverlay": ("spe
 class KnownValues:
     """The possible values of node labels, by key, without users' own keys."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, builtin_region: str = "") -> None:
+        """Take a catalogue; `builtin_region` says of which region the built-in list is, if it is one."""
+        self.builtin_region = builtin_region
         found: dict[str, set[str]] = {key: set(values) for key, values in _CLOSED.items()}
         for types in (catalogue.default, *(types for _, types in sorted(catalogue.by_node_class.items()))):
             for known in types:
@@ -81,12 +88,44 @@ class KnownValues:
         """Return the values of a label, empty if the catalogue does not have the label."""
         return self._values.get(labels.normalized(key), frozenset())
 
+    def may_be_newer(self, key: str, value: str) -> bool:
+        """Whether AWS may sell it in the region today: another region's built-in list has it, or it is a zone of the region."""
+        if not self.builtin_region:
+            return False
+        if labels.normalized(key) == labels.ZONE:
+            match = ZONE.fullmatch(value)
+            return match is not None and match.group(1) in self._regions and value[-1] in _ZONE_LETTERS
+        return value in self._newest.of(key)
+
+    @cached_property
+    def _newest(self) -> KnownValues:
+        return KnownValues(newest_catalogue())
+
+    def note(self) -> str:
+        """Return of when the built-in list is, and how to read the present one."""
+        from simulator.market.embedded import priced_on
+
+        region = self.builtin_region
+        return (
+            f"the built-in list of {region} is of {priced_on(region)}; `fleetwright catalog fetch --region {region} "
+            f"--to {region}.json.gz` reads today's, for --catalog"
+        )
+
     def is_elsewhere(self, key: str, value: str) -> bool:
         """Whether the value is a zone of another region than the catalogue's."""
         if labels.normalized(key) != labels.ZONE or _REGION.fullmatch(value) or _ZONE_ID.fullmatch(value):
             return False
         match = ZONE.fullmatch(value)
         return match is None or match.group(1) not in self._regions
+
+
+@cache
+def newest_catalogue() -> Catalogue:
+    """Return the catalogue of the built-in region whose list is newest and longest, which tells what EC2 sells at all."""
+    from simulator.market.embedded import builtin_catalogue, priced_on, regions
+
+    newest = max(regions(), key=lambda region: (priced_on(region), region == REGION_DEFAULT))
+    return builtin_catalogue(newest)
 
 
 def unmatched_values(document: Document, known: KnownValues) -> Iterator[Finding]:
@@ -112,9 +151,15 @@ def unmatched_entry(
     if operator != "In" or not exist:
         return
     lost = [(number, str(value)) for number, value in enumerate(values) if str(value) not in exist]
-    leaves_nothing = len(lost) == len(values) and not any(known.is_elsewhere(key, value) for _, value in lost)
+    doubted = {value for _, value in lost if known.is_elsewhere(key, value) or known.may_be_newer(key, value)}
+    leaves_nothing = len(lost) == len(values) and not doubted
     for number, value in lost:
         is_elsewhere = known.is_elsewhere(key, value)
+        if not is_elsewhere and value in doubted:
+            message = f"no instance type of this list has {key} {value!r}: {known.note()}"
+            place_of_value = path_of((*place, "values", number))
+            yield finding_in(document, Code.MATCHES_NOTHING, place_of_value, message, severity=Severity.WARNING)
+            continue
         yield finding_in(
             document,
             Code.MATCHES_NOTHING,
@@ -266,11 +311,29 @@ ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """A placeholder time: whether objects can be read, and what a NodePool launches, does not depend on it."""
 
 
-def empty_pools(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
-    """Return an error if separately satisfiable requirements together exclude all instance types or leave too few values."""
+def empty_pools(document: Document, catalogue: Catalogue, known: KnownValues | None = None) -> Iterator[Finding]:
+    """Return an error if separately satisfiable requirements together exclude all instance types or leave too few values.
+
+    It is a warning if the types of the newest built-in list would meet them: the region's list may be older.
+    """
     pool = _pool_in(document)
     if pool is None or _depends_on_absent(pool, catalogue):
         return
+    found = [*_emptiness(document, pool, catalogue)]
+    if found and known is not None and known.builtin_region:
+        place = (labels.ZONE, labels.REGION)
+        anywhere = tuple(requirement for requirement in pool.requirements if requirement.key not in place)
+        newest = Catalogue(default=newest_catalogue().default)
+        moved = msgspec.structs.replace(pool, requirements=anywhere)
+        if not any(_emptiness(document, moved, newest)):
+            found = [
+                msgspec.structs.replace(one, severity=Severity.WARNING, message=f"{one.message}: {known.note()}")
+                for one in found
+            ]
+    yield from found
+
+
+def _emptiness(document: Document, pool: NodePool, catalogue: Catalogue) -> Iterator[Finding]:
     from core.scheduling.context import SchedulingContext
     from core.scheduling.explanation_text import pool_offers
     from core.scheduling.new_node import why_unusable

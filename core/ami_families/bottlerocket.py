@@ -197,6 +197,6 @@ BOTTLEROCKET: Final = AmiFamily(
     images=_images,
     unsupported_kubelet_fields=("podsPerCore",),
     eni_limited_memory_overhead=False,
-    default_volumes=(("/dev/xvda", 4), ("/dev/xvdb", 20)),
+    default_volumes=(("/dev/xvda", 6), ("/dev/xvdb", 20)),
     ephemeral_device="/dev/xvdb",
 )

@@ -29,5 +29,5 @@ _MODULES: Final = {
 
 __getattr__ = lazily(__name__, _MODULES)
 
-PUBLIC = ("crds", "objects", "older_versions", "status", "translation")
+PUBLIC = ("crds", "objects", "older_versions", "status", "translation", "unknown_fields")
 """Files that the rest of the project may import; the others are this package's inside."""

@@ -11,6 +11,7 @@ import msgspec
 
 from core.api.objects import JsonObject, generation_of, kind_of, mapping, name_of, sequence
 from core.model.plan import READY, Condition
+from core.model.values.quantity import in_calendar
 
 # Problems of a user's object, in one line that names the field.
 
@@ -69,8 +70,21 @@ def labels_of(obj: JsonObject) -> dict[str, str]:
 
 
 def annotations_of(obj: JsonObject) -> dict[str, str]:
-    """The object's own annotations."""
-    return _texts(mapping(obj.get("metadata")).get("annotations"))
+    """The object's own annotations that decisions can read, those of Karpenter's domains and ours.
+
+    Others are dropped here, at the edge: what `kubectl apply` leaves repeats user data and environment values, and would enter
+    the ledger.
+    """
+    found = _texts(mapping(obj.get("metadata")).get("annotations"))
+    return {key: value for key, value in found.items() if _is_read(key)}
+
+
+_READ_DOMAINS: Final = ("karpenter.sh", "karpenter.k8s.aws", "fleetwright.dev")
+
+
+def _is_read(key: str) -> bool:
+    domain = key.partition("/")[0]
+    return any(domain == known or domain.endswith(f".{known}") for known in _READ_DOMAINS)
 
 
 def conditions(obj: JsonObject) -> dict[str, Condition]:
@@ -120,7 +134,7 @@ def moment(value: object) -> datetime | None:
         found = datetime.fromisoformat(value)
     except ValueError:
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return in_calendar(found.replace(tzinfo=UTC) if found.tzinfo is None else found).astimezone(UTC)
 
 
 def _texts(value: object) -> dict[str, str]:

@@ -33,6 +33,7 @@ from core.api.schemas.node_pool import (
     Template,
 )
 from core.api.status import path_of
+from core.api.unknown_fields import not_ignored
 from core.catalogue.free_addresses import reading_of
 from core.catalogue.node_class import CapacityReservation, EC2NodeClass, read_node_class
 from core.catalogue.node_memory import placement_group_of
@@ -85,6 +86,8 @@ def of_node_class(spec: EC2NodeClassSpec, raw: JsonObject) -> str:
     for device in content["blockDeviceMappings"]:
         if device["ebs"] and device["ebs"]["volumeSize"]:
             device["ebs"]["volumeSize"] = quantity.parse(device["ebs"]["volumeSize"], quantity.EPHEMERAL_STORAGE)
+    if not (content["enclaveOptions"] or {}).get("enabled"):
+        del content["enclaveOptions"]  # EC2's default is off, so a node needs no replacement
     kubelet = json.dumps(raw.get("kubelet"), sort_keys=True)
     return _digest(content | {"resolvedFamily": ami_family(raw), "kubelet": kubelet})
 
@@ -136,6 +139,7 @@ def node_class_of(spec: EC2NodeClassSpec, present: JsonObject) -> NodeClass:
         zone_ids={str(net["zoneID"]): str(net["zone"]) for net in subnets if net.get("zoneID") and net.get("zone")},
         own_annotations=status.annotations_of(present),
         spec_hash=of_node_class(spec, present["spec"]),
+        unknown_fields=not_ignored(present),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
@@ -20,7 +22,8 @@ class ProposalVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """A person's verdict.
 
     Attributes:
-        by: The ARN of the person's AWS identity.
+        by: The unique id of the person's AWS identity (`aws:userid`): IAM lets nobody write under another's.
+        at: When, as the person's computer said; nothing depends on it.
     """
 
     is_approved: bool
@@ -44,6 +47,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
         why: Why it waits.
         text: The explanation that was announced.
         announced_at: When the topic took the announcement; None before that.
+        verdict: Of one that has ended what decided it; of one that waits what stores read from the verdicts, never the row.
         end: None while it waits.
     """
 
@@ -63,6 +67,12 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
         """When it lapses unconditionally."""
         return self.proposed_at + EXPIRES_AFTER
 
+    @property
+    def digest(self) -> str:
+        """Return a digest of exactly what is to be done, for whom it waits since when: a verdict holds for this alone."""
+        content = msgspec.json.encode((self.id, self.proposed_at, self.command), order="deterministic")
+        return blake2b(content, digest_size=16).hexdigest()
+
     def keeps_nodes(self, now: datetime) -> bool:
         """Whether other commands leave its nodes alone: while it waits, and after a rejection until it expires."""
         return self.end is None or (self.is_rejected and now < self.expires_at)
@@ -76,3 +86,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     def is_rejected(self) -> bool:
         """Whether a person has rejected it."""
         return self.verdict is not None and not self.verdict.is_approved
+
+
+def deciding(verdicts: Iterable[ProposalVerdict]) -> ProposalVerdict | None:
+    """Return the verdict that counts: a rejection before any approval, then by the writer's id; None if there is none."""
+    return min(verdicts, key=lambda verdict: (verdict.is_approved, verdict.by, verdict.at), default=None)

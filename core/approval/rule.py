@@ -16,15 +16,19 @@ from core.reasons.code import TerminationReason
 class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
     """A command waits if it exceeds one of the configured bounds; without bounds every command waits.
 
+    The limit on shrinking is a bound of its own: what exceeds it waits in any case, see `core.disruption.shrink_limit`.
+
     Attributes:
         above_dollars: Nano-dollars per hour that the nodes of a command may cost together.
         above_nodes: How many nodes may go together.
         namespaces: Namespaces whose pods are moved only with approval; `*` and `?` as in file names.
+        shrink_percent: What share of a NodePool's vCPUs commands may remove in an hour without approval.
     """
 
     above_dollars: int | None = None
     above_nodes: int | None = None
     namespaces: tuple[str, ...] = ()
+    shrink_percent: int = 100
 
     def reason_to_wait(self, command: Command) -> str:
         """Return why the command waits, empty if it need not.

@@ -135,4 +135,5 @@ def _hold(proposal: Proposal) -> Hold:
 
 
 def _is_same(found: Command, command: Command) -> bool:
-    return found.nodes == command.nodes and len(found.replacements) == len(command.replacements)
+    pools, planned = ([claim.node_pool for claim in one.replacements] for one in (command, found))
+    return (found.nodes, found.reason, planned) == (command.nodes, command.reason, pools)

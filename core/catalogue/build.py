@@ -92,7 +92,6 @@ def type_labels(shape: Shape, family: AmiFamily, region: str) -> dict[str, tuple
         labels.OS: _operating_system(shape, family),
         labels.WINDOWS_BUILD: family.windows_build,
         labels.REGION: region,
-        labels.NITRO_SANDBOX: "true" if shape.nitro_enclaves_support == "supported" else "",
         **{
             f"{labels.AWS_GROUP}/instance-{suffix}": value
             for part in (_name_labels(shape), _size(shape), _bandwidth(shape), _gpu(shape), _accelerator(shape))
@@ -269,6 +268,8 @@ def is_compatible(shape: Shape, sizing: Sizing) -> bool:
         return False
     if sizing.nested_virtualization and "nested-virtualization" not in shape.processor_info.supported_features:
         return False
+    if sizing.enclaves and shape.nitro_enclaves_support != "supported":
+        return False
     group = sizing.placement_group
     if group is not None and group.strategy not in shape.placement_group_info.supported_strategies:
         return False
@@ -351,6 +352,7 @@ class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):
         prices_read_at: When prices were last read; spot prices move within hours.
         prices_are_estimates: Whether on-demand prices could never be read, and are estimated from sizes.
         problems: What the last reading failed to read; earlier values stay in use.
+        author: The cluster that read the market last; empty in readings older than this field.
     """
 
     shapes: tuple[Shape, ...]
@@ -359,6 +361,7 @@ class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):
     prices_read_at: datetime
     prices_are_estimates: bool = False
     problems: tuple[str, ...] = ()
+    author: str = ""
 
     def builder(self, settings: SizingSettings = DEFAULTS) -> CatalogueBuilder:
         """Builds catalogues for EC2NodeClass manifests from these facts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Final, TypeVar
 
@@ -214,6 +214,13 @@ def _written_offering(offering: Offering) -> dict[str, Any]:
 # The market of a region: which type is sold in which zone, and at which price.
 
 
+PRICE_BAND: Final = 4
+"""An on-demand price that differs by more than this factor from a list is read again before it is believed."""
+
+SPOT_BAND: Final = 50
+"""The same for a spot price and the on-demand price of its type."""
+
+
 class Market(msgspec.Struct, frozen=True, kw_only=True):
     """One region's offers. Prices are nano-dollars per hour for Linux.
 
@@ -232,6 +239,30 @@ class Market(msgspec.Struct, frozen=True, kw_only=True):
     spot: dict[str, dict[str, int]] | None = None
     unlisted_spot: dict[str, tuple[str, ...]] = {}
     zone_ids: dict[str, str] = {}
+
+    def doubtful_types(self, known: Mapping[str, int]) -> tuple[str, ...]:
+        """Return the types with a price that no list and no market is likely to have had, by name.
+
+        Args:
+            known: On-demand prices that are known otherwise: they change by less than `PRICE_BAND`.
+        """
+        names = sorted({*self.on_demand, *(self.spot or {})})
+        return tuple(name for name in names if self._is_doubtful(name, known.get(name)))
+
+    def _is_doubtful(self, name: str, known: int | None) -> bool:
+        listed = self.on_demand.get(name, known)
+        if listed is None:
+            return False
+        if known is not None and not known <= listed * PRICE_BAND <= known * PRICE_BAND * PRICE_BAND:
+            return True
+        prices = (self.spot or {}).get(name, {}).values()
+        return any(not listed <= price * SPOT_BAND <= listed * SPOT_BAND * SPOT_BAND for price in prices)
+
+    def without_prices(self, names: Collection[str]) -> Market:
+        """Return the market without the prices of these types."""
+        spot = None if self.spot is None else {name: zones for name, zones in self.spot.items() if name not in names}
+        on_demand = {name: price for name, price in self.on_demand.items() if name not in names}
+        return msgspec.structs.replace(self, on_demand=on_demand, spot=spot)
 
     def spot_price(self, instance_type: str, zone: str) -> int | None:
         """Return the last spot price, None where spot was never sold."""

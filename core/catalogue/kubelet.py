@@ -15,6 +15,7 @@ from core.catalogue.node_memory import discovered_memory, placement_group_of
 from core.errors import InvalidInputError
 from core.model.values import quantity
 from core.model.values.quotas import SizingSettings
+from core.model.values.requirements import shown
 
 RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 
@@ -114,15 +115,18 @@ def _reserved(block: Mapping[str, Any], name: str) -> tuple[tuple[str, int], ...
 
 
 def _threshold(hard: Mapping[str, str], signal: str, resource: str) -> Threshold | None:
-    text = hard.get(signal)
+    text, field = hard.get(signal), f"spec.kubelet.evictionHard.{signal}"
     if text is None:
         return None
     if not text.endswith("%"):
         return Threshold(quantity.parse(text, resource))
     try:
-        return Threshold(share_ppm=int(Decimal(text[:-1]) * 10_000))
-    except (InvalidOperation, ValueError) as error:
-        raise InvalidInputError(f"{text!r} is not a percentage", field=f"spec.kubelet.evictionHard.{signal}") from error
+        percent = Decimal(text[:-1])
+    except InvalidOperation as error:
+        raise InvalidInputError(f"{shown(text)} is not a percentage", field=field) from error
+    if not percent.is_finite() or not 0 <= percent <= 100:  # the kubelet does not start with others
+        raise InvalidInputError(f"{shown(text)} is not between 0% and 100%", field=field)
+    return Threshold(share_ppm=int(percent * 10_000))
 
 
 # Everything besides the shape itself that determines how large a node is: settings and one EC2NodeClass.
@@ -148,6 +152,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     efa_only_interfaces: int = 0
     zones: tuple[str, ...] = ()
     nested_virtualization: bool = False
+    enclaves: bool = False
     needs_nitro: bool = False
     delegates_prefixes: bool = False
     placement_group: PlacementGroup | None = None
@@ -176,6 +181,7 @@ def sizing_of(node_class: EC2NodeClass, settings: SizingSettings) -> Sizing:
         efa_only_interfaces=spec.efa_only_interfaces,
         zones=node_class.zones,
         nested_virtualization=spec.cpu_options is not None and spec.cpu_options.nested_virtualization == "enabled",
+        enclaves=spec.has_enclaves,
         needs_nitro=spec.connection_tracking is not None,
         delegates_prefixes=node_class.delegates_prefixes,
         placement_group=placement_group_of(node_class),

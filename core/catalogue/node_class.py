@@ -106,6 +106,12 @@ class CpuOptions(_Wire, frozen=True, kw_only=True):
     nested_virtualization: str = ""
 
 
+class EnclaveOptions(_Wire, frozen=True, kw_only=True):
+    """`enclaveOptions`: whether nodes have Nitro Enclaves."""
+
+    enabled: bool = False
+
+
 class PlacementGroupSelector(_Wire, frozen=True, kw_only=True):
     """`placementGroupSelector`: exactly one of the two fields is set."""
 
@@ -150,7 +156,13 @@ class NodeClassSpec(_Wire, frozen=True, kw_only=True):
     connection_tracking: ConnectionTracking | None = None
     context: str = ""
     cpu_options: CpuOptions | None = None
+    enclave_options: EnclaveOptions | None = None
     placement_group_selector: PlacementGroupSelector | None = None
+
+    @property
+    def has_enclaves(self) -> bool:
+        """Whether its nodes are launched with Nitro Enclaves."""
+        return self.enclave_options is not None and self.enclave_options.enabled
 
     @property
     def efa_only_interfaces(self) -> int:

@@ -7,7 +7,7 @@ that reading the class needs no second read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -19,6 +19,9 @@ from core.model.values.quantity import MIB
 
 TYPES_MAX: Final = 600
 """The most instance types that are remembered per class: 12 KB of the 256 KB that an object's annotations may have."""
+
+BAND_PERCENT: Final = 5
+"""How far below the median of its type's nodes a report may be."""
 
 _CHARACTERS: Final = 12
 
@@ -46,21 +49,37 @@ def discovered_memory(node_class: EC2NodeClass) -> tuple[tuple[str, int], ...]:
 def with_seen(node_class: EC2NodeClass, seen: Iterable[SeenMemory]) -> str | None:
     """Return the new value of the annotation; None if it does not change.
 
-    The smallest report counts, in whole MiB: if the next node has less than the plan expects, a pod finds no place.
-    Reports for earlier images are dropped with the first report for the present ones.
+    The smallest report that the present nodes agree on counts, in whole MiB: if the next node has less than the plan expects, a
+    pod finds no place. Reports for earlier images are dropped with the first report for the present ones.
     """
     images = {ami.id for ami in node_class.status.amis}
     before = _read(node_class)
     after = dict(before)
-    for one in sorted(seen, key=lambda one: (one.instance_type, one.memory)):
-        mib = one.memory // MIB
-        if mib <= 0 or one.image_id not in images:
-            continue
-        if one.instance_type in after or len(after) < TYPES_MAX:
-            after[one.instance_type] = min(mib, after.get(one.instance_type, mib))
+    reports: dict[str, list[int]] = {}
+    for one in seen:
+        if one.memory >= MIB and one.image_id in images:
+            reports.setdefault(one.instance_type, []).append(one.memory // MIB)
+    for instance_type, found in sorted(reports.items()):
+        if instance_type in after or len(after) < TYPES_MAX:
+            after[instance_type] = _agreed(sorted(found), after.get(instance_type))
     if after == before:
         return None
     return msgspec.json.encode(_Written(_digest(_images(node_class)), after), order="deterministic").decode()
+
+
+def _agreed(reports: Sequence[int], known: int | None) -> int:
+    """Return the MiB to plan with, from reports in order.
+
+    Nodes of one type and image differ by little, so a report far below the median is a mistake or a lie. What is known changes
+    by a single report only a little, and only downwards; if several nodes agree on more, the known value was wrong and heals.
+    """
+    median = reports[(len(reports) - 1) // 2]
+    credible = min(mib for mib in reports if mib * 100 >= median * (100 - BAND_PERCENT))
+    if known is None:
+        return credible
+    if len(reports) == 1:
+        return credible if known * (100 - BAND_PERCENT) <= credible * 100 <= known * 100 else known
+    return credible if known * 100 < credible * (100 - BAND_PERCENT) else min(known, credible)
 
 
 def with_renamed_images(text: str, images: Iterable[str], renamed: Iterable[str]) -> str | None:

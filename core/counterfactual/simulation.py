@@ -25,6 +25,7 @@ from core.model.node_pool import NodePool
 from core.model.plan import Command
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import HOUR, MICROSECOND, MICROSECONDS_PER_HOUR
+from core.pod_disruption_budgets import DisruptionBudgets
 from core.reasons.code import TerminationReason
 from core.scheduling.context import KnownParts, SchedulingContext
 from core.scheduling.planner import Planner
@@ -76,8 +77,9 @@ def _limits(pool: NodePool, nodes: int, reason: str, now: datetime) -> Iterable[
 def _pod_budgets(commands: Iterable[Command], snapshot: Snapshot) -> Iterable[tuple[str, str]]:
     pods = {pod.key: pod for pod in snapshot.pods}
     moved = [pods[move.pod] for command in commands for move in command.moves if move.pod in pods]
+    guards = DisruptionBudgets.of(snapshot)
     for budget in snapshot.budgets:
-        number = sum(budget.selects(pod) and not budget.exempts(pod) for pod in moved)
+        number = sum(budget in guards.guards(pod) for pod in moved)
         if budget.disruptions_allowed is not None and number > budget.disruptions_allowed:
             yield POD_DISRUPTION_BUDGET, f"{budget.namespace}/{budget.name}"
 

@@ -42,6 +42,7 @@ PUBLIC = (
     "move_history",
     "node_health",
     "resync",
+    "shrink_limit",
     "static_capacity",
     "validation",
 )

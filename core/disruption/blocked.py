@@ -42,7 +42,7 @@ def blocks(candidate: Candidate, disruption_pass: DisruptionPass) -> list[Blocke
     rule = objection(candidate, disruption_pass)
     if rule is not None and not candidate.drift:
         found.append(rule)
-    if refusal is not None and refusal.reason == NodeReason.MANY_UNHEALTHY:
+    if refusal is not None and refusal.reason in (NodeReason.MANY_UNHEALTHY, NodeReason.DO_NOT_REPAIR):
         found.append(refusal)
     return found or [_method_block(candidate, disruption_pass)]
 
@@ -72,7 +72,10 @@ def _spent(candidate: Candidate, disruption_pass: DisruptionPass, reason: str) -
         text = f"pods of node {name} share a PodDisruptionBudget with those of nodes that go in this pass"
         return Blocked(name, NodeReason.POD_DISRUPTION_BUDGET, text)
     ceiling = disruption_pass.budgets.rate_objection(candidate)
-    return Blocked(name, NodeReason.EVICTION_RATE, ceiling) if ceiling else None
+    if ceiling:
+        return Blocked(name, NodeReason.EVICTION_RATE, ceiling)
+    shrinking = disruption_pass.budgets.shrink_objection(candidate)
+    return Blocked(name, NodeReason.SHRINKING, shrinking) if shrinking else None
 
 
 def _refused(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked:

@@ -1,7 +1,7 @@
 """Evaluates disruption budgets of NodePools: how many nodes may go at a moment, for each reason.
 
-Karpenter's rules: the strictest active budget counts; percentages round up; a node that is leaving or not Ready counts against
-the budgets of every reason; one unreadable budget closes its pool.
+Karpenter's rules: the strictest active budget counts; percentages round up; a node that is leaving or rebooting counts against
+the budgets of every reason, one that is not Ready against all but those for repair; one unreadable budget closes its pool.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def concerns(budget: Budget, reason: str) -> bool:
 def allowed(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | None:
     """Return how many of the pool's `nodes` may be gone at once for `reason`; None for no limit.
 
-    Karpenter's budgets cannot name expiry and maintenance. For them the budgets that name no reason count; where there are
+    Budgets cannot name expiry and maintenance (Karpenter). For them the budgets that name no reason count; where there are
     none, the limit is that of the most permissive reason, so that a NodePool that only forbids consolidation does not keep its
     nodes indefinitely. An unlimited reason counts as the default budget there, so a fleet of one age is not replaced at once.
     """
@@ -157,12 +157,13 @@ def places(
         holding: Names of the claims that held a place at that moment.
 
     Returns:
-        Pool → the bound of its counter: what its budgets allow, less the nodes that go or are not Ready and hold no
-        place; pools without any limit are missing.
+        Pool → the bound of its counter: what its budgets allow, less the nodes that hold no place and go or, for any
+        reason but Unhealthy, are not Ready; pools without any limit are missing.
     """
     if snapshot.options.ignore_budgets:
         return {}
-    counted, wanted = _counted(snapshot, states), sorted(set(reasons))
+    wanted = sorted(set(reasons))
+    counted = _counted(snapshot, states, ready_only=wanted != [TerminationReason.UNHEALTHY])
     result: dict[str, int] = {}
     for pool in sorted(snapshot.node_pools, key=lambda p: p.name):
         nodes = counted.get(pool.name, ())
@@ -183,22 +184,29 @@ def going_nodes(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, li
     return {pool: sorted(node for _, node, is_going in nodes if is_going) for pool, nodes in counted}
 
 
-def _counted(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[tuple[str, str, bool]]]:
-    """Return pool → the nodes to which its budgets apply: claim, node, and whether it is leaving or not Ready."""
+def _counted(
+    snapshot: Snapshot, states: Iterable[StateNode], *, ready_only: bool = True
+) -> dict[str, list[tuple[str, str, bool]]]:
+    """Return pool → the nodes to which its budgets apply: claim, node, and whether it is away.
+
+    With `ready_only`, a node that is not Ready is away like one that is leaving. The budgets for repair do not count it:
+    nodes that wait for repair would use up what the first of them needs.
+    """
     found: dict[str, list[tuple[str, str, bool]]] = {}
     for state in states:
         claim = state.claim
-        if claim is None or not state.is_initialized or claim.is_true(plan.INSTANCE_TERMINATING):
+        is_counted = state.is_initialized or state.is_rebooting
+        if claim is None or not is_counted or claim.is_true(plan.INSTANCE_TERMINATING):
             continue
-        found.setdefault(state.node_pool, []).append((claim.name, state.name, _is_going(state, snapshot)))
+        is_unready = ready_only and state.node is not None and not state.node.is_ready
+        found.setdefault(state.node_pool, []).append((claim.name, state.name, is_unready or _is_going(state, snapshot)))
     return found
 
 
 def _is_going(state: StateNode, snapshot: Snapshot) -> bool:
-    """Whether the node is leaving or not Ready. Its taint alone is enough: the claim in a restored table may be out of date."""
-    node = state.node
-    is_unusable = node is not None and (not node.is_ready or DISRUPTED in node.taints)
-    return is_unusable or state.is_marked_for_deletion(snapshot)
+    """Whether the node is leaving or rebooting. Its taint alone is enough: the claim in a restored table may be out of date."""
+    is_tainted = state.node is not None and DISRUPTED in state.node.taints
+    return is_tainted or state.is_rebooting or state.is_marked_for_deletion(snapshot)
 
 
 class RemainingBudgets:

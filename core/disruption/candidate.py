@@ -93,11 +93,19 @@ class Survey(msgspec.Struct, frozen=True):
 
     Attributes:
         drifted: Names of all nodes that have drifted, whether or not they are candidates at this moment.
+        repairable: Nodes that only repair may take: kept by their own do-not-disrupt, or never initialized. None without the
+            gate NodeRepair.
     """
 
     candidates: tuple[Candidate, ...]
     blocked: tuple[Blocked, ...]
     drifted: frozenset[str] = frozenset()
+    repairable: tuple[Candidate, ...] = ()
+
+    @property
+    def by_name(self) -> dict[str, Candidate]:
+        """Every node that some method may take, by name."""
+        return {candidate.name: candidate for candidate in (*self.candidates, *self.repairable)}
 
 
 def survey(
@@ -109,7 +117,9 @@ def survey(
     """
     drift = DriftCheck(snapshot)
     pools = {pool.name: pool for pool in snapshot.node_pools}
+    repairs = snapshot.options.feature_gates.node_repair
     candidates: list[Candidate] = []
+    repairable: list[Candidate] = []
     blocked: list[Blocked] = []
     drifted: set[str] = set()
     for state in states:
@@ -118,11 +128,16 @@ def survey(
         if why:
             drifted.add(state.name)
         kept = _kept(state, pool, snapshot, nominated)
-        if kept or state.claim is None or pool is None:
-            blocked += kept
+        blocked += kept
+        if (
+            state.claim is None
+            or pool is None
+            or (kept and not (repairs and _only_repair(state, pool, kept, snapshot)))
+        ):
             continue
-        candidates.append(_candidate(state, state.claim, pool, snapshot, why, _protected(state, snapshot, budgets)))
-    return Survey(tuple(candidates), tuple(blocked), frozenset(drifted))
+        candidate = _candidate(state, state.claim, pool, snapshot, why, _protected(state, snapshot, budgets))
+        (repairable if kept else candidates).append(candidate)
+    return Survey(tuple(candidates), tuple(blocked), frozenset(drifted), tuple(repairable))
 
 
 def _candidate(
@@ -143,7 +158,7 @@ def _candidate(
         instance_type=instance_type,
         price=paid_price(state, snapshot),
         pods=pods,
-        cost=reschedule_cost(pods),
+        cost=reschedule_cost(pods, snapshot.options.feature_gates),
         drift=drift,
         drifted_at=condition.changed_at if condition is not None and condition.status == "True" else None,
         protected=protected,
@@ -161,6 +176,8 @@ def _kept(
         return (Blocked(name, NodeReason.NOT_MANAGED, f"node {name} has no NodeClaim"),)
     if state.node is None:
         return (Blocked(name, NodeReason.NOT_INITIALIZED, f"the node of NodeClaim {claim.name} has not joined yet"),)
+    if state.is_rebooting:
+        return (Blocked(name, NodeReason.REBOOTING, f"Karpenter is rebooting node {name}"),)
     if not state.is_initialized:
         return (Blocked(name, NodeReason.NOT_INITIALIZED, f"node {name} is not initialized yet"),)
     found: list[Blocked] = []
@@ -175,6 +192,13 @@ def _kept(
         found.append(Blocked(name, NodeReason.DO_NOT_DISRUPT, f"node {name} has {labels.DO_NOT_DISRUPT}{text}"))
     found += _unreadable(state, state.node)
     return (*found, *_pool_keeps(name, state.node_pool, pool, snapshot))
+
+
+def _only_repair(state: StateNode, pool: NodePool, kept: Iterable[Blocked], snapshot: Snapshot) -> bool:
+    """Whether nothing keeps the node that repair must respect: nothing else replaces a node that never initializes."""
+    if not state.is_initialized:
+        return state.is_registered and not _pool_keeps(state.name, state.node_pool, pool, snapshot)
+    return all(block.reason == NodeReason.DO_NOT_DISRUPT for block in kept)
 
 
 def _pool_keeps(name: str, named: str, pool: NodePool | None, snapshot: Snapshot) -> list[Blocked]:
@@ -242,7 +266,7 @@ def pool_totals(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, Po
             continue
         before = result.get(state.node_pool, PoolTotals(0, 0))
         price = paid_price(state, snapshot)
-        moving = reschedule_cost(reschedulable(state.pods))
+        moving = reschedule_cost(reschedulable(state.pods), snapshot.options.feature_gates)
         result[state.node_pool] = PoolTotals(before.price + price, before.cost + moving)
     return result
 

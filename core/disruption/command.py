@@ -19,11 +19,11 @@ from core.model.values.requirements import Requirement
 from core.pools import pool_types
 from core.scheduling.pods import DefaultSpreads
 from core.scheduling.topology.groups import (
-    AFFINITY,
     ANTI_AFFINITY,
     Namespaces,
     TopologyGroup,
     affinity_group,
+    affinity_groups,
     spread_group,
 )
 
@@ -210,10 +210,11 @@ class PodRules(msgspec.Struct, frozen=True):
         if not required and not pod.spec.affinity and not pod.spec.anti_affinity:
             return _NO_RULES
         spreads = [spread_group(spread, required, pod.spec, pod.namespace, pod.labels) for spread in required]
-        near, apart = (
-            [affinity_group(kind, term, pod.namespace, pod.labels, namespaces) for term in terms]
-            for kind, terms in ((AFFINITY, pod.spec.affinity), (ANTI_AFFINITY, pod.spec.anti_affinity))
-        )
+        near = affinity_groups(pod.spec.affinity, pod.namespace, pod.labels, namespaces)
+        apart = [
+            affinity_group(ANTI_AFFINITY, term, pod.namespace, pod.labels, namespaces)
+            for term in pod.spec.anti_affinity
+        ]
         return cls(
             host_spreads=tuple(group for group in spreads if group.is_hostname),
             host_affinity=tuple(group for group in near if group.is_hostname),

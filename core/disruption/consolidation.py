@@ -7,7 +7,7 @@ types are cheaper, so that the next price change does not move it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -17,10 +17,11 @@ from core import labels
 from core.disruption.candidate import Candidate, rejecting_pool
 from core.disruption.consolidation_nodes import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass, Simulation, leaving_later
-from core.disruption.move_history import first_reason
+from core.disruption.move_history import first_reason, gate_reason
 from core.disruption.prices import ReplacementOptions
 from core.model.node_pool import WHEN_EMPTY
 from core.model.plan import Blocked, Command, Move, PlannedClaim
+from core.model.pod import Pod
 from core.reasons.code import Refusal, TerminationReason
 from core.reasons.nodes import NodeReason
 
@@ -246,7 +247,7 @@ def objection(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked 
         return Blocked(name, NodeReason.POLICY_WHEN_EMPTY, text)
     gate = disruption_pass.snapshot.rollouts.get(pool.name) if candidate.drift else None
     if gate is not None:
-        return Blocked(name, NodeReason.ROLLOUT_STOPPED if gate.is_stopped else NodeReason.ROLLOUT_CANARY, gate.message)
+        return Blocked(name, gate_reason(gate), gate.message)
     why = first_reason(disruption_pass.snapshot.moved_workloads, candidate.pods, now)
     if why:
         return Blocked(name, NodeReason.RECENTLY_MOVED, why)
@@ -271,6 +272,9 @@ def _kept_room(name: str, disruption_pass: DisruptionPass) -> Blocked | None:
 
 _BY_CHOICE: Final = TerminationReason.UNDERUTILIZED
 
+ROUNDS_AN_HOUR: Final = 60
+"""How often in an hour a budget is assumed to let its next pods go: a moved pod is ready again within a minute."""
+
 
 def single_command(
     disruption_pass: DisruptionPass,
@@ -290,6 +294,7 @@ def single_command(
         has_room_for: Whether the limits of NodePools have room for new nodes beside a candidate that goes for them.
     """
     closed = leaving_later(disruption_pass)
+    rounds = disruption_pass.budgets.pod_budgets.rounds
     best: tuple[int, Command] | None = None
     for going in _choices(disruption_pass, candidates):
         method = "multi" if len(going) > 1 else "single"
@@ -300,10 +305,20 @@ def single_command(
             saves_too_little = command.savings * WORTHWHILE < sum(candidate.price for candidate in going)
             if saves_too_little or not any(has_room_for(command.replacements, candidate) for candidate in going):
                 continue
-        net = command.savings - sum(prices[candidate.name] for candidate in going)
+        net = (
+            command.savings
+            - sum(prices[candidate.name] for candidate in going)
+            - _price_of_wait(command, going, rounds)
+        )
         if net > (best[0] if best is not None else 0):
             best = net, command
     return [best[1]] if best is not None else []
+
+
+def _price_of_wait(command: Command, going: Sequence[Candidate], rounds: Callable[[Iterable[Pod]], int]) -> int:
+    """Return what new nodes cost, spread over an hour, while PodDisruptionBudgets let the pods of several nodes go in turn."""
+    waits = rounds(pod for candidate in going for pod in candidate.state.pods) - 1 if len(going) > 1 else 0
+    return sum(claim.price for claim in command.replacements) * max(0, waits) // ROUNDS_AN_HOUR
 
 
 def _choices(disruption_pass: DisruptionPass, candidates: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
@@ -312,7 +327,7 @@ def _choices(disruption_pass: DisruptionPass, candidates: Sequence[Candidate]) -
     They end where the time of the pass does.
     """
     ordered = sorted(candidates, key=lambda candidate: (-candidate.savings_ratio, candidate.name))
-    together = disruption_pass.budgets.within(ordered, _BY_CHOICE)
+    together = disruption_pass.budgets.within_one_command(ordered, _BY_CHOICE)
     groups = [together[:count] for count in range(len(together), 1, -1)]
     alone = ([candidate] for candidate in ordered if disruption_pass.budgets.allow([candidate], _BY_CHOICE))
     for group in chain(groups, alone):

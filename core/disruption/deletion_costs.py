@@ -16,6 +16,7 @@ import msgspec
 from core import labels
 from core.model.plan import StoredTarget
 from core.model.pod import Pod
+from core.model.snapshot import FeatureGates
 
 LEAVES_FIRST: Final = "-1"
 """Lower than the default cost of 0, and negligible in the cost of an eviction."""
@@ -78,7 +79,7 @@ def _is_users(pod: Pod) -> bool:
     return cost is not None and cost != pod.annotations.get(labels.STEERED)
 
 
-# Computes the cost of moving pods, by Karpenter's formula: 1 + deletion cost / 2^27 + priority / 2^25, within ±10.
+# Computes the cost of moving pods, by Karpenter's formula: 1 + annotated cost / 2^27 + priority / 2^25, within ±10.
 
 
 UNIT: Final = 2**27
@@ -88,19 +89,31 @@ _BOUND: Final = 10 * UNIT
 _INT32: Final = 2**31
 
 
-def eviction_cost(pod: Pod) -> int:
-    """Return the cost of evicting the pod. A deletion cost that is not a 32-bit number counts as none, as in Kubernetes."""
-    text = pod.annotations.get(labels.POD_DELETION_COST, "")
+NO_GATES: Final = FeatureGates()
+
+
+def eviction_cost(pod: Pod, gates: FeatureGates = NO_GATES) -> int:
+    """Return the cost of evicting the pod.
+
+    Its disruption cost hides its deletion cost, even if it cannot be read. With the gate PodDeletionCostManagement, deletion
+    costs order the pods of a ReplicaSet and say nothing of evictions (Karpenter).
+    """
+    text = pod.annotations.get(labels.DISRUPTION_COST)
+    if text is None and not gates.pod_deletion_cost_management:
+        text = pod.annotations.get(labels.POD_DELETION_COST)
+    return max(-_BOUND, min(_BOUND, UNIT + _int32(text or "") + 4 * pod.spec.priority))
+
+
+def _int32(text: str) -> int:
+    """Return the number; zero for a text that is not a 32-bit number, as in Kubernetes."""
     digits = text[1:] if text[:1] in ("-", "+") else text
-    deletion_cost = int(text) if digits.isascii() and digits.isdigit() else 0
-    if not -_INT32 <= deletion_cost < _INT32:
-        deletion_cost = 0
-    return max(-_BOUND, min(_BOUND, UNIT + deletion_cost + 4 * pod.spec.priority))
+    number = int(text) if digits.isascii() and digits.isdigit() else 0
+    return number if -_INT32 <= number < _INT32 else 0
 
 
-def reschedule_cost(pods: Iterable[Pod]) -> int:
+def reschedule_cost(pods: Iterable[Pod], gates: FeatureGates = NO_GATES) -> int:
     """Return the cost of moving all pods of a node: one unit for the node plus each pod's cost, at least zero each.
 
     A cost of one unit or less means that the node counts as empty: pods that cost nothing to evict do not keep it.
     """
-    return UNIT + sum(max(0, eviction_cost(pod)) for pod in pods)
+    return UNIT + sum(max(0, eviction_cost(pod, gates)) for pod in pods)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -12,6 +13,7 @@ from core.commitments import paid_price
 from core.disruption.candidate import Candidate, PoolTotals, Survey, pool_totals, survey
 from core.disruption.command import Merger, carried_out
 from core.disruption.expiration import EndingReservations, ending_reservations, expires_soon
+from core.disruption.move_history import gate_reason
 from core.disruption.pass_budgets import PassBudgets
 from core.model.plan import Blocked, Command, Move, Plan, PlannedClaim, StoredNewNode, StoredTarget
 from core.model.snapshot import Snapshot
@@ -75,6 +77,7 @@ class Simulator:
         closed: Collection[str] = (),
         planned_moves: Collection[Move] = (),
         new_nodes: Collection[PlannedClaim] = (),
+        with_blocked: bool = False,
     ) -> Simulation:
         """Plan for the pods of the leaving nodes together with all pending pods.
 
@@ -84,28 +87,28 @@ class Simulator:
             closed: Names of nodes that stay and take no pods.
             planned_moves: Pod → intended node, which it gets if every rule still allows it.
             new_nodes: The new nodes among these. A pod whose new node is launched in other domains must have a place there.
+            with_blocked: Whether pods that may not be evicted now need a place as well.
         """
-        names = [candidate.name for candidate in leaving]
         results = (
             self._planned(leaving, planned_moves, new_nodes, closed, consolidation=consolidation)
             if planned_moves
             else self._planner.what_if(
-                names, consolidation=consolidation, closed=closed, unexplained=self._unschedulable
+                [candidate.name for candidate in leaving],
+                consolidation=consolidation,
+                closed=closed,
+                unexplained=self._unschedulable,
+                with_blocked=with_blocked,
             )
         )
-        plan, own = results.plan, set(results.displaced)
-        claims = tuple(claim for claim in plan.claims if own.intersection(claim.pods))
-        others = sum(claim.price for claim in plan.claims if not own.intersection(claim.pods))
-        moves = [Move(binding.pod, binding.node) for binding in plan.bindings if binding.pod in own]
-        moves += [Move(pod, claim.name) for claim in claims for pod in claim.pods if pod in own]
-        unplaced = {pod.pod for pod in plan.unschedulable if pod.pod not in self._unschedulable}.union(
-            results.on_uninitialized
-        )
+        plan = results.plan
+        claims, moves = _of_displaced(results)
+        others = sum(claim.price for claim in plan.claims) - sum(claim.price for claim in claims)
+        unplaced = {pod.pod for pod in plan.unschedulable} - set(self._unschedulable)
         return Simulation(
             claims,
-            tuple(sorted(moves)),
+            moves,
             self._stranded(results),
-            frozenset(unplaced),
+            frozenset(unplaced.union(results.on_uninitialized)),
             displaces=others > self._waiting_price,
             taken=frozenset(node for _, node in self._expected.difference((b.pod, b.node) for b in plan.bindings)),
         )
@@ -145,6 +148,15 @@ class Simulator:
         for key in results.on_uninitialized:
             return f"pod {key} would have to wait for a node that is not initialized"
         return ""
+
+
+def _of_displaced(results: SchedulingResults) -> tuple[tuple[PlannedClaim, ...], tuple[Move, ...]]:
+    """Return the new nodes that take pods of leaving nodes, and where each of these pods goes, by pod."""
+    plan, displaced = results.plan, set(results.displaced)
+    claims = tuple(claim for claim in plan.claims if displaced.intersection(claim.pods))
+    moves = [Move(binding.pod, binding.node) for binding in plan.bindings if binding.pod in displaced]
+    moves += [Move(pod, claim.name) for claim in claims for pod in claim.pods if pod in displaced]
+    return claims, tuple(sorted(moves))
 
 
 class ReplacementNames:
@@ -260,6 +272,8 @@ class DisruptionPass:
 
     def is_free(self, candidate: Candidate, reason: str) -> bool:
         """Whether the candidate's pods let it go for this reason."""
+        if reason == TerminationReason.UNHEALTHY:
+            return True  # the drain of a repair is bounded
         return candidate.may_drift if reason == TerminationReason.DRIFTED else not candidate.protected
 
     @property
@@ -299,8 +313,7 @@ class DisruptionPass:
         )
         if sum(self._pool_of.get(name) == candidate.pool.name for c in gone for name in c.nodes) < gate.allowed:
             return True
-        reason = NodeReason.ROLLOUT_STOPPED if gate.is_stopped else NodeReason.ROLLOUT_CANARY
-        self.refuse(candidate, reason, gate.message)
+        self.refuse(candidate, gate_reason(gate), gate.message)
         return False
 
     def replaced(
@@ -310,9 +323,10 @@ class DisruptionPass:
 
         `closed` nodes take the pods only if no other node can.
         """
-        simulation = self.simulate([candidate], consolidation=False, closed=closed)
+        with_blocked = reason == TerminationReason.UNHEALTHY
+        simulation = self.simulate([candidate], consolidation=False, closed=closed, with_blocked=with_blocked)
         if simulation.stranded and closed:
-            simulation = self.simulate([candidate], consolidation=False)
+            simulation = self.simulate([candidate], consolidation=False, with_blocked=with_blocked)
         if simulation.stranded:
             self.refuse(candidate, NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
             return None
@@ -336,6 +350,7 @@ class DisruptionPass:
         closed: Collection[str] = (),
         planned_moves: Collection[Move] = (),
         new_nodes: Collection[PlannedClaim] = (),
+        with_blocked: bool = False,
     ) -> Simulation:
         """Simulate where the pods of these nodes would go.
 
@@ -348,16 +363,22 @@ class DisruptionPass:
             closed: Names of nodes that stay and take no pods.
             planned_moves: Pod → intended node.
             new_nodes: The new nodes among these.
+            with_blocked: Whether pods that may not be evicted now need a place as well.
         """
         self._simulations += 1
-        found = self._simulator_below(below).simulate(
-            candidates, consolidation=consolidation, closed=closed, planned_moves=planned_moves, new_nodes=new_nodes
+        simulated = partial(
+            Simulator.simulate,
+            leaving=candidates,
+            consolidation=consolidation,
+            closed=closed,
+            planned_moves=planned_moves,
+            new_nodes=new_nodes,
+            with_blocked=with_blocked,
         )
+        found = simulated(self._simulator_below(below))
         if found.stranded and not consolidation and self.ending.take_nodes:
             self._at_any_cost = self._at_any_cost or Simulator(Planner(self.ending.allowed(self.snapshot)))
-            found = self._at_any_cost.simulate(
-                candidates, consolidation=False, closed=closed, planned_moves=planned_moves, new_nodes=new_nodes
-            )
+            found = simulated(self._at_any_cost)
         return self.names.renamed(found)
 
     def refuse(self, candidate: Candidate, reason: ReasonCode, message: str, savings: int = 0) -> None:
@@ -376,7 +397,7 @@ class DisruptionPass:
 
     def count(self, commands: Iterable[Command]) -> None:
         """Count the commands' nodes against the budgets."""
-        going = {c.name: c for c in self.survey.candidates}
+        going = self.survey.by_name
         for command in commands:
             for name in command.nodes:
                 self.budgets.take(going[name], command.reason)
@@ -395,7 +416,7 @@ class DisruptionPass:
 
     def adopt(self, commands: Sequence[Command]) -> None:
         """Add the last commands of the pass, which are independent of each other."""
-        going = {c.name: c for c in self.survey.candidates}
+        going = self.survey.by_name
         gone = {name: command.reason for command in commands for name in command.nodes}
         for name in sorted(gone):
             self.budgets.take(going[name], gone[name])
@@ -404,6 +425,10 @@ class DisruptionPass:
         self.commands = [*self.commands, *commands]
         left = tuple(c for c in self.survey.candidates if c.name not in gone)
         self.survey = msgspec.structs.replace(self.survey, candidates=left)
+
+    def commands_of(self, pool: str) -> list[Command]:
+        """Return the commands that take a node of this NodePool."""
+        return [c for c in self.commands if any(self._pool_of.get(name) == pool for name in c.nodes)]
 
     @property
     def price_after(self) -> int:

@@ -5,6 +5,7 @@ See docs/engineering/handbook/capacity-reservations.md.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -19,7 +20,7 @@ from core.disruption.node_health import HealthCheck
 from core.disruption.static_capacity import template_claim
 from core.model.catalogue import InstanceType, Offering
 from core.model.node_pool import NodePool
-from core.model.plan import INITIALIZED, Command, PlannedClaim
+from core.model.plan import INITIALIZED, Command
 from core.model.snapshot import Snapshot
 from core.model.values import quantity
 from core.reasons.code import Refusal, TerminationReason
@@ -128,7 +129,8 @@ def find_multi_node(disruption_pass: DisruptionPass) -> list[Command]:
     Bisection assumes that a prefix can go if a longer one can. The longest is tried first: its replacement may save money where
     the next smaller instance type costs as much as the nodes of a shorter prefix.
     """
-    candidates = disruption_pass.budgets.within(underutilized(disruption_pass), TerminationReason.UNDERUTILIZED)
+    ordered = underutilized(disruption_pass)
+    candidates = disruption_pass.budgets.within_one_command(ordered, TerminationReason.UNDERUTILIZED)
     low, high = 2, min(len(candidates), NODES_MAX)
     best: Command | None = None
     count = high
@@ -142,12 +144,15 @@ def find_multi_node(disruption_pass: DisruptionPass) -> list[Command]:
     return [best] if best is not None else []
 
 
-# Node repair: replaces nodes that have been unhealthy for long, within all budgets
+# Node repair: replaces nodes that have been unhealthy for long, within the budgets for it
 # (docs/engineering/handbook/expiry-and-repair.md).
 
 
+REPAIR: Final = "repair"
+
+
 def find_unhealthy(disruption_pass: DisruptionPass) -> list[Command]:
-    """Return a command for the first unhealthy node, by name, that may go and whose pods find a place.
+    """Return a command for the unhealthy node that is due longest, if it may go and its pods find a place, else the next.
 
     Its pods go to nodes that leave later only where no other node can hold them. None while the feature gate NodeRepair is off.
     """
@@ -156,17 +161,53 @@ def find_unhealthy(disruption_pass: DisruptionPass) -> list[Command]:
         return []
     health = HealthCheck(disruption_pass.states, snapshot.now)
     closed = short_lived(disruption_pass)
-    for candidate in disruption_pass.survey.candidates:
-        if not health.problem(candidate.state.node) or candidate.name in disruption_pass.refusals:
+    for candidate in _due(disruption_pass, health):
+        if candidate.name in disruption_pass.refusals:
             continue
-        if health.is_widespread(candidate.pool.name):
+        if do_not_repair(candidate):
+            text = f"node {candidate.name} has {labels.DO_NOT_REPAIR}"
+            disruption_pass.refuse(candidate, NodeReason.DO_NOT_REPAIR, text)
+        elif health.is_widespread(candidate.pool.name):
             text = f"too many nodes of NodePool {candidate.pool.name} are unhealthy for a replacement to help"
             disruption_pass.refuse(candidate, NodeReason.MANY_UNHEALTHY, text)
-        elif disruption_pass.budgets.allow_repair(candidate, disruption_pass.commands) and (
-            replaced := disruption_pass.replaced(candidate, TerminationReason.UNHEALTHY, "repair", closed=closed)
-        ):
-            return [replaced.command]
+        elif disruption_pass.budgets.allow_repair(candidate, disruption_pass.commands):
+            command = _repair(candidate, disruption_pass, closed)
+            if command is not None:
+                return [command]
     return []
+
+
+def do_not_repair(candidate: Candidate) -> bool:
+    """Whether the node or its claim has the annotation that forbids repair."""
+    node = candidate.state.node
+    written = (candidate.claim.annotations, node.annotations if node is not None else {})
+    return any(annotations.get(labels.DO_NOT_REPAIR) == "true" for annotations in written)
+
+
+def _due(disruption_pass: DisruptionPass, health: HealthCheck) -> list[Candidate]:
+    """Return the nodes whose repair is due, the one that waits longest first, then by disruption cost and name (Karpenter)."""
+    due = []
+    for candidate in disruption_pass.survey.by_name.values():
+        illness = health.illness(candidate.state)
+        if illness is not None:
+            due.append((illness.due_at, candidate.cost, candidate.name, candidate))
+    return [candidate for *_, candidate in sorted(due, key=lambda entry: entry[:3])]
+
+
+def _repair(candidate: Candidate, disruption_pass: DisruptionPass, closed: Collection[str]) -> Command | None:
+    """Return the command that replaces an unhealthy node; None, with a refusal, if nothing can replace it."""
+    if candidate.pool.is_static:
+        is_first = disruption_pass.snapshot.options.feature_gates.terminate_first_repair
+        return _static_command(candidate, disruption_pass, method=REPAIR, terminates_first=is_first)
+    replaced = disruption_pass.replaced(candidate, TerminationReason.UNHEALTHY, REPAIR, closed=closed)
+    if replaced is not None:
+        return replaced.command
+    if disruption_pass.snapshot.options.feature_gates.terminate_first_repair and not objection(
+        candidate, disruption_pass.snapshot
+    ):
+        disruption_pass.refusals.pop(candidate.name, None)
+        return _without_replacement(candidate, TerminationReason.UNHEALTHY, TERMINATE_FIRST)
+    return None
 
 
 # Single-node consolidation: deletes one node, or replaces it by a cheaper one.
@@ -215,47 +256,65 @@ def find_static_drift(disruption_pass: DisruptionPass) -> list[Command]:
     """Return a command for the first drifted node of a static pool that may be replaced, by name.
 
     A pool with surplus nodes shrinks first. `limits.nodes` must have room for the replacement beside the old node (Karpenter).
-    Without that room, and with the gate StaticCapacity, which restores the number of nodes, the old node goes first, if all
-    others work.
+    Without that room, the old node goes first if all others work, with the gates TerminateFirstDrift and StaticCapacity: the
+    latter restores the number of nodes.
     """
     for candidate in disruption_pass.candidates(TerminationReason.DRIFTED):
         if not candidate.drift or not candidate.pool.is_static or candidate.name in disruption_pass.refusals:
             continue
         if not disruption_pass.passes_rollout(candidate):
             continue
-        if _goes_first(candidate.pool, disruption_pass):
-            return [_command(candidate, None)]
-        objection = _objection(candidate.pool, disruption_pass)
-        replacement = None if objection else template_claim(candidate.pool, disruption_pass.snapshot)
-        if replacement is None:
-            text = objection or f"NodePool {candidate.pool.name} has no instance type to launch"
-            disruption_pass.refuse(candidate, NodeReason.STATIC_POOL, text)
-            continue
-        return [_command(candidate, disruption_pass.names.named(replacement))]
+        command = _static_command(
+            candidate,
+            disruption_pass,
+            method=STATIC_DRIFT,
+            terminates_first=disruption_pass.snapshot.options.feature_gates.terminate_first_drift,
+        )
+        if command is not None:
+            return [command]
     return []
 
 
-def _command(candidate: Candidate, replacement: PlannedClaim | None) -> Command:
+def _static_command(
+    candidate: Candidate, disruption_pass: DisruptionPass, *, method: str, terminates_first: bool
+) -> Command | None:
+    """Return the command for a node of a static pool; None, with a refusal, if it cannot go now."""
+    reason = TerminationReason.DRIFTED if method == STATIC_DRIFT else TerminationReason.UNHEALTHY
+    if terminates_first and _goes_first(candidate, disruption_pass):
+        return _without_replacement(candidate, reason, method)
+    objection = _objection(candidate.pool, disruption_pass)
+    replacement = None if objection else template_claim(candidate.pool, disruption_pass.snapshot)
+    if replacement is None:
+        text = objection or f"NodePool {candidate.pool.name} has no instance type to launch"
+        disruption_pass.refuse(candidate, NodeReason.STATIC_POOL, text)
+        return None
+    named = disruption_pass.names.named(replacement)
+    bare = _without_replacement(candidate, reason, method)
+    return msgspec.structs.replace(bare, replacements=(named,), savings=candidate.price - named.price)
+
+
+def _without_replacement(candidate: Candidate, reason: TerminationReason, method: str) -> Command:
     return Command(
-        reason=TerminationReason.DRIFTED,
-        method=STATIC_DRIFT,
+        reason=reason,
+        method=method,
         nodes=(candidate.name,),
         claims=(candidate.claim.name,),
-        replacements=(replacement,) if replacement is not None else (),
-        savings=candidate.price - (replacement.price if replacement is not None else 0),
+        savings=candidate.price,
     )
 
 
-def _goes_first(pool: NodePool, disruption_pass: DisruptionPass) -> bool:
-    """Whether a node of the pool is removed before it is replaced: at the limit, if no other node of the pool is missing."""
-    snapshot, limit = disruption_pass.snapshot, pool.limits.get(quantity.NODES)
+def _goes_first(candidate: Candidate, disruption_pass: DisruptionPass) -> bool:
+    """Whether a node is removed before it is replaced: its pool is at the limit, and no other node of the pool is missing."""
+    pool, snapshot = candidate.pool, disruption_pass.snapshot
+    limit = pool.limits.get(quantity.NODES)
     own = [claim for claim in snapshot.node_claims if claim.node_pool == pool.name]
     if limit is None or not snapshot.options.feature_gates.static_capacity or len(own) != limit:
         return False
     going = {name for command in disruption_pass.commands for name in command.claims} | set(
         snapshot.marked_for_deletion
     )
-    works = all(claim.deleted_at is None and claim.is_true(INITIALIZED) for claim in own)
+    broken = candidate.claim.name if not candidate.state.is_initialized else ""
+    works = all(claim.deleted_at is None and claim.is_true(INITIALIZED) for claim in own if claim.name != broken)
     return works and len(own) == pool.replicas and not any(claim.name in going for claim in own)
 
 
@@ -266,7 +325,10 @@ def _objection(pool: NodePool, disruption_pass: DisruptionPass) -> str:
     if len(running) > (pool.replicas or 0):
         return f"NodePool {pool.name} has {len(running)} nodes and wants {pool.replicas}: it shrinks first"
     limit = pool.limits.get(quantity.NODES)
-    if limit is not None and any(c.method == STATIC_DRIFT and not c.replacements for c in disruption_pass.commands):
+    if limit is not None and any(
+        command.method in (STATIC_DRIFT, REPAIR) and not command.replacements
+        for command in disruption_pass.commands_of(pool.name)
+    ):
         return f"a node goes before its replacement comes; NodePool {pool.name} waits for that"
     leaving = sum(
         claim.node_pool == pool.name for command in disruption_pass.commands for claim in command.replacements
@@ -288,9 +350,11 @@ Each may plan twice for the whole cluster, and the next mostly fails for the sam
 def find_terminate_first(disruption_pass: DisruptionPass) -> list[Command]:
     """Return a command for the first drifted node, by name, whose pods find a place only in its own reservation.
 
-    Its pods wait until a new node is launched into the place. Without this, the node would stay drifted forever (as in
-    Karpenter).
+    Its pods wait until a new node is launched into the place. Without this, or with the gate TerminateFirstDrift off, the node
+    stays drifted.
     """
+    if not disruption_pass.snapshot.options.feature_gates.terminate_first_drift:
+        return []
     tries = 0
     for candidate in disruption_pass.candidates(TerminationReason.DRIFTED):
         refusal = disruption_pass.refusals.get(candidate.name)
@@ -305,15 +369,7 @@ def find_terminate_first(disruption_pass: DisruptionPass) -> list[Command]:
             if tries == TRIES:
                 return []
             continue
-        return [
-            Command(
-                reason=TerminationReason.DRIFTED,
-                method=TERMINATE_FIRST,
-                nodes=(candidate.name,),
-                claims=(candidate.claim.name,),
-                savings=candidate.price,
-            )
-        ]
+        return [_without_replacement(candidate, TerminationReason.DRIFTED, TERMINATE_FIRST)]
     return []
 
 

@@ -25,6 +25,7 @@ from core.model.plan import Command, NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import EvictedNode, MovedWorkload, Snapshot
 from core.reasons.code import TerminationReason
+from core.reasons.nodes import NodeReason
 
 # Counts the evictions of the last hour by ceiling, and says when they stop counting.
 #
@@ -43,8 +44,8 @@ def recently(nodes: Mapping[str, EvictedNode], now: datetime) -> dict[str, Evict
 
 
 def next_relief(snapshot: Snapshot) -> Iterator[datetime]:
-    """Yield the moments at which evictions stop counting; none where nothing limits them."""
-    if any(True for _ in ceilings_of(snapshot)):
+    """Yield the moments at which evictions and removed capacity stop counting; none where nothing limits them."""
+    if snapshot.options.shrink_percent is not None or any(True for _ in ceilings_of(snapshot)):
         yield from (node.at + PERIOD for _, node in sorted(snapshot.evicted_nodes.items()))
 
 
@@ -62,7 +63,8 @@ def ceilings_of(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
 #
 # A rollout begins when nodes have drifted from what their NodePool now specifies. Its first replacement is the canary. Pods
 # that do not become ready on new nodes, or replacements that never join, stop the rollout for a time that doubles with each
-# failure. A changed specification starts a new rollout.
+# failure. A changed specification starts a new rollout once it has stood still for two minutes, and with each further change
+# within an hour for longer: what two tools fight over is not followed, and a change that is soon taken back replaces nothing.
 
 
 READY_WITHIN: Final = timedelta(minutes=5)
@@ -70,6 +72,15 @@ READY_WITHIN: Final = timedelta(minutes=5)
 
 ROLLOUT_WATCHED_FOR: Final = timedelta(minutes=2)
 """How long the canary's pods, or its node if it has none, must have been ready before other nodes follow."""
+
+CHANGE_SETTLES_AFTER: Final = timedelta(minutes=2)
+"""How long a specification must stand still that changed for the first time within `PERIOD`: two rounds of `disrupt`."""
+
+FIRST_SETTLING: Final = timedelta(minutes=4)
+LONGEST_SETTLING: Final = timedelta(minutes=30)
+"""How long a specification must stand still that changed twice within `PERIOD`; doubles with each change, up to the longest."""
+
+CHANGES_KEPT: Final = 10
 
 FIRST_STOP: Final = timedelta(minutes=30)
 LONGEST_STOP: Final = timedelta(hours=24)
@@ -84,6 +95,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         is_proven: Whether pods are ready on a new node; from then on only budgets limit how many nodes go.
         stopped_until: When it resumes after the last failure, None if nothing failed.
         message: The last failure.
+        changed_at: When the specification changed within the hour before the change that began this rollout.
     """
 
     node_pool: str
@@ -93,6 +105,26 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     failures: int = 0
     stopped_until: datetime | None = None
     message: str = ""
+    changed_at: tuple[datetime, ...] = ()
+
+    @property
+    def settles_at(self) -> datetime:
+        """When the specification has stood still for long enough, if it does not change again."""
+        before = len(self.changed_at)
+        if not before:
+            return self.started_at + CHANGE_SETTLES_AFTER
+        return self.started_at + min(LONGEST_SETTLING, FIRST_SETTLING * (1 << (before - 1)))
+
+    def is_settling(self, now: datetime) -> bool:
+        """Whether the specification changes too often to be followed now."""
+        return now < self.settles_at
+
+    def changed_to(self, target: str, now: datetime) -> Rollout:
+        """Return the rollout of a specification that has just replaced this one's."""
+        recent = [at for at in (*self.changed_at, self.started_at) if now - at < PERIOD]
+        return Rollout(
+            node_pool=self.node_pool, target=target, started_at=now, changed_at=tuple(recent[-CHANGES_KEPT:])
+        )
 
     def is_stopped(self, now: datetime) -> bool:
         """Whether no node with pods may go for drift."""
@@ -116,7 +148,7 @@ class PoolRollout(msgspec.Struct, frozen=True):
 
 
 def rollouts(snapshot: Snapshot, known: Mapping[str, Rollout]) -> dict[str, PoolRollout]:
-    """Return pool → its rollout, for every pool with drifted nodes, by name."""
+    """Return pool → its rollout, for every pool with drifted nodes or a specification that changed back, by name."""
     drift, pods = DriftCheck(snapshot), _pods_by_node(snapshot)
     claims: dict[str, list[NodeClaim]] = {}
     for claim in snapshot.node_claims:
@@ -125,11 +157,16 @@ def rollouts(snapshot: Snapshot, known: Mapping[str, Rollout]) -> dict[str, Pool
     for pool in sorted(snapshot.node_pools, key=lambda pool: pool.name):
         own = claims.get(pool.name, ())
         drifted = {claim.name for claim in own if drift.reason(claim, pool)}
+        before = known.get(pool.name)
+        if not drifted and before is None:
+            continue
+        target = target_of(pool, snapshot)
+        if before is None:
+            before = Rollout(node_pool=pool.name, target=target, started_at=snapshot.now)
+        elif before.target != target:
+            before = before.changed_to(target, snapshot.now)
+            found[pool.name] = PoolRollout(before, None)
         if drifted:
-            target = target_of(pool, snapshot)
-            before = known.get(pool.name)
-            if before is None or before.target != target:
-                before = Rollout(node_pool=pool.name, target=target, started_at=snapshot.now)
             found[pool.name] = _advanced(before, own, drifted, pods, snapshot)
     return found
 
@@ -175,10 +212,29 @@ def _gate(rollout: Rollout, now: datetime, *, allowed: int) -> RolloutGate | Non
             f"{rollout.message}"
         )
         return RolloutGate(0, text, is_stopped=True)
+    if rollout.is_settling(now):
+        return RolloutGate(0, settling_message(rollout), is_settling=True, until=rollout.settles_at)
     if rollout.is_proven:
         return None
     text = f"the rollout of NodePool {rollout.node_pool} waits until the pods of its first new node are ready"
     return RolloutGate(allowed, text)
+
+
+def settling_message(rollout: Rollout) -> str:
+    """Return why the specification is not followed now, and until when, as the end of a sentence."""
+    times = len(rollout.changed_at) + 1
+    said = "has changed" if times == 1 else f"changed {times} times within an hour"
+    return (
+        f"what NodePool {rollout.node_pool} specifies {said}: it is "
+        f"followed from {rollout.settles_at:%Y-%m-%dT%H:%M:%SZ} on, unless it changes again"
+    )
+
+
+def gate_reason(gate: RolloutGate) -> NodeReason:
+    """Return why a rollout keeps a node."""
+    if gate.is_settling:
+        return NodeReason.ROLLOUT_SETTLING
+    return NodeReason.ROLLOUT_STOPPED if gate.is_stopped else NodeReason.ROLLOUT_CANARY
 
 
 def _unready(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], now: datetime) -> str:

@@ -1,4 +1,4 @@
-"""The remaining budgets of one disruption pass: NodePools' budgets, PodDisruptionBudgets, and evictions per hour."""
+"""The remaining budgets of one disruption pass: NodePools', PodDisruptionBudgets, evictions per hour, and shrinking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.disruption.budget_openings import budget_explanation
 from core.disruption.budgets import Remaining, RemainingBudgets, counted_nodes, going_nodes, places, remaining
 from core.disruption.candidate import Candidate
 from core.disruption.move_history import CLUSTER, ceilings_of, recently
-from core.disruption.node_health import HealthCheck
+from core.disruption.shrink_limit import ShrinkLimit
 from core.model.plan import Command
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
@@ -80,26 +80,34 @@ class EvictionRate:
 
 
 class BudgetReservation:
-    """The remaining NodePool budgets, PodDisruptionBudgets and ceilings on evictions per hour."""
+    """The remaining NodePool budgets, PodDisruptionBudgets, ceilings on evictions per hour, and limits on shrinking."""
 
-    def __init__(self, budgets_left: RemainingBudgets, evictions: RemainingEvictions, rate: EvictionRate) -> None:
+    def __init__(
+        self, budgets_left: RemainingBudgets, evictions: RemainingEvictions, rate: EvictionRate, shrink: ShrinkLimit
+    ) -> None:
         self._budgets_left = budgets_left
         self._evictions = evictions
         self._rate = rate
+        self._shrink = shrink
 
     def allows(self, candidate: Candidate, reason: str) -> bool:
         """Whether the candidate may go in addition to those already taken."""
         pods = candidate.state.pods
         has_place = self._budgets_left.allows(candidate.pool.name, reason) and self._evictions.allows_together([pods])
-        return has_place and self._rate.allows([candidate])
+        return has_place and self._rate.allows([candidate]) and self._shrink.allows([candidate])
 
-    def take(self, candidate: Candidate, reason: str) -> bool:
-        """Take the candidate's share of the budgets if there is room, and return whether there was."""
+    def take(self, candidate: Candidate, reason: str, *, shares_evictions: bool = False) -> bool:
+        """Take the candidate's share of the budgets if there is room, and return whether there was.
+
+        `shares_evictions`: whether the next candidate goes in the same command.
+        """
         if not self.allows(candidate, reason):
             return False
         self._budgets_left.take(candidate.pool.name)
-        self._evictions.take(candidate.state.pods)
+        if not shares_evictions:
+            self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)
+        self._shrink.take(candidate)
         return True
 
 
@@ -121,6 +129,7 @@ class PassBudgets:
         self._budgets_left = RemainingBudgets(self.remaining, ignored=snapshot.options.ignore_budgets)
         self._evictions = RemainingEvictions(self.pod_budgets)
         self._rate = EvictionRate.of(snapshot, states)
+        self._shrink = ShrinkLimit.of(snapshot, states)
         self._going = going_nodes(snapshot, states)
         self._objections: dict[tuple[str, str, int], str] = {}
 
@@ -129,16 +138,28 @@ class PassBudgets:
         for pool in sorted({c.pool.name for c in candidates}):
             if not self._budgets_left.allows(pool, reason, sum(c.pool.name == pool for c in candidates)):
                 return False
-        return self.evictions_allowed(candidates) and self._rate.allows(candidates)
+        is_slow = self._rate.allows(candidates) and self._shrink.allows(candidates)
+        return is_slow and self.evictions_allowed(candidates)
 
     def within(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
         """Return the candidates, in order, that all budgets let go together."""
         left = self.reservation()
         return [candidate for candidate in candidates if left.take(candidate, reason)]
 
+    def within_one_command(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
+        """Return the candidates, in order, that may go together in one command.
+
+        Each alone must be allowed by the PodDisruptionBudgets beside the commands decided so far (Karpenter). The nodes of one
+        command may share a budget that lets fewer pods go: their drains evict these one after another, as a single node's do.
+        """
+        left = self.reservation()
+        return [candidate for candidate in candidates if left.take(candidate, reason, shares_evictions=True)]
+
     def reservation(self) -> BudgetReservation:
         """Return all budgets after the commands decided so far, for tentative reservations."""
-        return BudgetReservation(self._budgets_left.copy(), self._evictions.copy(), self._rate.copy())
+        return BudgetReservation(
+            self._budgets_left.copy(), self._evictions.copy(), self._rate.copy(), self._shrink.copy()
+        )
 
     def left(self, pool: str, reason: str) -> int | None:
         """Return how many more nodes of the pool may go for the reason, None for any number."""
@@ -172,30 +193,39 @@ class PassBudgets:
         """Return the ceilings on evictions per hour after the commands decided so far."""
         return self._rate.copy()
 
+    def shrink_objection(self, candidate: Candidate) -> str:
+        """Return why the node's NodePool would shrink too fast without it, empty if it would not."""
+        return self._shrink.objection([candidate])
+
+    def shrink_left(self) -> ShrinkLimit:
+        """Return the limits on shrinking after the commands decided so far."""
+        return self._shrink.copy()
+
     def evictions_left(self, *, is_first: bool = True) -> RemainingEvictions:
         """Return the PodDisruptionBudgets now, or for a later wave, in which all pods that moved before run again."""
         return self._evictions.copy() if is_first else RemainingEvictions(self.pod_budgets)
 
     def allow_repair(self, candidate: Candidate, commands: Iterable[Command]) -> bool:
-        """Whether pods, NodePool budgets and PodDisruptionBudgets let an unhealthy node go in addition to these commands.
+        """Whether the NodePool's budgets let an unhealthy node go in addition to these commands (Karpenter).
 
-        Other nodes that must be replaced and are not leaving yet do not block it: each would wait for the others.
+        Its pods do not keep it, since its drain is bounded. A node that never initialized runs nothing, and needs no budget.
         """
+        if not candidate.state.is_initialized:
+            return True
         pool, snapshot, states = candidate.pool.name, self._snapshot, self._states
-        waiting = HealthCheck(states, snapshot.now).due(s for s in states if not s.is_marked_for_deletion(snapshot))
-        bound = places(snapshot, states, [TerminationReason.UNHEALTHY], waiting | {candidate.claim.name}).get(pool)
-        pools = {state.name: state.node_pool for state in states}
+        bound = places(snapshot, states, [TerminationReason.UNHEALTHY], {candidate.claim.name}).get(pool)
+        pools = {state.name: state.node_pool for state in states if state.is_initialized}
         gone = sum(pools.get(node) == pool for command in commands for node in command.nodes)
-        return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])
+        return bound is None or gone < bound
 
     def take(self, candidate: Candidate, reason: str) -> None:
-        """Count a leaving node, Ready or not (Karpenter); one that is repaired has its place already.
-
-        See docs/engineering/handbook/expiry-and-repair.md.
-        """
+        """Count a leaving node, Ready or not (Karpenter). One that is repaired has its place already, or needs none."""
         is_ready = candidate.state.node is not None and candidate.state.node.is_ready
-        if is_ready or reason != TerminationReason.UNHEALTHY:
+        is_counted = candidate.state.is_initialized
+        if is_counted and (is_ready or reason != TerminationReason.UNHEALTHY):
             self._budgets_left.take(candidate.pool.name)
             self._going.setdefault(candidate.pool.name, []).append(candidate.name)
         self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)
+        if reason != TerminationReason.UNHEALTHY:  # its capacity is gone already
+            self._shrink.take(candidate)

@@ -103,8 +103,12 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
 
     def _needed(self, requirement: Requirement, minimum: int) -> int | None:
         seen: set[str] = set()
-        for count, (instance_type, _) in enumerate(self.types, start=1):
-            seen.update(instance_type.requirements().of(requirement.key).values)
+        for count, (instance_type, offerings) in enumerate(self.types, start=1):
+            values = {
+                labels.ZONE: [offering.zone for offering in offerings],
+                labels.CAPACITY_TYPE: [offering.capacity_type for offering in offerings],
+            }.get(requirement.key, instance_type.requirements().of(requirement.key).values)
+            seen.update(value for value in values if requirement.has(value))
             if len(seen) >= minimum:
                 return count
         return None

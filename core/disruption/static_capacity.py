@@ -9,7 +9,8 @@ until it is gone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -19,7 +20,7 @@ from core.disruption.deletion_costs import reschedule_cost
 from core.disruption.prices import ReplacementOptions
 from core.labels import HASH_VERSION
 from core.model.node_pool import NodePool
-from core.model.plan import NodeClaim, PlannedClaim
+from core.model.plan import LAUNCHED, Condition, Cost, NodeClaim, Plan, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values import quantity
@@ -231,7 +232,67 @@ def _active(snapshot: Snapshot, pool: NodePool) -> list[NodeClaim]:
 def _missed(state: StateNode | None, snapshot: Snapshot) -> tuple[int, int]:
     if state is None or state.node is None:
         return (0, 0)
-    if any(pod.blocks_disruption(snapshot.now) for pod in state.pods):
-        return (3, reschedule_cost(reschedulable(state.pods)))
     pods = reschedulable(state.pods)
-    return (2, reschedule_cost(pods)) if pods else (1, 0)
+    cost = reschedule_cost(pods, snapshot.options.feature_gates)
+    if any(pod.blocks_disruption(snapshot.now) for pod in state.pods):
+        return (3, cost)
+    return (2, cost) if pods else (1, 0)
+
+
+# Plans for pods beside the nodes that static NodePools lack: those are launched anyway, and take pods while they boot.
+
+
+def schedule_beside_static_nodes(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -> Plan:
+    """Return the plan in which pods may use the nodes that static NodePools lack; these come first in it, with their pods.
+
+    Each is assumed to become its cheapest type in its first zone, as its launch asks for.
+    """
+    missing = tuple(
+        msgspec.structs.replace(claim, name=f"{claim.node_pool}-{number}")
+        for _, claims in groupby(static_claims(snapshot), key=lambda claim: claim.node_pool)
+        for number, claim in enumerate(claims)
+    )
+    from core.scheduling.planner import schedule  # late: who only counts static nodes starts without the planner
+
+    if not missing:
+        return schedule(snapshot, out_of_time)
+    booting = tuple(_booting(claim, snapshot) for claim in missing)
+    plan = schedule(msgspec.structs.replace(snapshot, node_claims=(*snapshot.node_claims, *booting)), out_of_time)
+    names = {claim.name for claim in missing}
+    pods: dict[str, list[str]] = {name: [] for name in names}
+    for binding in plan.bindings:
+        if binding.node in names:
+            pods[binding.node].append(binding.pod)
+    static = tuple(msgspec.structs.replace(claim, pods=tuple(pods[claim.name])) for claim in missing)
+    own = sum(claim.price for claim in static)
+    bound = plan.cost.lower_bound
+    return msgspec.structs.replace(
+        plan,
+        claims=(*static, *plan.claims),
+        bindings=tuple(binding for binding in plan.bindings if binding.node not in names),
+        cost=Cost(plan.cost.hourly + own, None if bound is None else bound + own),
+    )
+
+
+def _booting(claim: PlannedClaim, snapshot: Snapshot) -> NodeClaim:
+    """Return a static NodePool's claim as if its instance were booting."""
+    kind = next(found for found in pool_types(snapshot).of(claim.node_pool) if found.name == claim.instance_types[0])
+    zone = claim.zones[0]
+    offered = [o for o in kind.offerings if o.available and o.zone == zone and o.capacity_type in claim.capacity_types]
+    capacity_type = min(offered, key=lambda o: (o.price, o.capacity_type)).capacity_type if offered else ""
+    single = {key: values[0] for key, values in kind.labels.items() if len(values) == 1}
+    place = {labels.INSTANCE_TYPE: kind.name, labels.ZONE: zone, labels.CAPACITY_TYPE: capacity_type}
+    return NodeClaim(
+        name=claim.name,
+        labels={**single, **claim.labels, **place, labels.NODEPOOL: claim.node_pool},
+        annotations=claim.annotations,
+        taints=claim.taints,
+        startup_taints=claim.startup_taints,
+        requirements=claim.requirements,
+        node_class=claim.node_class,
+        provider_id=f"planned:///{claim.name}",
+        node_name=claim.name,
+        capacity=kind.capacity,
+        allocatable=kind.allocatable(),
+        conditions={LAUNCHED: Condition("True", changed_at=snapshot.now)},
+    )

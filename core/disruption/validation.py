@@ -102,11 +102,13 @@ def _for_pods(claim: PlannedClaim, staying: Mapping[str, Pod]) -> PlannedClaim:
 
 def remaining_nodes(command: Command, fresh: DisruptionPass) -> tuple[list[Candidate], dict[str, str]]:
     """Return the command's nodes that pods, pools and budgets still let go for its reason; and node → why, for the others."""
-    by_claim = {c.claim.name: c for c in fresh.survey.candidates}
+    is_repair = command.reason == TerminationReason.UNHEALTHY
+    survey = fresh.survey
+    by_claim = {c.claim.name: c for c in (*survey.candidates, *(survey.repairable if is_repair else ()))}
     named = list(zip(command.claims, command.nodes, strict=True))
     left_out = {node: why for claim, node in named if (why := _unfit(claim, node, by_claim.get(claim), command, fresh))}
     fit = [by_claim[claim] for claim, node in named if node not in left_out]
-    going = _within_budgets(fit, command.reason, fresh)
+    going = _within_budgets(fit, command.reason, command.method, fresh)
     text = f"budgets let {len(going)} of {len(fit)} nodes go for {command.reason} now"
     return going, left_out | {candidate.name: text for candidate in fit if candidate not in going}
 
@@ -121,8 +123,10 @@ def _unfit(claim: str, node: str, candidate: Candidate | None, command: Command,
     if command.reason == TerminationReason.DRIFTED:
         return "" if candidate.drift else f"node {candidate.name} is no longer drifted"
     if command.reason == TerminationReason.UNHEALTHY:
-        is_unhealthy = HealthCheck(fresh.states, fresh.snapshot.now).problem(candidate.state.node)
-        return "" if is_unhealthy else f"node {candidate.name} is healthy again"
+        if methods.do_not_repair(candidate):
+            return f"node {candidate.name} has {labels.DO_NOT_REPAIR}"
+        illness = HealthCheck(fresh.states, fresh.snapshot.now).illness(candidate.state)
+        return f"node {candidate.name} is healthy again" if illness is None else ""
     rule = objection(candidate, fresh)
     if rule is not None:
         return rule.message
@@ -131,14 +135,21 @@ def _unfit(claim: str, node: str, candidate: Candidate | None, command: Command,
     return ""
 
 
-def _within_budgets(candidates: Sequence[Candidate], reason: str, fresh: DisruptionPass) -> list[Candidate]:
+def _within_budgets(
+    candidates: Sequence[Candidate], reason: str, method: str, fresh: DisruptionPass
+) -> list[Candidate]:
     """Return the nodes, in order, that all budgets let go together."""
     if fresh.snapshot.options.ignore_budgets:
         return list(candidates)
     if reason == TerminationReason.UNHEALTHY:
         return [candidate for candidate in candidates if fresh.budgets.allow_repair(candidate, fresh.commands)]
+    if method == MULTI:
+        return fresh.budgets.within_one_command(candidates, reason)
     return fresh.budgets.within(candidates, reason)
 
+
+MULTI: Final = "multi"
+"""The method whose command replaces several nodes at once."""
 
 DIVISIBLE: Final = ("drift", "repack")
 """Methods whose commands remain meaningful without some of their nodes: every pod has its own slot."""
@@ -308,11 +319,13 @@ def _whole(going: list[Candidate], command: Command, fresh: DisruptionPass) -> C
     """Return a command of which every node qualifies in its present form."""
     if command.reason == TerminationReason.EMPTY or command.method == methods.STATIC_DRIFT:
         return command
+    if command.method == methods.REPAIR and all(candidate.pool.is_static for candidate in going):
+        return command
     if command.method == methods.TERMINATE_FIRST:
         problem = next(filter(None, (methods.objection(found, fresh.snapshot) for found in going)), "")
         return failed_validation(problem) if problem else command
     is_repair = command.reason == TerminationReason.UNHEALTHY
-    simulation = fresh.simulate(going, consolidation=not is_repair)
+    simulation = fresh.simulate(going, consolidation=not is_repair, with_blocked=is_repair)
     if simulation.stranded:
         return failed_validation(simulation.stranded)
     if is_repair:

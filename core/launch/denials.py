@@ -95,6 +95,7 @@ RULES: Final = (
             "CapacityReservationExpired",
             "InvalidCapacityReservationId.",
             "InvalidCapacityReservationState",
+            "InvalidCapacityReservationState.",
         )
     ),
     LaunchErrorRule(
@@ -422,6 +423,18 @@ FIRST_PAUSE: Final = timedelta(minutes=1)
 LONGEST_PAUSE: Final = timedelta(minutes=15)
 """The longest pause, and so the longest delay until a repair outside of the cluster is noticed."""
 
+FEW_CHOICES: Final = 8
+"""Up to so many offerings a launch without capacity is tried again after `RETRY`; beyond, the pause may grow in proportion."""
+
+RETRY: Final = timedelta(minutes=3)
+"""How often a launch is tried that has little else to try (Karpenter's figure): one refused request costs nothing."""
+
+
+def bounded_pause(choices: int, longest: timedelta) -> timedelta:
+    """Return the longest pause of launches that choose from so many offerings."""
+    return min(longest, RETRY * max(1, -(-choices // FEW_CHOICES)))
+
+
 PATIENCE: Final = 3
 """Requests in a row without any capacity before a pause.
 
@@ -463,6 +476,12 @@ class DeniedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     node_pool: str
     revision: str
     is_confined: bool = False
+
+    @property
+    def longest_pause(self) -> timedelta:
+        """How long launches may pause: capacity may be back at any time, while a repair by people is rare."""
+        is_short = _rule(self.code).remembered is Remembered.OFFERINGS
+        return bounded_pause(len(set(self.offerings)), LONGEST_PAUSE) if is_short else LONGEST_PAUSE
 
     @property
     def scope(self) -> DenialScope:
@@ -512,7 +531,7 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
         in_a_row = before.in_a_row + 1
         until, pauses = before.until, before.pauses
         if (until is None or now >= until) and in_a_row >= _patience(found):
-            until = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(pauses, 10))
+            until = now + min(found.longest_pause, FIRST_PAUSE * 2 ** min(pauses, 10))
             pauses += 1
         return LaunchDenial(
             node_class=self.node_class,

@@ -174,9 +174,6 @@ def bootstrap_of(
     )
 
 
-NITRO_SANDBOX: Final = "eks.amazonaws.com/nitro-sandbox"
-
-
 class RenderedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """Templates, request, and the requested offerings. If there are no offerings, nothing can be launched."""
 
@@ -262,7 +259,6 @@ def _template(
             **ownership_tags(node_class, cluster=cluster.name, node_pool=order.node_pool),
         },
         efa_count=group.efa_count,
-        enclaves=order.requests.get(NITRO_SANDBOX, 0) > 0,
         tenancy=order.tenancy,
         partition=order.partition,
         is_ipv6=cluster.is_ipv6,

@@ -249,7 +249,6 @@ class TemplateParts(msgspec.Struct, frozen=True, kw_only=True):
         offering: One of the offerings that are launched from it: they share capacity type and reservation.
         tags: Tags of all created resources; none of them may name a single claim.
         efa_count: EFA interfaces, for a claim that requests them.
-        enclaves: Whether the claim requests Nitro Enclaves.
         tenancy: EC2's tenancy, such as `default` or `dedicated`.
         partition: The partition of its placement group, 0 where EC2 chooses.
         uses_reservations: Whether reservations are managed here; otherwise EC2 fills open ones by itself.
@@ -260,7 +259,6 @@ class TemplateParts(msgspec.Struct, frozen=True, kw_only=True):
     offering: Offering
     tags: dict[str, str]
     efa_count: int = 0
-    enclaves: bool = False
     tenancy: str = SHARED
     partition: int = 0
     is_ipv6: bool = False
@@ -321,7 +319,7 @@ def _data(node_class: EC2NodeClass, parts: TemplateParts) -> dict[str, Any]:
         data["Placement"] = where
     if spec.cpu_options is not None and spec.cpu_options.nested_virtualization:
         data["CpuOptions"] = {"NestedVirtualization": spec.cpu_options.nested_virtualization}
-    if parts.enclaves:
+    if spec.has_enclaves:
         data["EnclaveOptions"] = {"Enabled": True}
     return data
 

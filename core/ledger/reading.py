@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 
 from core import codec
-from core.disruption import disrupt
 from core.errors import InvalidInputError
 from core.interpreter import ByIdentity
 from core.ledger.compression import compressed, compressed_by_elements, decompressed
@@ -244,6 +243,8 @@ def decided_again(entry: LedgerEntry, snapshot: Snapshot) -> bytes:
     if entry.function == PROVISION:
         return codec.encode_plan(schedule(bounded, clock))
     if entry.function == DISRUPT:
+        from core.disruption import disrupt  # the other users of a ledger decide nothing again
+
         return codec.encode_disruption_plan(disrupt(bounded, deadline=clock))
     raise UnknownFunctionError(f"{entry.function!r} is not a function that decides", subject=f"ledger entry {entry.id}")
 

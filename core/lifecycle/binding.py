@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from core import labels
 from core.lifecycle.records import ClaimRecord
 from core.model.pod import (
     DEFAULT_SCHEDULER,
@@ -21,8 +22,8 @@ from core.model.pod import (
     TopologySpread,
 )
 from core.model.snapshot import Node
-from core.model.values.requirements import Requirement
 from core.model.values.taints import HELD, NO_EXECUTE, PREFER_NO_SCHEDULE
+from core.pod_rules import AFFINITIES_COUNT_TERMINATING, SPREADS_COUNT_TERMINATING, spread_selector, with_label_keys
 from core.reasons.pods import BindingReason
 
 # Recognizes pods that only kube-scheduler may bind, and nodes on which only it may bind.
@@ -126,30 +127,21 @@ class PodSelection(msgspec.Struct, frozen=True):
 
 def spread_selection(pod: Pod, rule: TopologySpread) -> PodSelection:
     """Return the pods among which the constraint spreads."""
-    selector = _narrowed(rule.selector, pod.labels, rule.match_label_keys)
-    return PodSelection((((pod.namespace,), selector),), with_leaving=False)
+    selector = spread_selector(rule, pod.labels)
+    return PodSelection((((pod.namespace,), selector),), with_leaving=SPREADS_COUNT_TERMINATING)
 
 
 def affinity_selection(pod: Pod, terms: Iterable[PodAffinityTerm]) -> PodSelection:
     """Return the pods that all these terms of the pod select (kube-scheduler ignores a pod that only some of them select)."""
-    return PodSelection(tuple(_part(pod, term) for term in terms), with_leaving=True)
+    return PodSelection(tuple(_part(pod, term) for term in terms), with_leaving=AFFINITIES_COUNT_TERMINATING)
 
 
 def _part(pod: Pod, term: PodAffinityTerm) -> tuple[tuple[str, ...], LabelSelector | None]:
     """Namespaces selected by label are unknown here and count as all: this may keep a pod out, but breaks no rule."""
-    selector = _narrowed(term.selector, pod.labels, term.match_label_keys, term.mismatch_label_keys)
+    selector = with_label_keys(term.selector, pod.labels, term.match_label_keys, term.mismatch_label_keys)
     if term.namespace_selector is not None:
         return (), selector
     return term.namespaces or (pod.namespace,), selector
-
-
-def _narrowed(
-    selector: LabelSelector | None, labels: Mapping[str, str], same: Iterable[str], other: Iterable[str] = ()
-) -> LabelSelector | None:
-    """Return the selector narrowed to the pod's own values of the keys `same`, and to other values of the keys `other`."""
-    more = [Requirement.one_of(key, labels[key]) for key in same if key in labels]
-    more += [Requirement.of(key, "NotIn", (labels[key],)) for key in other if key in labels]
-    return None if selector is None else LabelSelector((*selector.requirements, *more))
 
 
 class PlacedPods:
@@ -263,12 +255,13 @@ def tolerates(pod: Pod, node: Node) -> bool:
 
 
 def selects(pod: Pod, node: Node) -> bool:
-    """Whether the pod's node selector and required node affinity admit the node; terms on node fields never match here."""
+    """Whether the pod's node selector and required node affinity admit the node."""
     spec = pod.spec
+    own = {**node.labels, labels.NODE_NAME: node.name} if spec.required_terms else node.labels
     if not LabelSelector(spec.node_selector).matches(node.labels):
         return False
     return not spec.required_terms or any(
-        term.requirements and not term.uses_fields and LabelSelector(term.requirements).matches(node.labels)
+        term.requirements and not term.uses_fields and LabelSelector(term.requirements).matches(own)
         for term in spec.required_terms
     )
 

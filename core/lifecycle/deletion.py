@@ -110,15 +110,25 @@ def is_voluntary(deletion: Deletion) -> bool:
 
 
 def leaving(
-    record: ClaimRecord, reason: TerminationReason, message: str, now: datetime, ends_at: datetime | None = None
+    record: ClaimRecord,
+    reason: TerminationReason,
+    message: str,
+    now: datetime,
+    ends_at: datetime | None = None,
+    drain_within: timedelta | None = None,
 ) -> ClaimRecord:
-    """Return the claim, marked for termination. Its node counts in the budgets if it was ever initialized (Karpenter)."""
+    """Return the claim, marked for termination. Its node counts in the budgets if it was ever initialized (Karpenter).
+
+    With `drain_within`, pods are forced off after that time, or after a shorter terminationGracePeriod.
+    """
+    bounds = [bound for bound in (drain_within, record.plan.termination_grace_period) if bound is not None]
     return msgspec.structs.replace(
         record,
         deletion=Deletion(
             reason=reason,
             message=message,
             asked_at=now,
+            deadline=now + min(bounds) if drain_within is not None else None,
             ends_at=ends_at,
             reclaimed_at=ends_at if reason in RECLAIMED else None,
         ),

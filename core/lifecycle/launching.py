@@ -21,7 +21,6 @@ import msgspec
 
 from core import labels
 from core.catalogue.capacity import EFA
-from core.launch.request import NITRO_SANDBOX
 from core.launch.template import tenancy
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import claim_tags
@@ -154,7 +153,7 @@ def _shape(record: ClaimRecord) -> tuple[Any, ...]:
         plan.startup_taints,
         tuple(sorted(claim_tags(plan).items())),
         tenancy(plan.requirements),
-        tuple(plan.resources.get(name, 0) > 0 for name in (EFA, NITRO_SANDBOX)),
+        plan.resources.get(EFA, 0) > 0,
     )
 
 

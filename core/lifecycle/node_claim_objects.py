@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -21,7 +21,7 @@ from core.model.node_pool import NodeClass
 from core.model.plan import Condition, NodeClaim, ObjectRef, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values import quantity
-from core.model.values.requirements import Requirements, labels_fault
+from core.model.values.requirements import Requirement, Requirements, labels_fault
 from core.model.values.taints import Taint
 from core.pool_admission import admitted_types
 from core.pools import pool_types
@@ -99,10 +99,24 @@ def is_mirror(obj: JsonObject) -> bool:
     return bool((metadata.get("annotations") or {}).get(labels.CLAIM) == metadata.get("name"))
 
 
+def _admissible(requirement: Requirement) -> Iterator[JsonObject]:
+    """Return a requirement's entries as the API server admits them: minValues of no more values than there are.
+
+    Policy BestEffort launches with fewer than the NodePool asks for.
+    """
+    for entry in requirement.to_manifest():
+        values = entry.get("values")
+        least = entry.get("minValues")
+        if isinstance(least, int) and isinstance(values, list) and entry.get("operator") == "In":
+            yield {**entry, "minValues": min(least, len(values))}
+        else:
+            yield entry
+
+
 def _spec(plan: PlannedClaim) -> JsonObject:
     spec: JsonObject = {
         "nodeClassRef": {"group": plan.node_class.group, "kind": plan.node_class.kind, "name": plan.node_class.name},
-        "requirements": [entry for requirement in plan.requirements for entry in requirement.to_manifest()],
+        "requirements": [entry for requirement in plan.requirements for entry in _admissible(requirement)],
         "resources": {"requests": quantity.render_resources(plan.resources)},
         "expireAfter": _duration(plan.expire_after) if plan.expire_after is not None else NEVER,
     }

@@ -22,7 +22,7 @@ from core.model.node_pool import NodeClass, NodePool
 from core.model.plan import DRIFTED, Condition, NodeClaim, ObjectRef, PlannedClaim
 from core.model.snapshot import Node
 from core.model.values import quantity
-from core.model.values.taints import DISRUPTED, HELD, Taint
+from core.model.values.taints import DISRUPTED, HELD, REBOOTING, Taint
 from core.reasons.nodes import DriftReason
 from core.reasons.takeover import AdoptionReason, ReleaseReason
 
@@ -242,6 +242,10 @@ def _objection(found: LaunchedClaim, owners: Owners, now: datetime) -> Objection
     deleted = _deleted(found)
     if deleted is not None:
         return deleted
+    closed = next((node.name for node in found.nodes if REBOOTING in node.taints), "")
+    if closed or claim.is_true(conditions.REBOOTING):
+        where = f"Node {closed} has the taint {REBOOTING.key}" if closed else f"NodeClaim {claim.name} is Rebooting"
+        return Objection(AdoptionReason.REBOOTING, where)
     if not claim.provider_id:
         return Objection(AdoptionReason.NOT_LAUNCHED, f"NodeClaim {claim.name} has no status.providerID")
     pool = owners.pools.get(claim.node_pool)

@@ -9,22 +9,21 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from core import labels
+from core.containment import SetAside, SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests import pods as policies
 from core.manifests import storage
+from core.manifests.admission import PodAdmission
+from core.manifests.buffers import BufferTranslator, NotForUsError
+from core.manifests.node_class_refs import owner_of
 from core.manifests.pods import PodTranslator
+from core.manifests.successors import Successors
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.objects import (
-    ACTIVE_CAPACITY,
-    CapacityBufferSpec,
-    CsiNode,
-    ScalableReference,
-    WireCapacityBuffer,
     WireNode,
 )
-from core.manifests.wire.pod import PodTemplate
+from core.manifests.wire.pod import WirePod, WireWorkload
 from core.manifests.wire.resources import Resource
-from core.model import snapshot
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodeClass, NodePool
 from core.model.plan import NodeClaim, ObjectRef
@@ -38,6 +37,7 @@ from core.model.pod import (
     WeightedPodAffinityTerm,
 )
 from core.model.snapshot import (
+    ACCELERATED_HARDWARE,
     CapacityBuffer,
     DaemonSet,
     Node,
@@ -51,138 +51,9 @@ from core.model.snapshot import (
 from core.model.values import quantity
 from core.model.values.requirements import Requirement
 from core.model.values.taints import EFFECTS, NO_SCHEDULE, Taint
-
-# Translates CapacityBuffers from wire to model, with their references resolved (Karpenter 1.14, as in the Cluster Autoscaler).
-#
-# A buffer has the larger number of `replicas` and `percentage` of the workload, but no more pods than fit `limits`; with
-# neither, as many as fit.
-
-
-SCALABLE: Final = {
-    "Deployment": resources.DEPLOYMENTS,
-    "ReplicaSet": resources.REPLICA_SETS,
-    "StatefulSet": resources.STATEFUL_SETS,
-}
-"""The kinds that a `scalableRef` may name, all of group `apps`."""
-
-PODS_MAX: Final = 100_000
-"""The most pods of one buffer: a larger number is a typing error."""
-
-VIRTUAL_PRIORITY: Final = -(2**31)
-"""The priority of a buffer's virtual pods (Karpenter)."""
-
-
-class NotForUsError(InvalidInputError):
-    """The buffer is valid, but no room can be kept free for it now."""
-
-
-class BufferTranslator:
-    """Translates the CapacityBuffers of one cluster at one moment.
-
-    Args:
-        objects: The objects among which buffers name templates and workloads.
-        pods: Translates their pods.
-    """
-
-    def __init__(self, objects: Mapping[Resource, Iterable[Any]], pods: PodTranslator) -> None:
-        self._pods = pods
-        self._found = {
-            (kind, obj.metadata.namespace or "default", obj.metadata.name): obj
-            for kind in (resources.POD_TEMPLATES, *SCALABLE.values())
-            for obj in objects.get(kind, ())
-        }
-
-    def buffer(self, written: WireCapacityBuffer) -> snapshot.CapacityBuffer:
-        """One buffer.
-
-        Raises:
-            NotForUsError: If it names a missing object, or a strategy that we do not implement.
-            InvalidInputError: If a field cannot be understood.
-        """
-        metadata, spec = written.metadata, written.spec
-        _check(spec)
-        namespace = metadata.namespace or "default"
-        template, field, size = self._template(spec, namespace)
-        shape = msgspec.structs.replace(
-            self._pods.spec(template.spec, field=field), volumes=(), priority=VIRTUAL_PRIORITY
-        )
-        wanted = _wanted(spec, size)
-        room = _room(spec, shape)
-        count = min((n for n in (wanted, room) if n is not None), default=0)
-        if count > PODS_MAX:
-            raise InvalidInputError(f"{count} pods are more than {PODS_MAX}", field="spec.replicas")
-        return snapshot.CapacityBuffer(
-            namespace=namespace,
-            name=metadata.name,
-            uid=metadata.uid,
-            pods=count,
-            labels=template.metadata.labels,
-            spec=shape,
-        )
-
-    def _template(self, spec: CapacityBufferSpec, namespace: str) -> tuple[PodTemplate, str, int]:
-        """Return the pods' template, its path in the object, and the object's replicas."""
-        if spec.scalable_ref is not None:
-            kind, name = spec.scalable_ref.kind, spec.scalable_ref.name
-            workload = self._named(_kind_of(spec.scalable_ref), namespace, name, field="spec.scalableRef.name")
-            return workload.spec.template, f"{kind} {name}: spec.template.spec", workload.spec.replicas
-        if spec.pod_template_ref is not None:
-            name = spec.pod_template_ref.name
-            found = self._named(resources.POD_TEMPLATES, namespace, name, field="spec.podTemplateRef.name")
-            return found.template, f"PodTemplate {name}: template.spec", 0
-        raise NotForUsError("names neither podTemplateRef nor scalableRef", field="spec")
-
-    def _named(self, resource: Resource, namespace: str, name: str, *, field: str) -> Any:
-        found = self._found.get((resource, namespace, name))
-        if found is None:
-            raise NotForUsError(f"there is no {resource.kind} {namespace}/{name}", field=field)
-        return found
-
-
-def _check(spec: CapacityBufferSpec) -> None:
-    """Check the rules of the API's schema, then our own restrictions."""
-    for value, field in ((spec.replicas, "spec.replicas"), (spec.percentage, "spec.percentage")):
-        if value is not None and value < 0:
-            raise InvalidInputError(f"{value} is less than zero", field=field)
-    if spec.pod_template_ref is not None and spec.scalable_ref is not None:
-        raise InvalidInputError("cannot be combined with podTemplateRef: keep one of them", field="spec.scalableRef")
-    if spec.pod_template_ref is not None and spec.replicas is None and spec.limits is None:
-        raise InvalidInputError("replicas or limits must state how much room to keep", field="spec.replicas")
-    if spec.provisioning_strategy != ACTIVE_CAPACITY:
-        problem = f"{spec.provisioning_strategy!r} is not supported, only {ACTIVE_CAPACITY}"
-        raise NotForUsError(problem, field="spec.provisioningStrategy")
-
-
-def _kind_of(reference: ScalableReference) -> Resource:
-    known = SCALABLE.get(reference.kind)
-    if known is None or reference.api_group not in ("", known.group):
-        named = f"{reference.kind}.{reference.api_group}" if reference.api_group else reference.kind
-        raise InvalidInputError(f"{named} is none of {', '.join(SCALABLE)} of apps", field="spec.scalableRef.kind")
-    return known
-
-
-def _wanted(spec: CapacityBufferSpec, size: int) -> int | None:
-    """Return the pods that replicas and percentage request; None if neither is set."""
-    wanted = [] if spec.replicas is None else [spec.replicas]
-    if spec.percentage is not None and spec.scalable_ref is not None:
-        wanted.append(-(-size * spec.percentage // 100))
-    return max(wanted, default=None)
-
-
-def _room(spec: CapacityBufferSpec, shape: PodSpec) -> int | None:
-    """Return how many such pods fit the limits; None if the limits name no resource that they request."""
-    limits = quantity.parse_resources(spec.limits or {}, field="spec.limits")
-    fitting = [limit // amount for name, limit in limits.items() if (amount := shape.requests.get(name, 0)) > 0]
-    return min(fitting, default=None)
-
-
-def needed_kinds(buffers: Iterable[WireCapacityBuffer]) -> tuple[Resource, ...]:
-    """Return the kinds of the objects that these buffers name."""
-    found = {resources.POD_TEMPLATES for buffer in buffers if buffer.spec.pod_template_ref is not None}
-    references = (buffer.spec.scalable_ref for buffer in buffers)
-    found |= {SCALABLE[r.kind] for r in references if r is not None and r.kind in SCALABLE}
-    return tuple(sorted(found))
-
+from core.node_facts import with_trusted_nodes
+from core.reasons.pods import PodReason
+from core.reasons.runs import RunReason
 
 # Translates Nodes and their CSINodes from wire to model.
 
@@ -226,25 +97,25 @@ def _node(written: WireNode) -> Node:
         provider_id=written.spec.provider_id,
         labels=metadata.labels,
         annotations=metadata.annotations,
-        created_at=metadata.creation_timestamp,
-        deleted_at=metadata.deletion_timestamp,
+        created_at=_moment(metadata.creation_timestamp),
+        deleted_at=_moment(metadata.deletion_timestamp),
         finalizers=metadata.finalizers,
         is_ready=ready is not None and ready.status == "True",
-        ready_changed_at=ready.last_transition_time if ready is not None else None,
+        ready_changed_at=_moment(ready.last_transition_time) if ready is not None else None,
         conditions=tuple(
-            NodeCondition(condition.type, condition.status, condition.last_transition_time)
+            NodeCondition(
+                condition.type,
+                condition.status,
+                _moment(condition.last_transition_time),
+                condition.reason if condition.type == ACCELERATED_HARDWARE else "",
+            )
             for condition in sorted(written.status.conditions, key=lambda condition: condition.type)
         ),
     )
 
 
-def attach_limits(written: CsiNode) -> dict[str, int]:
-    """Return CSI driver → how many volumes the node may attach, for drivers that state a limit."""
-    return {
-        driver.name: driver.allocatable.count
-        for driver in sorted(written.spec.drivers, key=lambda driver: driver.name)
-        if driver.allocatable is not None and driver.allocatable.count is not None
-    }
+def _moment(written: datetime | None) -> datetime | None:
+    return None if written is None else quantity.in_calendar(written)
 
 
 def _taints(written: WireNode) -> tuple[Taint, ...]:
@@ -298,14 +169,15 @@ class _Translation:
         self._specs: dict[int, PodSpec] = {}
 
     def snapshot(self, snapshot: Snapshot) -> Snapshot:
-        owners: tuple[Any, ...] = (*snapshot.pods, *snapshot.daemon_sets, *snapshot.buffers)
+        coming = tuple(pod.successor for pod in snapshot.pods if pod.successor is not None)
+        owners: tuple[Any, ...] = (*snapshot.pods, *snapshot.daemon_sets, *snapshot.buffers, *coming)
         specs = {id(owner.spec): owner.spec for owner in owners}
         changed = {identity: self._spec(spec) for identity, spec in specs.items()}
         self._specs = {identity: spec for identity, spec in changed.items() if spec != specs[identity]}
         return replace(
             snapshot,
             options=_changed(snapshot.options, default_spreads=_spread(snapshot.options.default_spreads)),
-            pods=self._owners(snapshot.pods),
+            pods=self._with_successors(self._owners(snapshot.pods)),
             daemon_sets=self._owners(snapshot.daemon_sets),
             buffers=self._owners(snapshot.buffers),
             node_pools=tuple(_changed(p, requirements=self.all_of(p.requirements)) for p in snapshot.node_pools),
@@ -320,6 +192,13 @@ class _Translation:
         if not self._specs:
             return owners
         return tuple(replace(o, spec=self._specs[id(o.spec)]) if id(o.spec) in self._specs else o for o in owners)
+
+    def _with_successors(self, pods: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not self._specs or not any(pod.successor is not None for pod in pods):
+            return pods
+        return tuple(
+            pod if pod.successor is None else replace(pod, successor=self._owners((pod.successor,))[0]) for pod in pods
+        )
 
     def _spec(self, spec: PodSpec) -> PodSpec:
         return _changed(
@@ -405,6 +284,7 @@ class ObjectProblem(msgspec.Struct, frozen=True, kw_only=True):
         field: Path of the field, empty for the object as a whole.
         problem: What is wrong, as the end of a sentence.
         is_warning: Whether the other objects may be used regardless, and this one too if possible.
+        set_aside: Set if reading the object raised: it is set aside, and everything else is decided as if it were not there.
     """
 
     resource: Resource
@@ -413,6 +293,7 @@ class ObjectProblem(msgspec.Struct, frozen=True, kw_only=True):
     field: str
     problem: str
     is_warning: bool = False
+    set_aside: SetAside | None = None
 
     def __str__(self) -> str:
         return ": ".join(part for part in (self.subject, self.field, self.problem) if part)
@@ -452,12 +333,14 @@ class _Assembly:
         self._readers = readers
         self._problems: list[ObjectProblem] = []
         self._pods = self._translator()
+        self._admission = PodAdmission(self._objects)
+        self._successors = Successors(self._objects, self._admission, self._pods)
 
     def snapshot(
         self, *, now: datetime, catalogue: Catalogue, options: Options, cluster: str
     ) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
         read = self._readers or _models()
-        pods = self._each(resources.PODS, self._pods.pod, self._pods.unreadable)
+        pods = self._each(resources.PODS, self._pod, self._pods.unreadable)
         node_classes = self._each(resources.EC2_NODE_CLASSES, read.node_class, _unusable_class)
         node_pools = self._each(resources.NODE_POOLS, read.node_pool, _unusable_pool)
         classes = self._each(resources.STORAGE_CLASSES, storage.storage_class)
@@ -466,7 +349,7 @@ class _Assembly:
             now=now,
             cluster=cluster,
             pods=pods,
-            nodes=self._nodes(),
+            nodes=self._nodes(now),
             node_claims=self._each(resources.NODE_CLAIMS, read.node_claim),
             node_pools=self._with_readiness(node_pools, node_classes),
             node_classes=node_classes,
@@ -484,7 +367,19 @@ class _Assembly:
             catalogue=catalogue,
             options=options,
         )
-        return with_zones(snapshot), tuple(self._problems)
+        trusted = with_trusted_nodes(snapshot)
+        for doubt in trusted.doubts:
+            self._problems.append(
+                ObjectProblem(
+                    resource=resources.NODES,
+                    position=-1,
+                    subject=f"Node {doubt.node}",
+                    field="",
+                    problem=doubt.message,
+                    is_warning=True,
+                )
+            )
+        return with_zones(trusted.snapshot), tuple(self._problems)
 
     def _translator(self) -> PodTranslator:
         classes = self._objects.get(resources.PRIORITY_CLASSES, ())
@@ -502,12 +397,11 @@ class _Assembly:
             try:
                 found.append(translate(obj))
             except InvalidInputError as error:
-                subject = _subject(resource, obj)
                 self._problems.append(
                     ObjectProblem(
                         resource=resource,
                         position=position,
-                        subject=subject,
+                        subject=_subject(resource, obj),
                         field=error.field,
                         problem=error.problem,
                         is_warning=isinstance(error, NotForUsError),
@@ -515,18 +409,62 @@ class _Assembly:
                 )
                 if unusable is not None:
                     found.append(unusable(obj, error))
+            except Exception as error:  # noqa: BLE001 - whatever one object causes costs only that object
+                found += self._set_aside(resource, position, obj, error, unusable)
         return tuple(found)
+
+    def _pod(self, written: WirePod) -> Pod:
+        pod = self._pods.pod(written)
+        coming = self._successors.of(written, pod) if pod.node_name else None
+        return pod if coming is None else msgspec.structs.replace(pod, successor=coming)
+
+    def _set_aside(
+        self,
+        resource: Resource,
+        position: int,
+        obj: Any,
+        error: Exception,
+        unusable: Callable[[Any, InvalidInputError], T] | None,
+    ) -> tuple[T, ...]:
+        """Note that an object is set aside; return its form that protects, none for kinds that are left out.
+
+        Raises:
+            Exception: The given one, if the object has not even a form that protects: leaving it out would be unsafe.
+        """
+        subject = _subject(resource, obj)
+        kind, _, name = subject.partition(" ")
+        aside = internal_error(f"{kind}/{name}", error)
+        self._problems.append(
+            ObjectProblem(
+                resource=resource,
+                position=position,
+                subject=subject,
+                field="",
+                problem=f"{RunReason.INTERNAL_ERROR}: {aside.message}",
+                is_warning=True,
+                set_aside=aside,
+            )
+        )
+        if unusable is None:
+            return ()
+        try:
+            return (unusable(obj, SetAsideError(aside.message)),)
+        except Exception:  # noqa: BLE001 - what is unreadable may be what even this form reads
+            bare = _BARE.get(resource)
+            if bare is None:
+                raise error from None
+            return (bare(obj, aside.message),)
 
     def _buffers(self) -> tuple[CapacityBuffer, ...]:
         """Return the buffers whose references can be resolved."""
-        return self._each(resources.CAPACITY_BUFFERS, BufferTranslator(self._objects, self._pods).buffer)
-
-    def _nodes(self) -> tuple[Node, ...]:
-        csi_nodes = self._objects.get(resources.CSI_NODES, ())
-        limits = {found.metadata.name: attach_limits(found) for found in csi_nodes}
         return self._each(
-            resources.NODES, lambda written: node(written, limits.get(written.metadata.name)), unreadable_node
+            resources.CAPACITY_BUFFERS, BufferTranslator(self._objects, self._pods, self._admission).buffer
         )
+
+    def _nodes(self, now: datetime) -> tuple[Node, ...]:
+        drivers, csi_nodes = self._objects.get(resources.CSI_DRIVERS, ()), self._objects.get(resources.CSI_NODES, ())
+        limits = storage.VolumeLimits(csi_nodes, drivers, now)
+        return self._each(resources.NODES, lambda written: node(written, limits.of(written)), unreadable_node)
 
     def _daemon_sets(self, pods: tuple[Pod, ...]) -> tuple[DaemonSet, ...]:
         """Return DaemonSets with the spec of their newest pod: admission may have changed the template (Karpenter)."""
@@ -546,12 +484,20 @@ class _Assembly:
             )
             return msgspec.structs.replace(daemon, spec=spec)
 
-        templates = self._each(
-            resources.DAEMON_SETS,
-            lambda written: policies.daemon_set(written, self._pods),
-            policies.unreadable_daemon_set,
+        templates: tuple[DaemonSet | None, ...] = self._each(
+            resources.DAEMON_SETS, self._daemon_set, policies.unreadable_daemon_set
         )
-        return tuple(live(daemon) for daemon in templates)
+        return tuple(live(daemon) for daemon in templates if daemon is not None)
+
+    def _daemon_set(self, written: WireWorkload) -> DaemonSet | None:
+        """Return a DaemonSet with the pod that the API server would store; None if new nodes get none."""
+        if written.unreadable:
+            raise InvalidInputError(written.unreadable)
+        namespace = written.metadata.namespace or "default"
+        admitted = self._admission.admit(namespace, written.spec.template.spec)
+        if admitted.refusal is not None or written.metadata.deletion_timestamp is not None:
+            return None
+        return policies.daemon_set(written, self._pods, admitted.spec)
 
     def _selectors(self) -> tuple[WorkloadSelector, ...]:
         return (
@@ -568,6 +514,7 @@ class _Assembly:
             if pool.problem or (pool.node_class.name in known and _is_ours(pool.node_class)):
                 ready.append(pool)
                 continue
+            owner = owner_of(pool.node_class.group, pool.node_class.kind)
             kind = pool.node_class.kind or "EC2NodeClass"
             outcome = "not ready" if self._is_live else "planned with the catalogue; on a cluster it would not be ready"
             self._problems.append(
@@ -576,12 +523,42 @@ class _Assembly:
                     position=position,
                     subject=f"NodePool {pool.name}",
                     field="spec.template.spec.nodeClassRef",
-                    problem=f"there is no {kind} {pool.node_class.name!r}: {outcome}",
+                    problem=f"belongs to {owner}: left out of the plan"
+                    if owner and not self._is_live
+                    else f"there is no {kind} {pool.node_class.name!r}: {outcome}",
                     is_warning=True,
                 )
             )
-            ready.append(msgspec.structs.replace(pool, is_ready=False) if self._is_live else pool)
+            ready.append(msgspec.structs.replace(pool, is_ready=False) if self._is_live or owner else pool)
         return tuple(ready)
+
+
+def _bare_pod(written: Any, problem: str) -> Pod:
+    """Return a pod of which only the place is read."""
+    spec = PodSpec(requests={"pods": 1}, problem=problem, problem_reason=PodReason.SET_ASIDE)
+    metadata = written.metadata
+    return Pod(
+        namespace=metadata.namespace or "default",
+        name=metadata.name,
+        spec=spec,
+        node_name=written.node_name,
+        phase=str(written.status.phase or "Pending"),
+        unreadable=problem,
+    )
+
+
+def _bare_node(written: Any, problem: str) -> Node:
+    """Return a node of which only the instance is read: it takes no pods, and stays."""
+    provider_id = written.spec.provider_id
+    return Node(name=written.metadata.name, provider_id=provider_id, taints=(_CORDONED,), unreadable=problem)
+
+
+_BARE: Final[Mapping[Resource, Callable[[Any, str], Any]]] = {
+    resources.PODS: _bare_pod,
+    resources.NODES: _bare_node,
+    resources.NODE_POOLS: lambda obj, problem: NodePool(name=_name(obj), problem=problem),
+    resources.EC2_NODE_CLASSES: lambda obj, problem: NodeClass(name=_name(obj), problem=problem),
+}
 
 
 def _models() -> ObjectReaders:

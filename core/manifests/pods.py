@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from core import labels
+from core.containment import SetAsideError, internal_error
 from core.errors import InvalidInputError
-from core.manifests.storage import equality_selector, label_selector, node_term, node_terms, selector_fault, term_fault
+from core.manifests.storage import (
+    equality_selector,
+    label_selector,
+    node_term,
+    node_terms,
+    scoring_fault,
+    selector_fault,
+    term_fault,
+    volume_request,
+)
 from core.manifests.wire import objects
 from core.manifests.wire import pod as wire_pod
 from core.manifests.wire.objects import Volume
@@ -27,6 +38,7 @@ from core.model.pod import (
     SCHEDULE_ANYWAY,
     HostPort,
     LabelSelector,
+    NodeSelectorTerm,
     Owner,
     Pod,
     PodAffinityTerm,
@@ -40,6 +52,7 @@ from core.model.snapshot import DaemonSet, Namespace, PodDisruptionBudget, Servi
 from core.model.values import quantity
 from core.model.values.requirements import Requirement
 from core.model.values.taints import EFFECTS, TOLERATION_OPERATORS, Toleration
+from core.reasons.pods import PodReason
 
 # Computes what a pod requests of a node by Kubernetes' rules, including in-place resize.
 
@@ -47,7 +60,8 @@ from core.model.values.taints import EFFECTS, TOLERATION_OPERATORS, Toleration
 _POD_LEVEL: Final = (quantity.CPU, quantity.MEMORY)
 _INFEASIBLE: Final = "Infeasible"
 
-Statuses = Mapping[str, wire_pod.ContainerStatus]
+Requested = Callable[[wire_pod.Container, str], dict[str, int]]
+"""Container and its path → one of the amounts that count for it: what it asks for, what it was granted, what it has."""
 
 
 def of_spec(spec: wire_pod.WirePodSpec, *, field: str = "spec") -> dict[str, int]:
@@ -58,67 +72,96 @@ def of_spec(spec: wire_pod.WirePodSpec, *, field: str = "spec") -> dict[str, int
     Raises:
         InvalidInputError: If a quantity cannot be read or is negative.
     """
-    return _effective(spec, {}, field=field, is_infeasible=False)
+    total = _sum_of(spec, _asked_for, field=field)
+    total |= _pod_level(spec, total, field=field)
+    return _with_overhead(total, spec, field=field)
 
 
 def of_pod(pod: wire_pod.WirePod) -> dict[str, int]:
-    """Return the effective requests of a pod whose containers may have been resized in place.
+    """Return the effective requests of a pod that may have been resized in place (Kubernetes 1.37).
 
-    A container counts with the maximum of its requested, allocated and actual resources; an infeasible resize is ignored.
+    It counts with the maximum of three sums: what it asks for, what the kubelet granted and what it has. Pod-level amounts of
+    the status replace the containers'. An infeasible resize is ignored.
 
     Raises:
         InvalidInputError: If a quantity cannot be read or is negative.
     """
-    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
-    by_name = {status.name: status for status in statuses if status.resources is not None}
-    return _effective(pod.spec, by_name, field="spec", is_infeasible=_is_infeasible(pod.status))
+    spec, status = pod.spec, pod.status
+    is_infeasible = _is_infeasible(status)
+    asked = _sum_of(spec, _asked_for, field="spec")
+    of_status = _ContainerStatuses(status, is_infeasible=is_infeasible)
+    granted, has = _pod_level_status(status)
+    if granted is None or not has:
+        counted = [_sum_of(spec, of_status.granted, field="spec"), _sum_of(spec, of_status.has, field="spec")]
+    else:
+        counted = [granted, has]
+    total = quantity.maximum(counted if is_infeasible else [asked, *counted])
+    of_whole = _pod_level(spec, asked, field="spec")
+    if of_whole and has is not None:
+        known = [{} if is_infeasible else of_whole, has, granted or {}]
+        of_whole = {name: amount for name, amount in quantity.maximum(known).items() if _is_pod_level(name)}
+    return _with_overhead(total | of_whole, spec, field="spec")
 
 
 def states_resources(status: wire_pod.PodStatus) -> bool:
-    """Whether the status states the resources of any container."""
-    return any(
-        container.resources is not None for container in (*status.container_statuses, *status.init_container_statuses)
-    )
+    """Whether the status states resources of the pod or of any container."""
+    containers = (*status.container_statuses, *status.init_container_statuses)
+    of_pod = status.resources is not None or status.allocated_resources is not None
+    return of_pod or any(c.resources is not None or c.allocated_resources is not None for c in containers)
 
 
 def _is_infeasible(status: wire_pod.PodStatus) -> bool:
     pending = status.condition("PodResizePending")
-    return status.resize == _INFEASIBLE or (pending is not None and pending.reason == _INFEASIBLE)
+    return pending is not None and pending.reason == _INFEASIBLE
 
 
-def _effective(spec: wire_pod.WirePodSpec, statuses: Statuses, *, field: str, is_infeasible: bool) -> dict[str, int]:
-    running = quantity.add(
-        *(
-            _of_container(container, statuses, field=f"{field}.containers[{i}]", is_infeasible=is_infeasible)
-            for i, container in enumerate(spec.containers)
-        )
-    )
+def _sum_of(spec: wire_pod.WirePodSpec, of: Requested, *, field: str) -> dict[str, int]:
+    """Return the amounts of all containers together: the most that run at one time."""
+    running = quantity.add(*(of(container, f"{field}.containers[{i}]") for i, container in enumerate(spec.containers)))
     sidecars: dict[str, int] = {}
     peaks: list[dict[str, int]] = []
     for i, container in enumerate(spec.init_containers):
-        where = f"{field}.initContainers[{i}]"
-        if container.restart_policy == "Always":
-            own = _of_container(container, statuses, field=where, is_infeasible=is_infeasible)
-            sidecars = quantity.add(sidecars, own)
-            peaks.append(sidecars)
-        else:
-            peaks.append(quantity.add(sidecars, _written(container.resources, field=f"{where}.resources")))
-    total = quantity.maximum([quantity.add(running, sidecars), *peaks])
-    total |= _pod_level(spec, total, field=field)
+        amounts = quantity.add(sidecars, of(container, f"{field}.initContainers[{i}]"))
+        if _is_sidecar(container):
+            sidecars = amounts
+        peaks.append(amounts)
+    return quantity.maximum([quantity.add(running, sidecars), *peaks])
+
+
+def _is_sidecar(container: wire_pod.Container) -> bool:
+    """Whether an init container runs as long as the pod."""
+    return container.restart_policy == "Always"
+
+
+def _with_overhead(total: dict[str, int], spec: wire_pod.WirePodSpec, *, field: str) -> dict[str, int]:
     total = quantity.add(total, quantity.parse_resources(spec.overhead, field=f"{field}.overhead"))
     return {name: min(amount, quantity.AMOUNT_MAX) for name, amount in sorted({**total, quantity.PODS: 1}.items())}
 
 
-def _of_container(
-    container: wire_pod.Container, statuses: Statuses, *, field: str, is_infeasible: bool
-) -> dict[str, int]:
-    asked = _written(container.resources, field=f"{field}.resources")
-    status = statuses.get(container.name)
-    if status is None or status.resources is None:
-        return asked
-    has = quantity.parse_resources(status.resources.requests, field="status.containerStatuses.resources.requests")
-    granted = quantity.parse_resources(status.allocated_resources, field="status.containerStatuses.allocatedResources")
-    return quantity.maximum([has, granted] if is_infeasible else [asked, has, granted])
+class _ContainerStatuses:
+    """The amounts of each container by its status; what is missing there is what the container asks for."""
+
+    def __init__(self, status: wire_pod.PodStatus, *, is_infeasible: bool) -> None:
+        self._is_infeasible = is_infeasible
+        self._by_name: dict[str, wire_pod.ContainerStatus] = {}
+        for container in (*status.container_statuses, *status.init_container_statuses):
+            self._by_name.setdefault(container.name, container)
+
+    def granted(self, container: wire_pod.Container, field: str) -> dict[str, int]:
+        status = self._by_name.get(container.name)
+        if status is None or status.allocated_resources is None:
+            return {} if self._is_infeasible else _asked_for(container, field)
+        return quantity.parse_resources(status.allocated_resources, field="status.containerStatuses.allocatedResources")
+
+    def has(self, container: wire_pod.Container, field: str) -> dict[str, int]:
+        status = self._by_name.get(container.name)
+        if status is None or status.resources is None or not status.resources.requests:
+            return self.granted(container, field)
+        return quantity.parse_resources(status.resources.requests, field="status.containerStatuses.resources.requests")
+
+
+def _asked_for(container: wire_pod.Container, field: str) -> dict[str, int]:
+    return _written(container.resources, field=f"{field}.resources")
 
 
 def _written(written: wire_pod.Resources, *, field: str) -> dict[str, int]:
@@ -134,8 +177,18 @@ def _pod_level(spec: wire_pod.WirePodSpec, of_containers: Mapping[str, int], *, 
         return {}
     limits = quantity.parse_resources(spec.resources.limits, field=f"{field}.resources.limits")
     requests = quantity.parse_resources(spec.resources.requests, field=f"{field}.resources.requests")
-    defaults = {name: amount for name, amount in limits.items() if name not in of_containers}
+    defaults = {name: of_containers.get(name, amount) for name, amount in limits.items()}
     return {name: amount for name, amount in (defaults | requests).items() if _is_pod_level(name)}
+
+
+def _pod_level_status(status: wire_pod.PodStatus) -> tuple[dict[str, int] | None, dict[str, int] | None]:
+    """Return what the kubelet granted to the pod as a whole, and what it has; None where the status does not say."""
+    granted = has = None
+    if status.allocated_resources is not None:
+        granted = quantity.parse_resources(status.allocated_resources, field="status.allocatedResources")
+    if status.resources is not None:
+        has = quantity.parse_resources(status.resources.requests, field="status.resources.requests")
+    return granted, has
 
 
 def _is_pod_level(name: str) -> bool:
@@ -190,7 +243,7 @@ SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-no
 GRACE_SECONDS_MAX: Final = 100 * 365 * 24 * 3600
 """A longer grace period counts as a hundred years: Kubernetes accepts any number of 64 bits, and moments must stay in range."""
 
-_ALL_ADDRESSES: Final = ("", "0.0.0.0", "::")  # noqa: S104 - Kubernetes' own notation for all addresses
+_ALL_ADDRESSES: Final = "0.0.0.0"  # noqa: S104 - Kubernetes' own notation for all addresses
 _canonical: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -223,6 +276,9 @@ class PodSpecTranslator:
         return spec
 
     def _translated(self, written: wire_pod.WirePodSpec, field: str) -> PodSpec:
+        excess = excess_of(written)
+        if excess:
+            return self._too_complex(written, field, excess)
         affinity = written.affinity or Affinity()
         node = affinity.node_affinity or NodeAffinity()
         together = affinity.pod_affinity or PodAffinity()
@@ -257,6 +313,25 @@ class PodSpecTranslator:
             workload=written.workload_ref.name if written.workload_ref is not None else "",
             termination_grace_seconds=min(GRACE_SECONDS_MAX, max(0, written.termination_grace_period_seconds)),
             problem=_selection_fault(written, node, field),
+            unscorable=_scoring_fault(node, field),
+        )
+
+    def _too_complex(self, written: wire_pod.WirePodSpec, field: str, excess: str) -> PodSpec:
+        """Translate a spec with more rules than a plan takes from one pod: its room, and what it takes of a node it runs on."""
+        return PodSpec(
+            requests=dict(list(of_spec(written, field=field).items())[:RESOURCES_MAX]) | {quantity.PODS: 1},
+            tolerations=tuple(
+                _toleration(t, field=f"{field}.tolerations[{i}]")
+                for i, t in enumerate(written.tolerations[:TOLERATIONS_MAX])
+            ),
+            host_ports=_host_ports(written),
+            volumes=tuple(use for volume in written.volumes if (use := _volume_use(volume)) is not None),
+            priority=self._priority(written),
+            priority_class=written.priority_class_name,
+            scheduler_name=written.scheduler_name or DEFAULT_SCHEDULER,
+            termination_grace_seconds=min(GRACE_SECONDS_MAX, max(0, written.termination_grace_period_seconds)),
+            problem=f"{field}: {excess}",
+            problem_reason=PodReason.TOO_COMPLEX,
         )
 
     def _priority(self, written: wire_pod.WirePodSpec) -> int:
@@ -265,6 +340,67 @@ class PodSpecTranslator:
         if not written.priority_class_name:
             return self._default_priority
         return self._priorities.get(written.priority_class_name, 0)
+
+
+TERMS_MAX: Final = 32
+"""The most alternatives of one pod's required node affinity, the most terms of its pod affinity and anti-affinity together, and
+the most of its preferences together: each preference may be given up by itself, with a search of its own."""
+
+EXPRESSIONS_MAX: Final = 256
+"""The most expressions and labels in all selectors of one pod."""
+
+VALUES_MAX: Final = 4_096
+"""The most values in all of them, such as names of instance types."""
+
+TOLERATIONS_MAX: Final = 256
+SPREADS_MAX: Final = 16
+RESOURCES_MAX: Final = 64
+
+
+def excess_of(written: wire_pod.WirePodSpec) -> str:
+    """Return what a pod has more of than a plan takes from one pod, empty for nearly all: its author alone pays for its rules.
+
+    The bounds are far above what people write; an API server takes thousands of each.
+    """
+    resources = {name for c in (*written.containers, *written.init_containers) for name in c.resources.requests}
+    counts = [
+        (len(written.tolerations), TOLERATIONS_MAX, "tolerations"),
+        (len(written.topology_spread_constraints), SPREADS_MAX, "topology spread constraints"),
+        (len(resources), RESOURCES_MAX, "resources"),
+    ]
+    if written.affinity is not None or written.topology_spread_constraints or written.node_selector:
+        counts += _selector_counts(written)
+    excesses = (
+        f"{count} {what} are more than the {most} that a plan takes from one pod"
+        for count, most, what in counts
+        if count > most
+    )
+    return next(excesses, "")
+
+
+def _selector_counts(written: wire_pod.WirePodSpec) -> list[tuple[int, int, str]]:
+    """Return how many terms, expressions and values a pod has, each with the most that a plan takes."""
+    affinity = written.affinity or Affinity()
+    node = affinity.node_affinity or NodeAffinity()
+    together, apart = affinity.pod_affinity or PodAffinity(), affinity.pod_anti_affinity or PodAffinity()
+    alternatives = node.required.node_selector_terms if node.required is not None else ()
+    required, preferred = (*together.required, *apart.required), (*together.preferred, *apart.preferred)
+    terms = [*required, *(entry.pod_affinity_term for entry in preferred)]
+    selectors = [selector for term in terms for selector in (term.label_selector, term.namespace_selector)]
+    selectors += [spread.label_selector for spread in written.topology_spread_constraints]
+    given = [selector for selector in selectors if selector is not None]
+    of_nodes = (*alternatives, *(entry.preference for entry in node.preferred))
+    expressions = [e for term in of_nodes for e in term.match_expressions]
+    expressions += [e for selector in given for e in selector.match_expressions]
+    equal = sum(len(selector.match_labels) for selector in given) + len(written.node_selector)
+    values = sum(len(expression.values) for expression in expressions) + sum(len(term.namespaces) for term in terms)
+    return [
+        (len(alternatives), TERMS_MAX, "alternatives of the required node affinity"),
+        (len(required), TERMS_MAX, "terms of pod affinity and anti-affinity"),
+        (len(node.preferred) + len(preferred), TERMS_MAX, "preferences"),
+        (len(expressions) + equal, EXPRESSIONS_MAX, "expressions"),
+        (values, VALUES_MAX, "values of expressions"),
+    ]
 
 
 def topology_spread(written: wire_pod.TopologySpreadConstraint, *, field: str) -> TopologySpread:
@@ -291,30 +427,39 @@ def topology_spread(written: wire_pod.TopologySpreadConstraint, *, field: str) -
 
 
 def _preferred(terms: tuple[PreferredSchedulingTerm, ...], *, field: str) -> tuple[PreferredTerm, ...]:
-    return tuple(
-        PreferredTerm(term.weight, node_term(term.preference, field=f"{field}[{i}].preference"))
-        for i, term in enumerate(terms)
-    )
+    """Return the preferences of a node affinity. One that no label can satisfy matches nothing, so it is empty.
+
+    The API server does not check the values of preferences.
+    """
+    found = []
+    for i, term in enumerate(terms):
+        where = f"{field}[{i}].preference"
+        read = node_term(term.preference, field=where)
+        found.append(
+            PreferredTerm(term.weight, NodeSelectorTerm() if term_fault(term.preference, field=where) else read)
+        )
+    return tuple(found)
 
 
 def _selection_fault(written: wire_pod.WirePodSpec, node: NodeAffinity, field: str) -> str:
-    """Return the first label in the pod's node selection that no node can carry.
+    """Return the first label in the pod's node selection that no node can carry, if it leaves no alternative.
 
-    The API server does not check values of preferred terms, and older versions check no values. A claim for such a pod would
-    carry the text into its node's user data.
+    Older API servers do not check values. A claim for such a pod would carry the text into its node's user data.
     """
-    where = f"{field}.affinity.nodeAffinity"
+    where = f"{field}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     required = node.required.node_selector_terms if node.required is not None else ()
-    named = [
-        (f"{where}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]", term)
-        for i, term in enumerate(required)
-    ]
-    named += [
-        (f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference", entry.preference)
-        for i, entry in enumerate(node.preferred)
-    ]
-    faults = (term_fault(term, field=place) for place, term in named)
-    return selector_fault(written.node_selector, field=f"{field}.nodeSelector") or next(filter(None, faults), "")
+    faults = [term_fault(term, field=f"{where}[{i}]") for i, term in enumerate(required)]
+    first = faults[0] if faults and all(faults) else ""
+    return selector_fault(written.node_selector, field=f"{field}.nodeSelector") or first
+
+
+def _scoring_fault(node: NodeAffinity, field: str) -> str:
+    """Return the first preferred term that cannot be parsed: the API server accepts any text there."""
+    where = f"{field}.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+    faults = (
+        scoring_fault(entry.preference, field=f"{where}[{i}].preference") for i, entry in enumerate(node.preferred)
+    )
+    return next(filter(None, faults), "")
 
 
 def _toleration(written: wire_pod.WireToleration, *, field: str) -> Toleration:
@@ -329,14 +474,17 @@ def _toleration(written: wire_pod.WireToleration, *, field: str) -> Toleration:
 
 
 def _host_ports(spec: wire_pod.WirePodSpec) -> tuple[HostPort, ...]:
-    """Return the host ports of regular containers; with hostNetwork, the API server makes every container port one."""
+    """Return the host ports of containers and sidecars; with hostNetwork, the API server makes every container port one.
+
+    An address `::` is one like any other (kube-scheduler): only no address, or 0.0.0.0, stands for all.
+    """
     found = {
         HostPort(
             port=port.host_port or port.container_port,
             protocol=port.protocol or "TCP",
-            host_ip="0.0.0.0" if port.host_ip in _ALL_ADDRESSES else port.host_ip,  # noqa: S104 - see above
+            host_ip=port.host_ip or _ALL_ADDRESSES,
         )
-        for container in spec.containers
+        for container in (*spec.containers, *filter(_is_sidecar, spec.init_containers))
         for port in container.ports
         if port.host_port or (spec.host_network and port.container_port)
     }
@@ -347,7 +495,11 @@ def _volume_use(volume: Volume) -> VolumeUse | None:
     if volume.persistent_volume_claim is not None:
         return VolumeUse(volume.persistent_volume_claim.claim_name)
     if volume.ephemeral is not None:
-        return VolumeUse("", volume.name, volume.ephemeral.volume_claim_template.spec.storage_class_name)
+        template = volume.ephemeral.volume_claim_template.spec
+        request = volume_request(template, field=f"spec.volumes[{volume.name}].ephemeral.volumeClaimTemplate.spec")
+        return VolumeUse("", volume.name, template.storage_class_name, request)
+    if volume.aws_elastic_block_store is not None:
+        return VolumeUse("", inline=volume.aws_elastic_block_store.volume_id)
     return None
 
 
@@ -382,13 +534,14 @@ class PodTranslator:
             return self.pod(written)
         except InvalidInputError as error:
             return self.unreadable(written, error)
+        except Exception as error:  # noqa: BLE001 - whatever one pod causes costs only that pod
+            return self.unreadable(written, SetAsideError(internal_error(written.metadata.name, error).message))
 
     def unreadable(self, written: wire_pod.WirePod, error: InvalidInputError) -> Pod:
         """Translate a pod for which `pod` raised: its identity and place without its needs. No node is planned for it."""
         fault = ": ".join(part for part in (error.field, error.problem) if part)
-        return msgspec.structs.replace(
-            self._pod(written, PodSpec(requests={"pods": 1}, problem=fault)), unreadable=fault
-        )
+        spec = PodSpec(requests={"pods": 1}, problem=fault, problem_reason=_reason_of(error))
+        return msgspec.structs.replace(self._pod(written, spec), unreadable=fault)
 
     def spec(self, written: wire_pod.WirePodSpec, *, field: str = "spec") -> PodSpec:
         """Translate the spec of a pod or of a template; `field` is its path in the object. Raises InvalidInputError."""
@@ -403,18 +556,18 @@ class PodTranslator:
             name=metadata.name,
             spec=spec,
             uid=metadata.uid,
-            created_at=metadata.creation_timestamp,
+            created_at=_moment(metadata.creation_timestamp),
             labels=metadata.labels,
             annotations=metadata.annotations,
             owners=self._owners_of(metadata),
             node_name=written.node_name,
             nominated_node_name=status.nominated_node_name,
             phase=status.phase or "Pending",
-            deleted_at=metadata.deletion_timestamp,
-            started_at=status.start_time,
+            deleted_at=_moment(metadata.deletion_timestamp),
+            started_at=_moment(status.start_time),
             is_ready=None if ready is None or ready.status == "Unknown" else ready.status == "True",
             is_marked_unschedulable=marked is not None,
-            unschedulable_since=marked.last_transition_time if marked is not None else None,
+            unschedulable_since=_moment(marked.last_transition_time) if marked is not None else None,
             is_gated=bool(written.spec.scheduling_gates),
         )
 
@@ -434,15 +587,28 @@ class PodTranslator:
         if not states_resources(written.status):
             return spec
         status = written.status
-        state = (status.container_statuses, status.init_container_statuses, status.resize, status.conditions)
-        relevant = state if status.condition("PodResizePending") else state[:3]
-        key = (id(spec), _canonical(relevant))
+        state = (
+            status.container_statuses,
+            status.init_container_statuses,
+            status.resources,
+            status.allocated_resources,
+            status.condition("PodResizePending"),
+        )
+        key = (id(spec), _canonical(state))
         known = self._resized.get(key)
         if known is None:
             requests = of_pod(written)
             known = spec if requests == spec.requests else msgspec.structs.replace(spec, requests=requests)
             self._resized[key] = known
         return known
+
+
+def _reason_of(error: InvalidInputError) -> str:
+    return PodReason.SET_ASIDE if isinstance(error, SetAsideError) else ""
+
+
+def _moment(written: datetime | None) -> datetime | None:
+    return None if written is None else quantity.in_calendar(written)
 
 
 def owners(metadata: objects.WireMetadata) -> tuple[Owner, ...]:
@@ -473,6 +639,8 @@ def pod_disruption_budget(written: objects.WirePodDisruptionBudget) -> PodDisrup
         max_unavailable=_text(spec.max_unavailable),
         disruptions_allowed=None if is_stale else status.disruptions_allowed,
         expected_pods=None if is_stale else status.expected_pods,
+        current_healthy=None if is_stale else status.current_healthy,
+        desired_healthy=None if is_stale else status.desired_healthy,
         unhealthy_pod_eviction_policy=spec.unhealthy_pod_eviction_policy,
     )
 
@@ -492,20 +660,26 @@ def unreadable_budget(written: objects.WirePodDisruptionBudget) -> PodDisruption
     )
 
 
-def daemon_set(written: wire_pod.WireWorkload, translator: PodTranslator) -> DaemonSet:
-    """Translate a DaemonSet: the pod of its template.
+def daemon_set(
+    written: wire_pod.WireWorkload, translator: PodTranslator, stored: wire_pod.WirePodSpec | None = None
+) -> DaemonSet:
+    """Translate a DaemonSet.
+
+    Args:
+        written: The DaemonSet.
+        translator: Translates the pod.
+        stored: The pod as the API server would store it, None for that of the template as it is.
 
     Raises:
         InvalidInputError: If the template cannot be understood.
     """
     if written.unreadable:
         raise InvalidInputError(written.unreadable)
-    template = written.spec.template
     return DaemonSet(
         namespace=written.metadata.namespace or "default",
         name=written.metadata.name,
-        labels=template.metadata.labels,
-        spec=translator.spec(template.spec, field="spec.template.spec"),
+        labels=written.spec.template.metadata.labels,
+        spec=translator.spec(stored or written.spec.template.spec, field="spec.template.spec"),
     )
 
 
@@ -517,7 +691,7 @@ def unreadable_daemon_set(written: wire_pod.WireWorkload, error: InvalidInputErr
     return DaemonSet(namespace=metadata.namespace or "default", name=metadata.name, spec=spec)
 
 
-def namespace(written: objects.Labelled) -> Namespace:
+def namespace(written: objects.WireNamespace) -> Namespace:
     """Translate a namespace. Kubernetes labels each with its own name."""
     own = {"kubernetes.io/metadata.name": written.metadata.name}
     return Namespace(name=written.metadata.name, labels=own | written.metadata.labels)

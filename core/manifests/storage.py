@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -19,8 +20,11 @@ from core.model.pod import (
     PersistentVolumeClaim,
     StorageClass,
     VolumeAttachment,
+    VolumeRequest,
     default_class,
 )
+from core.model.values import quantity
+from core.model.values.quantity import in_calendar
 from core.model.values.requirements import (
     INTEGER_OPERATORS,
     Requirement,
@@ -62,7 +66,7 @@ def equality_selector(labels: dict[str, str]) -> LabelSelector:
 
 
 def node_terms(written: objects.NodeSelector | None, *, field: str) -> tuple[NodeSelectorTerm, ...]:
-    """Return the alternatives of a node selector, in order.
+    """Return the alternatives of a node selector, in order; one that cannot be parsed is empty, as for kube-scheduler.
 
     Raises:
         InvalidInputError: If it has no alternative, or an expression cannot be read.
@@ -76,7 +80,7 @@ def node_terms(written: objects.NodeSelector | None, *, field: str) -> tuple[Nod
 
 
 def node_term(written: objects.WireNodeSelectorTerm, *, field: str) -> NodeSelectorTerm:
-    """Translate one alternative. If Gt or Lt names no number, which the API server allows, it is empty: no node meets it.
+    """Translate one alternative. It is empty if it cannot be parsed, which the API server allows: no node meets it.
 
     Raises:
         InvalidInputError: If an expression has an unknown operator or lacks its values.
@@ -84,8 +88,24 @@ def node_term(written: objects.WireNodeSelectorTerm, *, field: str) -> NodeSelec
     expressions = written.match_expressions
     if any(e.operator in INTEGER_OPERATORS and len(e.values) == 1 and not is_integer(e.values[0]) for e in expressions):
         return NodeSelectorTerm(uses_fields=bool(written.match_fields))
-    requirements = ordered(_requirements(expressions, _NODE_OPERATORS, f"{field}.matchExpressions"))
-    return NodeSelectorTerm(requirements, uses_fields=bool(written.match_fields))
+    requirements = _requirements(expressions, _NODE_OPERATORS, f"{field}.matchExpressions")
+    names = [_node_name(expression) for expression in written.match_fields]
+    if term_fault(written, field=field) or any(_admits_no_number(requirement) for requirement in requirements):
+        return NodeSelectorTerm()
+    known = (name for name in names if name is not None)
+    return NodeSelectorTerm(ordered((*requirements, *known)), uses_fields=None in names)
+
+
+def _admits_no_number(requirement: Requirement) -> bool:
+    """Return whether its bound lies beyond the last number: the API server accepts one that no label exceeds."""
+    return requirement.gte is not None and requirement.lte is not None and requirement.gte > requirement.lte
+
+
+def _node_name(written: objects.SelectorExpression) -> Requirement | None:
+    """Return what an entry of matchFields requires of the node's name, None for any other field."""
+    if written.key != "metadata.name" or written.operator not in ("In", "NotIn"):
+        return None
+    return Requirement(labels.NODE_NAME, written.operator == "NotIn", tuple(sorted(set(written.values))))
 
 
 def selector_fault(selector: Mapping[str, str], *, field: str) -> str:
@@ -108,6 +128,15 @@ def term_fault(term: objects.WireNodeSelectorTerm, *, field: str) -> str:
             if not is_label_value(value):
                 return f"{where}.values[{j}]: {value_fault(value)}"
     return ""
+
+
+def scoring_fault(term: objects.WireNodeSelectorTerm, *, field: str) -> str:
+    """Return why kube-scheduler cannot parse a preferred term, empty if it can: as `term_fault`, and for bounds, too."""
+    for i, expression in enumerate(term.match_expressions):
+        is_bound = expression.operator in INTEGER_OPERATORS
+        if is_bound and not all(map(is_integer, expression.values)):
+            return f"{field}.matchExpressions[{i}].values: {expression.operator} takes one whole number"
+    return term_fault(term, field=field)
 
 
 def ordered(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
@@ -135,6 +164,7 @@ def _requirements(
 
 _IN_TREE_EBS: Final = "kubernetes.io/aws-ebs"
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_ANNOTATIONS: Final = (
     "storageclass.kubernetes.io/is-default-class",
@@ -163,11 +193,40 @@ def volume(written: objects.WirePersistentVolume) -> PersistentVolume:
         driver=_driver(spec),
         is_local=spec.local is not None or spec.host_path is not None,
         is_terminating=metadata.deletion_timestamp is not None,
+        labels=metadata.labels,
+        storage_class=metadata.annotations.get(_CLASS_ANNOTATION, spec.storage_class_name),
+        size=_size(spec.capacity, field="spec.capacity"),
+        access_modes=spec.access_modes,
+        mode=spec.volume_mode,
+        phase=written.status.phase,
+        claim=(spec.claim_ref.namespace or "default", spec.claim_ref.name) if spec.claim_ref is not None else None,
+    )
+
+
+def _size(amounts: Mapping[str, object], *, field: str) -> int:
+    return quantity.parse_resources(amounts, field=field).get("storage", 0)
+
+
+def volume_request(written: objects.WireClaimSpec, *, field: str) -> VolumeRequest:
+    """Translate what a claim asks of its volume.
+
+    Raises:
+        InvalidInputError: If its size or selector cannot be understood.
+    """
+    return VolumeRequest(
+        size=_size(written.resources.requests, field=f"{field}.resources.requests"),
+        access_modes=written.access_modes,
+        mode=written.volume_mode,
+        selector=label_selector(written.selector, field=f"{field}.selector"),
     )
 
 
 def volume_claim(written: objects.WirePersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Translate a claim."""
+    """Translate a claim.
+
+    Raises:
+        InvalidInputError: If its size or selector cannot be understood.
+    """
     metadata, spec = written.metadata, written.spec
     return PersistentVolumeClaim(
         namespace=metadata.namespace or "default",
@@ -179,6 +238,8 @@ def volume_claim(written: objects.WirePersistentVolumeClaim) -> PersistentVolume
         phase=written.status.phase or "Pending",
         is_terminating=metadata.deletion_timestamp is not None,
         is_bind_completed=_BIND_COMPLETED in metadata.annotations,
+        selected_node=metadata.annotations.get(_SELECTED_NODE, ""),
+        request=volume_request(spec, field="spec"),
     )
 
 
@@ -188,7 +249,7 @@ def storage_class(written: objects.WireStorageClass) -> StorageClass:
     Raises:
         InvalidInputError: If an allowed topology names no value.
     """
-    annotations = written.metadata.annotations
+    annotations, born = written.metadata.annotations, written.metadata.creation_timestamp
     return StorageClass(
         name=written.metadata.name,
         provisioner=EBS_DRIVER if written.provisioner == _IN_TREE_EBS else written.provisioner,
@@ -197,7 +258,7 @@ def storage_class(written: objects.WireStorageClass) -> StorageClass:
             _allowed(topology, field=f"allowedTopologies[{i}]") for i, topology in enumerate(written.allowed_topologies)
         ),
         is_default=any(annotations.get(key) == "true" for key in _DEFAULT_ANNOTATIONS),
-        created_at=written.metadata.creation_timestamp,
+        created_at=None if born is None else in_calendar(born),
     )
 
 
@@ -246,3 +307,38 @@ def _allowed(written: objects.AllowedTopology, *, field: str) -> NodeSelectorTer
             raise InvalidInputError("needs at least one value", field=f"{field}.matchLabelExpressions[{i}].values")
         found.append(Requirement.one_of(expression.key, *expression.values))
     return NodeSelectorTerm(tuple(sorted(found)))
+
+
+# Translates the CSINodes of nodes: how many volumes of each driver may be attached.
+
+
+DRIVER_COMES_WITHIN: Final = timedelta(minutes=5)
+"""How long a new node may lack a driver that will come: its pod is a DaemonSet's, and registers once it runs."""
+
+
+class VolumeLimits:
+    """How many volumes nodes may attach, by CSI driver."""
+
+    def __init__(
+        self, nodes: Iterable[objects.CsiNode], drivers: Iterable[objects.CsiDriverInstalled], now: datetime
+    ) -> None:
+        """Read the CSINodes and the CSIDrivers of a cluster."""
+        self._drivers = {node.metadata.name: node.spec.drivers for node in nodes}
+        self._required = sorted(d.metadata.name for d in drivers if d.spec.prevent_pod_scheduling_if_missing)
+        self._now = now
+
+    def of(self, node: objects.WireNode) -> dict[str, int]:
+        """Return driver → how many volumes a node may attach, for drivers that state a limit.
+
+        It is zero for a driver that the node lacks and whose pods the scheduler then refuses (`preventPodSchedulingIfMissing`).
+        """
+        present = self._drivers.get(node.metadata.name, ())
+        counts = {driver.name: driver.allocatable.count if driver.allocatable else None for driver in present}
+        missing = [name for name in self._required if name not in counts]
+        if missing and not self._is_new(node):
+            counts |= dict.fromkeys(missing, 0)
+        return {name: count for name, count in sorted(counts.items()) if count is not None}
+
+    def _is_new(self, node: objects.WireNode) -> bool:
+        created = node.metadata.creation_timestamp
+        return created is not None and self._now - in_calendar(created) < DRIVER_COMES_WITHIN

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from core.errors import InvalidInputError
+from core.manifests.admission import AdmissionNote, PodAdmission, PodQuotas, is_terminating
 from core.manifests.wire import resources
+from core.manifests.wire.admission import ScaleTarget
 from core.manifests.wire.objects import (
     ClaimSource,
     OwnerReference,
@@ -31,40 +35,254 @@ EXPANDED: Final = (
 REPLICAS_MAX: Final = 200_000
 """The most pods of one workload: a larger number is a typing error."""
 
+EXPANDED_MAX: Final = 200_000
+"""The most pods and volume claims of all workloads of one input."""
+
 _TEMPLATE_HASH: Final = "pod-template-hash"
+
+_JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 
 Owned = tuple[str, str, str]
 
 
+class Idle(StrEnum):
+    """Why a workload makes no more pods."""
+
+    DELETED = "it is being deleted"
+    NAMESPACE = "its namespace is being terminated"
+    SUSPENDED = "it is suspended"
+    PAUSED = "its rollout is paused, and it has no ReplicaSet"
+    FINISHED = "it has finished"
+    ENDING = "it has met its success criteria"
+    FAILING = "it is failing, so its pods are being ended"
+    MANAGED_ELSEWHERE = "another controller runs it"
+
+
+_END_OF_JOB: Final = {
+    "Complete": Idle.FINISHED,
+    "Failed": Idle.FINISHED,
+    "FailureTarget": Idle.FAILING,
+    "SuccessCriteriaMet": Idle.ENDING,
+}
+
+
+class Replicas(msgspec.Struct, frozen=True):
+    """How many pods a workload should have.
+
+    Attributes:
+        field: The field that says so.
+        autoscaler: The autoscaler that raises or lowers the number in the workload itself, empty for none.
+    """
+
+    count: int
+    field: str
+    autoscaler: str = ""
+
+
 class Expansion(msgspec.Struct, frozen=True):
-    """The objects that the controller of one workload would create."""
+    """The objects that the controller of one workload would create.
+
+    Attributes:
+        notes: What admission does to each of the pods.
+        autoscaler: The autoscaler that decides how many pods there are, empty for none.
+        idle: Why the workload makes no pods, None if it does.
+        refused: How many pods are not created, because admission refuses them.
+        refusal: Why the first of these is refused.
+    """
 
     resource: Resource
     workload: Any
-    pods: tuple[WirePod, ...]
+    pods: tuple[WirePod, ...] = ()
     claims: tuple[WirePersistentVolumeClaim, ...] = ()
+    notes: tuple[AdmissionNote, ...] = ()
+    autoscaler: str = ""
+    idle: Idle | None = None
+    refused: int = 0
+    refusal: AdmissionNote | None = None
+
+    @property
+    def subject(self) -> str:
+        """The workload for people: `Deployment shop/web`."""
+        return f"{self.resource.kind} {self.workload.metadata.namespace or 'default'}/{self.workload.metadata.name}"
 
 
-def expand(objects: Mapping[Resource, Iterable[Any]]) -> tuple[Expansion, ...]:
+_Wanted = tuple[Resource, Any, Replicas, Idle | None]
+
+
+def expand(
+    objects: Mapping[Resource, Iterable[Any]],
+    admission: PodAdmission | None = None,
+    quotas: PodQuotas | None = None,
+    *,
+    most: int = EXPANDED_MAX,
+    each: int = REPLICAS_MAX,
+) -> tuple[Expansion, ...]:
     """Return the pods and volume claims of every workload without pods among `objects`; named `<workload>-<n>`.
 
     A Deployment among the objects accounts for its ReplicaSets. CronJobs create Jobs at their time, not now.
 
+    Args:
+        objects: The objects by kind.
+        admission: What the API server makes of pods, by default as these objects set it up.
+        quotas: What quotas leave, likewise.
+        most: Pods and claims of all workloads together: a few lines of text can ask for millions.
+        each: Return no more pods of one workload; the others do not count.
+
     Raises:
-        InvalidInputError: If a number of replicas is negative or above `REPLICAS_MAX`.
+        TooManyPodsError: If the workloads together have more than `most` pods and claims. Nothing is expanded then.
+        InvalidInputError: If a number of replicas is negative or above `REPLICAS_MAX`, or a quantity cannot be read.
     """
+    admission = admission or PodAdmission(objects)
+    quotas = quotas or PodQuotas(objects)
+    existing = {_key("PersistentVolumeClaim", c.metadata) for c in objects.get(resources.PERSISTENT_VOLUME_CLAIMS, ())}
+    wanted = _wanted(objects, each)
+    _refuse_too_many(wanted, most)
+    return tuple(
+        Expansion(resource, workload, idle=idle)
+        if idle is not None
+        else _admitted(_expansion(resource, workload, replicas, existing), admission, quotas)
+        for resource, workload, replicas, idle in wanted
+    )
+
+
+def _wanted(objects: Mapping[Resource, Iterable[Any]], each: int) -> list[_Wanted]:
+    """Return the workloads without pods of their own, how many each has, and why one has none now."""
+    autoscalers = Autoscalers(objects)
+    terminating = {found.metadata.name for found in objects.get(resources.NAMESPACES, ()) if is_terminating(found)}
     populated = _populated(objects)
     deployments = {_key("Deployment", d.metadata) for d in objects.get(resources.DEPLOYMENTS, ())}
-    existing = {_key("PersistentVolumeClaim", c.metadata) for c in objects.get(resources.PERSISTENT_VOLUME_CLAIMS, ())}
-    found = []
+    wanted = []
     for resource in EXPANDED:
         for workload in objects.get(resource, ()):
             namespace = workload.metadata.namespace or "default"
             above = {(owner.kind, namespace, owner.name) for owner in workload.metadata.owner_references}
             if _key(resource.kind, workload.metadata) in populated or above & deployments:
                 continue
-            found.append(_expansion(resource, workload, existing))
-    return tuple(found)
+            idle = idle_reason(resource, workload, terminating)
+            if resource == resources.DEPLOYMENTS and workload.spec.paused and not has_replica_sets(workload, objects):
+                idle = idle or Idle.PAUSED
+            replicas = _checked(resource, workload, autoscalers)
+            wanted.append((resource, workload, replace(replicas, count=min(each, replicas.count)), idle))
+    return wanted
+
+
+def _refuse_too_many(wanted: Iterable[_Wanted], most: int) -> None:
+    total = sum(
+        replicas.count * (1 + _claims_each(resource, workload))
+        for resource, workload, replicas, idle in wanted
+        if idle is None
+    )
+    if total > most:
+        raise TooManyPodsError(total, most)
+
+
+class TooManyPodsError(InvalidInputError):
+    """The workloads together have more pods and volume claims than are expanded."""
+
+    def __init__(self, total: int, most: int) -> None:
+        super().__init__(f"the workloads have {total} pods and volume claims together, which is more than {most}")
+
+
+def _claims_each(resource: Resource, workload: Any) -> int:
+    return len(workload.spec.volume_claim_templates) if resource == resources.STATEFUL_SETS else 0
+
+
+def has_replica_sets(deployment: WireWorkload, objects: Mapping[Resource, Iterable[Any]]) -> bool:
+    """Whether a Deployment has a ReplicaSet among the objects: without one, a paused Deployment makes none."""
+    key = _key("Deployment", deployment.metadata)
+    return any(
+        key == (owner.kind, found.metadata.namespace or "default", owner.name)
+        for found in objects.get(resources.REPLICA_SETS, ())
+        for owner in found.metadata.owner_references
+    )
+
+
+def idle_reason(resource: Resource, workload: Any, terminating: Collection[str]) -> Idle | None:
+    """Return why a workload makes no more pods, None if it does.
+
+    Args:
+        resource: Its kind.
+        workload: The workload.
+        terminating: Namespaces that are being terminated.
+    """
+    if workload.metadata.deletion_timestamp is not None:
+        return Idle.DELETED
+    if (workload.metadata.namespace or "default") in terminating:
+        return Idle.NAMESPACE
+    return _idle_job(workload) if resource == resources.JOBS else None
+
+
+def _idle_job(job: Job) -> Idle | None:
+    if job.spec.managed_by not in ("", _JOB_CONTROLLER):
+        return Idle.MANAGED_ELSEWHERE
+    if job.spec.suspend:
+        return Idle.SUSPENDED
+    true = {condition.type for condition in job.status.conditions if condition.status == "True"}
+    return next((reason for kind, reason in _END_OF_JOB.items() if kind in true), None)
+
+
+def _admitted(expansion: Expansion, admission: PodAdmission, quotas: PodQuotas) -> Expansion:
+    """Return the expansion with its pods as the API server would store them, without those that it refuses."""
+    if not expansion.pods:
+        return expansion
+    namespace = expansion.workload.metadata.namespace or "default"
+    pods: list[WirePod] = []
+    notes: tuple[AdmissionNote, ...] = ()
+    for pod in expansion.pods:
+        admitted = admission.admit(namespace, pod.spec)
+        notes = notes or admitted.notes
+        refusal = admitted.refusal or quotas.refusal(namespace, admitted.spec)
+        if refusal is not None:
+            # A controller tries the same pod again; a StatefulSet also makes none after it.
+            refused = len(expansion.pods) - len(pods)
+            claims = _claims_of(pods, expansion.claims)
+            return replace(expansion, pods=tuple(pods), claims=claims, notes=notes, refused=refused, refusal=refusal)
+        pods.append(replace(pod, spec=admitted.spec))
+    return replace(expansion, pods=tuple(pods), notes=notes)
+
+
+def _claims_of(
+    pods: Iterable[WirePod], claims: Iterable[WirePersistentVolumeClaim]
+) -> tuple[WirePersistentVolumeClaim, ...]:
+    used = {
+        volume.persistent_volume_claim.claim_name
+        for pod in pods
+        for volume in pod.spec.volumes
+        if volume.persistent_volume_claim is not None
+    }
+    return tuple(claim for claim in claims if claim.metadata.name in used)
+
+
+# Autoscalers that own a workload's number of replicas.
+
+
+class Autoscalers:
+    """The HorizontalPodAutoscalers and KEDA's ScaledObjects of a cluster."""
+
+    def __init__(self, objects: Mapping[Resource, Iterable[Any]]) -> None:
+        self._bounds: dict[Owned, tuple[str, int, int | None]] = {}
+        for scaled in sorted(objects.get(resources.SCALED_OBJECTS, ()), key=lambda found: found.metadata.name):
+            spec = scaled.spec
+            self._add(scaled.metadata, spec.scale_target_ref, spec.min_replica_count, spec.max_replica_count)
+        for scaler in sorted(
+            objects.get(resources.HORIZONTAL_POD_AUTOSCALERS, ()), key=lambda found: found.metadata.name
+        ):
+            spec = scaler.spec
+            self._add(scaler.metadata, spec.scale_target_ref, spec.min_replicas, spec.max_replicas)
+
+    def _add(self, metadata: WireMetadata, target: ScaleTarget, least: int, most: int | None) -> None:
+        key = (target.kind, metadata.namespace or "default", target.name)
+        self._bounds.setdefault(key, (metadata.name, least, most))
+
+    def replicas(self, resource: Resource, workload: Any) -> Replicas:
+        """Return how many pods a workload has once its autoscaler has looked; one with zero replicas is left alone."""
+        count = workload.spec.replicas
+        bounds = self._bounds.get(_key(resource.kind, workload.metadata))
+        if bounds is None or count <= 0:
+            return Replicas(count, "spec.replicas")
+        name, least, most = bounds
+        scaled = max(count, least) if most is None else min(max(count, least), max(most, least))
+        return Replicas(scaled, "spec.replicas", name)
 
 
 def _populated(objects: Mapping[Resource, Iterable[Any]]) -> set[Owned]:
@@ -90,40 +308,41 @@ def _key(kind: str, metadata: WireMetadata) -> Owned:
     return kind, metadata.namespace or "default", metadata.name
 
 
-def _expansion(resource: Resource, workload: Any, existing: set[Owned]) -> Expansion:
+def _checked(resource: Resource, workload: Any, autoscalers: Autoscalers) -> Replicas:
     metadata: WireMetadata = workload.metadata
     if not metadata.name:
         raise InvalidInputError("is missing", subject=f"{resource.kind} without a name", field="metadata.name")
     subject = f"{resource.kind} {metadata.namespace or 'default'}/{metadata.name}"
-    wanted, field = _wanted(resource, workload)
-    if not 0 <= wanted <= REPLICAS_MAX:
-        raise InvalidInputError(f"{wanted} is not between 0 and {REPLICAS_MAX}", subject=subject, field=field)
+    wanted = _of_job(workload) if resource == resources.JOBS else autoscalers.replicas(resource, workload)
+    if not 0 <= wanted.count <= REPLICAS_MAX:
+        problem = f"{wanted.count} is not between 0 and {REPLICAS_MAX}"
+        raise InvalidInputError(problem, subject=subject, field=wanted.field)
+    return wanted
+
+
+def _expansion(resource: Resource, workload: Any, wanted: Replicas, existing: set[Owned]) -> Expansion:
     if resource == resources.STATEFUL_SETS:
         return _stateful(workload, wanted, existing)
     extra = _LABELS.get(resource, lambda _: {})(workload)
-    make = _maker(resource, metadata, workload.spec.template, extra)
-    return Expansion(resource, workload, tuple(make(n) for n in range(wanted)))
+    make = _maker(resource, workload.metadata, workload.spec.template, extra)
+    pods = tuple(make(n) for n in range(wanted.count))
+    return Expansion(resource, workload, pods, autoscaler=wanted.autoscaler)
 
 
-def _wanted(resource: Resource, workload: Any) -> tuple[int, str]:
-    if resource != resources.JOBS:
-        return workload.spec.replicas, "spec.replicas"
-    job: Job = workload
-    if job.spec.suspend or any(c.type in ("Complete", "Failed") and c.status == "True" for c in job.status.conditions):
-        return 0, "spec.suspend"
+def _of_job(job: Job) -> Replicas:
     parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
     if job.spec.completions is None:
-        return parallelism, "spec.parallelism"
+        return Replicas(parallelism, "spec.parallelism")
     if job.spec.completions < 0:
-        return job.spec.completions, "spec.completions"
-    return min(parallelism, max(0, job.spec.completions - job.status.succeeded)), "spec.parallelism"
+        return Replicas(job.spec.completions, "spec.completions")
+    return Replicas(min(parallelism, max(0, job.spec.completions - job.status.succeeded)), "spec.parallelism")
 
 
-def _stateful(workload: WireWorkload, wanted: int, existing: set[Owned]) -> Expansion:
+def _stateful(workload: WireWorkload, wanted: Replicas, existing: set[Owned]) -> Expansion:
     metadata, spec = workload.metadata, workload.spec
     pods, claims = [], []
-    for n in range(spec.ordinals.start, spec.ordinals.start + wanted):
-        template = msgspec.structs.replace(spec.template, spec=msgspec.structs.replace(spec.template.spec))
+    for n in range(spec.ordinals.start, spec.ordinals.start + wanted.count):
+        template = replace(spec.template, spec=replace(spec.template.spec))
         made = {claim.metadata.name: _claim_of(claim, metadata, n) for claim in spec.volume_claim_templates}
         kept = [volume for volume in spec.template.spec.volumes if volume.name not in made]
         claimed = [Volume(name, ClaimSource(claim.metadata.name)) for name, claim in sorted(made.items())]
@@ -131,7 +350,7 @@ def _stateful(workload: WireWorkload, wanted: int, existing: set[Owned]) -> Expa
         claims += [c for c in made.values() if _key("PersistentVolumeClaim", c.metadata) not in existing]
         extra = {"apps.kubernetes.io/pod-index": str(n), "statefulset.kubernetes.io/pod-name": f"{metadata.name}-{n}"}
         pods.append(_maker(resources.STATEFUL_SETS, metadata, template, extra)(n))
-    return Expansion(resources.STATEFUL_SETS, workload, tuple(pods), tuple(claims))
+    return Expansion(resources.STATEFUL_SETS, workload, tuple(pods), tuple(claims), autoscaler=wanted.autoscaler)
 
 
 def _claim_of(template: WireClaimTemplate, owner: WireMetadata, n: int) -> WirePersistentVolumeClaim:
@@ -159,7 +378,7 @@ def _maker(
             owner_references=(reference,),
             creation_timestamp=owner.creation_timestamp,
         )
-        return WirePod(metadata, msgspec.structs.replace(template.spec))
+        return WirePod(metadata, replace(template.spec))
 
     return make
 

@@ -28,6 +28,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
         subnets: Zone → the subnet to launch into; in other zones it is the first one of the class that is not avoided.
         avoided_subnets: Ids of subnets that recently had no free addresses.
         uses_reservations: Whether a launch outside of capacity reservations must avoid all of them.
+        attempts: How many requests for it had no clear answer; EC2 may know its token.
         partition: The partition of the class' placement group, 0 where EC2 chooses.
         tenancy: `default` for hardware that is shared with other accounts, or `dedicated`.
     """
@@ -49,3 +50,4 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     tenancy: str = "default"
     partition: int = 0
     uses_reservations: bool = True
+    attempts: int = 0

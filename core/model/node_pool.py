@@ -100,12 +100,14 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
 class RolloutGate(msgspec.Struct, frozen=True):
     """How many nodes of a NodePool drift may replace now, in addition to the limits of budgets.
 
-    `allowed` nodes with pods may go; `message` says why not more.
+    `allowed` nodes with pods may go; `message` says why not more, and `until` until when, if time alone ends that.
     """
 
     allowed: int
     message: str
     is_stopped: bool = False
+    is_settling: bool = False
+    until: datetime | None = None
 
 
 class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +124,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
         zone_ids: Zone id → zone, of the subnets.
         own_annotations: Hash annotations, for drift.
         spec_hash: Hash of the spec, for drift.
+        unknown_fields: Paths of fields in its spec that this version does not know and that no annotation tells it to ignore.
     """
 
     name: str
@@ -139,4 +142,5 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     zone_ids: dict[str, str] = {}
     own_annotations: dict[str, str] = {}
     spec_hash: str = ""
+    unknown_fields: tuple[str, ...] = ()
     problem: str = ""

@@ -20,6 +20,7 @@ INITIALIZED: Final = "Initialized"
 CONSOLIDATABLE: Final = "Consolidatable"
 DRIFTED: Final = "Drifted"
 INSTANCE_TERMINATING: Final = "InstanceTerminating"
+REBOOTING: Final = "Rebooting"
 DISRUPTION_REASON: Final = "DisruptionReason"
 
 READY: Final = "Ready"

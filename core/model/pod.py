@@ -40,7 +40,7 @@ class LabelSelector(msgspec.Struct, frozen=True, order=True):
 
 
 class NodeSelectorTerm(msgspec.Struct, frozen=True, order=True):
-    """One alternative of a node affinity. `uses_fields` marks matchFields, which no new node can be planned to meet."""
+    """One alternative of a node affinity. A node's name is `labels.NODE_NAME`; `uses_fields` marks other fields."""
 
     requirements: tuple[Requirement, ...] = ()
     uses_fields: bool = False
@@ -97,19 +97,32 @@ class HostPort(msgspec.Struct, frozen=True, order=True):
         return self.port == other.port and self.protocol == other.protocol and same_address
 
 
+class VolumeRequest(msgspec.Struct, frozen=True, order=True):
+    """What an unbound PersistentVolumeClaim asks of its volume. `mode` is Filesystem or Block."""
+
+    size: int = 0
+    access_modes: tuple[str, ...] = ()
+    mode: str = "Filesystem"
+    selector: LabelSelector | None = None
+
+
 class VolumeUse(msgspec.Struct, frozen=True, order=True):
-    """A volume of a pod that needs a PersistentVolumeClaim.
+    """A volume of a pod that needs a PersistentVolumeClaim, or an EBS volume that the pod itself names.
 
     Attributes:
         claim_name: For a generic ephemeral volume the name that Kubernetes gives it, `<pod>-<volume>`; left empty in a
             spec that several pods share and filled by `Pod.claim_names`.
         ephemeral: Name of the volume when it is a generic ephemeral one, else empty.
         storage_class: The class in the ephemeral volume's template, None for the cluster's default.
+        request: What the ephemeral volume's template asks for.
+        inline: Id of an EBS volume without a claim.
     """
 
     claim_name: str
     ephemeral: str = ""
     storage_class: str | None = None
+    request: VolumeRequest = VolumeRequest()
+    inline: str = ""
 
 
 class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +134,9 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
             expressions matches no node.
         workload: The Workload whose pods start together (`workloadRef`, Kubernetes 1.35), empty for none.
         problem: Field and problem if no node can be planned for such pods, else empty.
+        unscorable: Field and problem of a preferred term that kube-scheduler cannot parse: it binds such a pod only while one
+            node alone passes its filters.
+        problem_reason: The code of `core.reasons.pods` for that problem, empty for InvalidPod.
     """
 
     requests: dict[str, int]
@@ -142,6 +158,8 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
     workload: str = ""
     termination_grace_seconds: int = 30
     problem: str = ""
+    unscorable: str = ""
+    problem_reason: str = ""
 
 
 class Owner(msgspec.Struct, frozen=True, order=True):
@@ -154,6 +172,13 @@ class Owner(msgspec.Struct, frozen=True, order=True):
     is_controller: bool = False
 
 
+class Successor(msgspec.Struct, frozen=True, kw_only=True):
+    """The pod that its controller makes when a pod goes, where it differs from that pod."""
+
+    labels: dict[str, str] = {}
+    spec: PodSpec
+
+
 class Pod(msgspec.Struct, frozen=True, kw_only=True):
     """One pod. `key` (`namespace/name`) identifies it in plans and messages.
 
@@ -163,6 +188,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
         is_gated: Whether it still has scheduling gates.
         is_ready: Condition Ready, None where unknown.
         unreadable: Field and problem if it cannot be read as a whole; its requests and tolerations are then unknown.
+        successor: What comes when it goes, None for a pod like it; `core.pods.successor` reads it.
     """
 
     namespace: str
@@ -183,6 +209,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     unschedulable_since: datetime | None = None
     is_gated: bool = False
     unreadable: str = ""
+    successor: Successor | None = None
 
     @property
     def key(self) -> str:
@@ -264,17 +291,42 @@ _OLDEST: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, kw_only=True):
-    """A volume. `node_terms` are the alternatives of its required node affinity, `driver` its CSI driver if it has one."""
+    """A volume.
+
+    Attributes:
+        node_terms: The alternatives of its required node affinity.
+        driver: Its CSI driver if it has one.
+        claim: Namespace and name of the claim that it is bound to or kept for.
+    """
 
     name: str
     node_terms: tuple[NodeSelectorTerm, ...] = ()
     driver: str = ""
     is_local: bool = False
     is_terminating: bool = False
+    labels: dict[str, str] = {}
+    storage_class: str = ""
+    size: int = 0
+    access_modes: tuple[str, ...] = ()
+    mode: str = "Filesystem"
+    phase: str = ""
+    claim: tuple[str, str] | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether kube-scheduler may bind it to a claim; one that was not applied yet has no phase."""
+        is_kept = self.claim is not None and self.phase == "Pending"
+        return not self.is_terminating and (self.phase in ("", "Available") or is_kept)
 
 
 class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim on a volume. `volume_name` is empty until it is bound; `is_bind_completed` is the binder's own annotation."""
+    """A claim on a volume.
+
+    Attributes:
+        volume_name: Empty until it is bound.
+        is_bind_completed: The binder's own annotation.
+        selected_node: The node for which kube-scheduler has asked for the volume, empty before.
+    """
 
     namespace: str
     name: str
@@ -283,6 +335,8 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     phase: str = "Pending"
     is_terminating: bool = False
     is_bind_completed: bool = False
+    selected_node: str = ""
+    request: VolumeRequest = VolumeRequest()
 
 
 class StorageClass(msgspec.Struct, frozen=True, kw_only=True):

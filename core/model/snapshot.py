@@ -37,7 +37,7 @@ _FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
 
 
 class FeatureGates(msgspec.Struct, frozen=True):
-    """Karpenter's feature gates with Karpenter's defaults.
+    """Karpenter's feature gates, with Karpenter's defaults except where stated.
 
     Attributes:
         node_repair: Nodes that are unhealthy for long are replaced, within the budgets.
@@ -46,6 +46,11 @@ class FeatureGates(msgspec.Struct, frozen=True):
         node_overlay: NodeOverlays change prices and capacity.
         static_capacity: NodePools with replicas keep that many nodes. Without it, their nodes are neither added nor removed.
         capacity_buffer: CapacityBuffers keep room free for virtual pods in every plan.
+        terminate_first_drift: A drifted node goes before its replacement comes where only its own place can hold the
+            replacement. On here, off in Karpenter: otherwise, the node stays drifted.
+        terminate_first_repair: The same for an unhealthy node.
+        pod_deletion_cost_management: ReplicaSets remove first the pods of nodes that are drained next (`steerScaleIn`), so the
+            deletion costs of pods say nothing of evictions.
     """
 
     node_repair: bool = False
@@ -54,6 +59,9 @@ class FeatureGates(msgspec.Struct, frozen=True):
     node_overlay: bool = False
     static_capacity: bool = False
     capacity_buffer: bool = False
+    terminate_first_drift: bool = True
+    terminate_first_repair: bool = False
+    pod_deletion_cost_management: bool = False
 
 
 GATES: Final = {
@@ -63,6 +71,9 @@ GATES: Final = {
     "NodeOverlay": "node_overlay",
     "StaticCapacity": "static_capacity",
     "CapacityBuffer": "capacity_buffer",
+    "TerminateFirstDrift": "terminate_first_drift",
+    "TerminateFirstRepair": "terminate_first_repair",
+    "PodDeletionCostManagement": "pod_deletion_cost_management",
 }
 """Karpenter's name of a feature gate → our field of it."""
 
@@ -106,11 +117,15 @@ class EvictedNode(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         pods: How many pods need a new place because of the drain.
         at: When the drain began.
+        cpu: Its millicores; 0 in rows older than this field.
+        created_at: When its claim was created; None in rows older than this field.
     """
 
     node_pool: str
     pods: int
     at: datetime
+    cpu: int = 0
+    created_at: datetime | None = None
 
 
 class MovedWorkload(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,12 +165,17 @@ class MovedWorkload(msgspec.Struct, frozen=True, kw_only=True):
 # The properties of a Kubernetes Node that decisions read.
 
 
+ACCELERATED_HARDWARE: Final = "AcceleratedHardwareReady"
+"""The condition of the EKS node monitoring agent whose reason decides how long repair waits."""
+
+
 class NodeCondition(msgspec.Struct, frozen=True):
-    """One entry of a node's `status.conditions`: its status, and since when."""
+    """One entry of a node's `status.conditions`: its status, and since when; `reason` only of accelerators."""
 
     type: str
     status: str
     changed_at: datetime | None = None
+    reason: str = ""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,6 +255,7 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
         min_available, max_unavailable: As written, a number or a percentage; at most one is set.
         disruptions_allowed: The value in its status, None if it has no status yet or one of an earlier generation.
         expected_pods: The number of expected pods in its status, None likewise.
+        current_healthy, desired_healthy: How many ready pods it counts and wants by its status, None likewise.
     """
 
     namespace: str
@@ -244,16 +265,14 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     max_unavailable: str | None = None
     disruptions_allowed: int | None = None
     expected_pods: int | None = None
+    current_healthy: int | None = None
+    desired_healthy: int | None = None
     unhealthy_pod_eviction_policy: str = ""
 
     def selects(self, pod: Pod) -> bool:
         """Whether the budget selects the pod, which is of the same namespace."""
         same = pod.namespace == self.namespace
         return same and self.selector is not None and self.selector.matches(pod.labels)
-
-    def exempts(self, pod: Pod) -> bool:
-        """Whether the budget exempts a selected pod: it is not ready, and the budget always lets such pods go."""
-        return self.unhealthy_pod_eviction_policy == ALWAYS_ALLOW and pod.is_ready is False
 
 
 class DaemonSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -312,6 +331,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         improve_iterations: Bound on the optimiser's steps; None leaves the bound to the caller's clock.
         moves: How much moving pods counts against savings: thorough (nothing), balanced or gentle.
         evictions_per_hour: How many pods commands may evict in any hour, None for any number.
+        shrink_percent: What share of a NodePool's vCPUs commands may remove in any hour, None for any.
         ranks_by_own_prices: Whether the catalogue's prices rank types differently from EC2's list, so that launches follow the
             catalogue.
         dedicated_ppm: How much more nodes on dedicated hardware cost than the catalogue says, in millionths.
@@ -331,6 +351,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     moves: str = BALANCED_MOVES
     move_price: int | None = None
     evictions_per_hour: int | None = None
+    shrink_percent: int | None = None
     ranks_by_own_prices: bool = False
     dedicated_ppm: int = 0
     commitments: tuple[Commitment, ...] = ()

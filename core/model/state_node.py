@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
@@ -14,7 +15,7 @@ from core.model import plan
 from core.model.plan import NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Node, Snapshot
-from core.model.values.taints import Taint, is_ephemeral
+from core.model.values.taints import REBOOTING, Taint, is_ephemeral
 from core.reasons.code import ClaimReason
 
 _key_of: Final = attrgetter("key")
@@ -72,8 +73,15 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         return self.node is not None and self.node.labels.get(labels.INITIALIZED) == "true"
 
     @property
+    def is_rebooting(self) -> bool:
+        """Whether Karpenter is rebooting it: it comes back, and nothing else disrupts it until then."""
+        return self.claim is not None and self.claim.is_true(plan.REBOOTING)
+
+    @property
     def is_starting(self) -> bool:
         """Whether its initialization is still expected to complete; a late claim is judged by its node's present state."""
+        if self.is_rebooting:
+            return True
         if self.claim is None or self.is_initialized:
             return False
         found = self.claim.conditions.get(plan.INITIALIZED)
@@ -105,15 +113,15 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """The taints that count for scheduling: not startup taints and temporary taints of a starting node of ours."""
+        """The taints that count for scheduling: not those that a starting or rebooting node of ours loses."""
         if self.node is not None and (self.is_registered or self.claim is None):
             present = self.node.taints
         else:
             present = self.claim.taints if self.claim is not None else ()
         if self.claim is None or not self.is_starting:
             return present
-        startup = self.claim.startup_taints
-        return tuple(t for t in present if not is_ephemeral(t) and not any(t.matches(one) for one in startup))
+        passing = (*self.claim.startup_taints, *([REBOOTING] if self.is_rebooting else []))
+        return tuple(t for t in present if not is_ephemeral(t) and not any(t.matches(taint) for taint in passing))
 
     @property
     def capacity(self) -> Mapping[str, int]:
@@ -150,8 +158,8 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 def state_nodes(snapshot: Snapshot) -> tuple[StateNode, ...]:
     """Return every existing or launching node, by name.
 
-    A claim and a node are joined if the claim names the node or both name one instance. A claim without an instance is not a
-    node yet: it offers no room.
+    A claim and a node are joined if the claim names the node or both name one instance, which no other node may name. A claim
+    without an instance is not a node yet: it offers no room.
     """
     return _state_nodes(snapshot, _state_node)
 
@@ -204,10 +212,13 @@ def _claims_by_node(snapshot: Snapshot) -> dict[str, NodeClaim]:
     ordered = sorted(snapshot.node_claims, key=lambda claim: claim.name)
     by_name = {claim.node_name: claim for claim in reversed(ordered) if claim.node_name}
     by_instance = {claim.provider_id: claim for claim in reversed(ordered) if claim.provider_id}
+    times = Counter(node.provider_id for node in snapshot.nodes)
     found: dict[str, NodeClaim] = {}
     used: set[str] = set()
     for node in sorted(snapshot.nodes, key=lambda n: n.name):
-        claim = by_instance.get(node.provider_id) if node.provider_id else None
+        claim = by_instance.get(node.provider_id) if node.provider_id and times[node.provider_id] == 1 else None
+        if claim is not None and claim.is_true(plan.REGISTERED) and claim.node_name not in ("", node.name):
+            claim = None  # a copy of the id: the claim has registered another Node
         claim = claim or by_name.get(node.name)
         if claim is not None and claim.name not in used:
             found[node.name] = claim

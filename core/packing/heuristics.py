@@ -156,6 +156,7 @@ def pack_by_value(
     generator: np.random.Generator,
     settings: ValuePackingSettings,
     noise_log: float = 0.0,
+    budget: SearchBudget | None = None,
 ) -> Packing:
     """Pack `demand` ([item], pods) machine by machine; a load that the demand fills several times is bought that often.
 
@@ -166,10 +167,16 @@ def pack_by_value(
         generator: Draws the noise and some of the directions.
         settings: How many directions.
         noise_log: Deviation of the noise on the logarithm of values, drawn for each load.
+        budget: Gives up once it is late, if there is one.
+
+    Raises:
+        TooLateError: If the budget gave up.
     """
     demand, parts = demand.copy(), list[Packing]()
     floor = item_values.max(initial=0.0) * 1e-9 + 1e-12  # a pod without value must be packed, too
     while demand.any():
+        if budget is not None:
+            budget.check_late()
         noise = np.exp(generator.normal(0, noise_log, len(item_values))) if noise_log else 1.0
         values = np.maximum(item_values * noise, floor)
         directions = _directions(problem, demand, generator, settings)
@@ -308,8 +315,13 @@ def guided_rounding(
     *,
     generator: np.random.Generator,
     settings: SearchSettings,
+    budget: SearchBudget | None = None,
 ) -> Packing:
-    """Round the fluid solution up, less the machines in `cut`; what does not fit is packed by value."""
+    """Round the fluid solution up, less the machines in `cut`; what does not fit is packed by value.
+
+    Raises:
+        TooLateError: If there is a budget, and it is late before the end.
+    """
     support = _support(fluid, settings.rounding)
     shares, left = _whole_pods(problem, fluid.pods[:, support], settings.rounding)
     filled = []
@@ -322,6 +334,8 @@ def guided_rounding(
         row = _EqualMachines(problem, type_index, machines)
         for number in largest_first(problem.requests, problem.capacity[supported]):
             if shares[number, column]:
+                if budget is not None:
+                    budget.check_late()
                 item, pods = ItemIndex(int(number)), int(shares[number, column])
                 left[item] += _spread_evenly(problem, row, item, pods, settings.rounding)
         filled.append(row)
@@ -334,6 +348,7 @@ def guided_rounding(
             item_values=fluid.item_values,
             generator=generator,
             settings=settings.value_packing,
+            budget=budget,
         )
         parts.append(rest)
     return joined(parts, items=len(problem.counts))
@@ -542,7 +557,7 @@ def two_type_packings(
             continue
         is_done = len(found) == limits.pairs_rounded_max or lost == limits.pairs_lost_max
         if is_done or budget.is_spent:
-            break
+            break  # column generation, which begins with these, has no items in numbers that would make rounding slow
         relaxed = relax(two_types, settings)
         if relaxed.lower_bound > bound_max:
             lost += 1

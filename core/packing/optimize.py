@@ -10,6 +10,7 @@ import numpy as np
 from core.packing.column_generation import ColumnGeneration
 from core.packing.columns import Columns, MasterSolution
 from core.packing.heuristics import (
+    Cut,
     RuinAndRecreate,
     cuts,
     guided_rounding,
@@ -31,7 +32,7 @@ from core.packing.problem import (
     right_sized,
 )
 from core.packing.relaxation import FluidSolution, PreparedProblem
-from core.packing.settings import SearchBudget, SearchSettings, StageSettings
+from core.packing.settings import SearchBudget, SearchSettings, StageSettings, TooLateError
 
 # Dives: fixes the columns that the master problem buys most of as whole machines, and solves again for the remaining pods.
 
@@ -293,6 +294,8 @@ class _Stages:
         self._generator = np.random.default_rng(seed)
         self._budget = budget
         self._settings = settings
+        is_long = len(self._problem.counts) > settings.stages.sure_items_max
+        self._rounding_budget = budget if is_long else None
 
     def rounded(self, incumbent: Packing, *, pairs: bool) -> OptimizedPacking:
         """The best packing that rounding finds."""
@@ -339,15 +342,36 @@ class _Stages:
         stages = self._settings.stages
         cost_done = self._fluid.lower_bound * (1 + stages.stop_gap_relative)
         for number, cut in enumerate(cuts(self._fluid, self._settings.rounding)):
-            is_sure = number < stages.roundings_sure
+            is_sure = number < stages.roundings_sure and not self._is_late
             if best.cost(self._problem) <= cost_done or not self._budget.step(ignore_time=is_sure):
                 break
-            found = guided_rounding(self._problem, self._fluid, cut, generator=self._generator, settings=self._settings)
+            found = self._guided(cut)
+            if found is None:
+                break
             if found.cost(self._problem) < best.cost(self._problem):
                 best = found
             if self._is_coarse(best):
                 break
         return best
+
+    def _guided(self, cut: Cut) -> Packing | None:
+        """Round once; None if it was given up, since it is late: with thousands of items, one rounding takes seconds."""
+        try:
+            return guided_rounding(
+                self._problem,
+                self._fluid,
+                cut,
+                generator=self._generator,
+                settings=self._settings,
+                budget=self._rounding_budget,
+            )
+        except TooLateError:
+            return None
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether it is late, and rounding takes long."""
+        return self._rounding_budget is not None and self._rounding_budget.is_late
 
     def _two_type_packings(self) -> list[Packing]:
         return two_type_packings(

@@ -26,6 +26,7 @@ from core.packing.settings import (
     LaunchFlexibilitySettings,
     SearchBudget,
     SearchSettings,
+    SteppedBoundSettings,
 )
 
 # Keeps launches flexible: machines are planned as small as the smallest of a bundle of types that cost about the same.
@@ -246,6 +247,35 @@ def _joint_items(problem: PackingProblem, settings: FluidSettings) -> Ints:
     return joint
 
 
+# Counts resources in whole steps, so that the fluid program sees rests of machines that no pod can use.
+
+
+def stepped(problem: PackingProblem, settings: SteppedBoundSettings) -> PackingProblem:
+    """Return the problem with further resources, in which every packing of the given problem is still one.
+
+    The relaxation of the result is a bound for the given problem, no lower than its own relaxation.
+    """
+    # Pods on a machine request Σ_i n[i] requests[i] ≤ capacity. For a step s, ⌊a / s⌋ + ⌊b / s⌋ ≤ ⌊(a + b) / s⌋, so
+    # Σ_i n[i] ⌊requests[i] / s⌋ ≤ ⌊capacity / s⌋ holds as well. If pods of 2 GiB are to fill a machine 10 MiB short of 64 GiB,
+    # this row says 31 pods, and the given one 31.995.
+    requests, capacity = [problem.requests], [problem.capacity]
+    if len(problem.counts) <= settings.items_max:
+        for wanted, offered in zip(problem.requests.T, problem.capacity.T, strict=True):
+            steps = np.array(_steps(wanted, problem.counts, settings.requests_max), dtype=np.int64)
+            requests.append(wanted[:, None] // steps)
+            capacity.append(offered[:, None] // steps)
+    wider = np.concatenate(requests, axis=1), np.concatenate(capacity, axis=1)
+    return PackingProblem(wider[0], problem.counts, wider[1], problem.prices, problem.allowed, problem.fit)
+
+
+def _steps(wanted: Ints, counts: Ints, requests_max: int) -> list[int]:
+    """Return the requests ([item] of one resource) that carry most of it, ties to the smaller, and their halves; ascending."""
+    amounts, of_item = np.unique(wanted, return_inverse=True)
+    volumes = amounts.astype(float) * np.bincount(of_item.ravel(), weights=counts)
+    largest = amounts[np.argsort(-volumes, kind="stable")[:requests_max]].tolist()
+    return sorted({step for amount in largest for step in (amount, amount // 2) if step > 1})
+
+
 # Chooses the types that the fluid program is solved over: a few at first, then those with negative reduced cost.
 #
 # With hundreds of types that differ by little, the program over all of them is degenerate and takes seconds. A type cannot
@@ -362,8 +392,10 @@ class _Optimum(msgspec.Struct, frozen=True, eq=False):
     resource_prices: Floats
 
 
-def relax(problem: PackingProblem, settings: SearchSettings) -> FluidSolution:
+def relax(problem: PackingProblem, settings: SearchSettings, budget: SearchBudget | None = None) -> FluidSolution:
     """Solve the relaxation. Like items are solved as one where there are many; the bound is computed from every single item.
+
+    With a budget, no further round begins once a part of its time is over: the bound holds after any of them.
 
     Minimise  Σ_t price[t] y[t]
     subject to  Σ_t x[i, t] ≥ counts[i]  for every item,  Σ_i requests[i, r] x[i, t] ≤ capacity[t, r] y[t]  for every type and
@@ -371,7 +403,7 @@ def relax(problem: PackingProblem, settings: SearchSettings) -> FluidSolution:
     """
     scaled = ScaledProblem.of(problem)
     joined = JoinedItems.of(problem, scaled, settings.fluid)
-    optimum = _over_active_types(joined.scaled, settings)
+    optimum = _over_active_types(joined.scaled, settings, budget)
     # Weak duality: any item values v with v[i] ≤ requests[i] · u[t] wherever i fits t, for resource prices u[t] with
     # capacity[t] · u[t] ≤ price[t], give Σ counts[i] v[i] ≤ the optimum. So the bound holds whatever the solver's tolerance.
     feasible = _feasible(scaled, optimum.resource_prices)
@@ -395,7 +427,7 @@ def at_prices_of(problem: PackingProblem, other: FluidSolution, settings: Search
     return FluidSolution(bound, machines, np.zeros(problem.fit.shape), paid, other.resource_prices)
 
 
-def _over_active_types(scaled: ScaledProblem, settings: SearchSettings) -> _Optimum:
+def _over_active_types(scaled: ScaledProblem, settings: SearchSettings, budget: SearchBudget | None) -> _Optimum:
     """Return the optimum over the active types, after at most `rounds_max` rounds; its prices prove a bound either way."""
     active = first_types(scaled, settings.active_types)
     inactive_types = InactiveTypes(scaled, settings.active_types)
@@ -409,7 +441,8 @@ def _over_active_types(scaled: ScaledProblem, settings: SearchSettings) -> _Opti
         resource_prices[active] = found.resource_prices
         optimum = _Optimum(machines, pods, resource_prices)
         more = joining_types(prices=scaled.prices, paid_shares=shares, active=active, settings=settings.active_types)
-        is_last = not more.size or number == settings.fluid.rounds_max
+        is_late = budget is not None and budget.time_share >= settings.fluid.time_share_max
+        is_last = not more.size or number == settings.fluid.rounds_max or is_late
         if is_last or _is_proven(scaled, optimum, settings.fluid.stop_gap_relative):
             break
         active = np.union1d(active, more)

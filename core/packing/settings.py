@@ -17,6 +17,14 @@ import msgspec
 # Bounds a search by steps, or earlier by the caller's clock.
 
 
+LATE_SHARE: Final = 1.1
+"""Elapsed share of the time from which no long step ignores the time any more, and begun ones are given up."""
+
+
+class TooLateError(Exception):
+    """A step of a search was given up, and the best result so far stands."""
+
+
 class SearchBudget(msgspec.Struct):
     """The budget of one search. Steps decide, so that every machine gives the same result.
 
@@ -37,9 +45,28 @@ class SearchBudget(msgspec.Struct):
         return (self.steps_max is not None and self.steps >= self.steps_max) or self.time_is_over
 
     @property
+    def time_share(self) -> float:
+        """The elapsed share of the time; zero without a clock."""
+        return 0.0 if self.out_of_time is None else self.out_of_time()
+
+    @property
     def time_is_over(self) -> bool:
         """Whether the time is over."""
-        return self.out_of_time is not None and self.out_of_time() >= 1
+        return self.time_share >= 1
+
+    @property
+    def is_late(self) -> bool:
+        """Whether so much more than the time has passed that steps which usually ignore it are left out if they are long."""
+        return self.time_share >= LATE_SHARE
+
+    def check_late(self) -> None:
+        """Give up the present step if it is late.
+
+        Raises:
+            TooLateError: If it is.
+        """
+        if self.is_late:
+            raise TooLateError
 
     def step(self, *, ignore_time: bool = False) -> bool:
         """Take a step if one is left, and return whether it was taken.
@@ -66,6 +93,18 @@ class ArithmeticBoundSettings(msgspec.Struct, frozen=True):
 
     # Weights of two resources are multiples of 1 / weight_steps: finer ones take time in Python and raise the bound little.
     weight_steps: int = 4
+    # Only so many resources are weighed against each other: the work grows with the cube of their number, which an author of
+    # a pod chooses. Each weighting by itself gives a bound, so fewer of them only give a lower one.
+    paired_resources_max: int = 12
+
+
+class SteppedBoundSettings(msgspec.Struct, frozen=True):
+    """The fluid relaxation with resources counted in whole steps (`relaxation.stepped`)."""
+
+    # For each resource, the requests that carry most of it are steps, and their halves; none for the plain relaxation.
+    requests_max: int = 6
+    # With more items, no few requests carry most of a resource: the bound rises by nothing, and the program is slow.
+    items_max: int = 120
 
 
 class WholeMachineBoundSettings(msgspec.Struct, frozen=True):
@@ -203,18 +242,35 @@ def arithmetic_bound(items: Iterable[OfferedItem], settings: ArithmeticBoundSett
     every machine's price is spread over its resources by fixed weights w, each pod takes at least the part
     min over offers of Σ_r w_r · price · requests_r / capacity_r, and the parts of a machine's pods add up to at most its price.
     """
-    known = list(items)
+    known = _with_requested_only(items)
     largest = max((min(price for price, _ in item.offers) for item in known), default=0)
     totals: list[int] = []
     for item in known:
-        least = _least_parts(item.requests, item.offers, settings.weight_steps)
+        least = _least_parts(item.requests, item.offers, settings)
         totals = [total + item.count * part for total, part in zip(totals or [0] * len(least), least, strict=True)]
     return max([largest, *totals])
 
 
-def _least_parts(requests: Sequence[int], offers: Sequence[Offer], steps: int) -> list[int]:
+def _with_requested_only(items: Iterable[OfferedItem]) -> list[OfferedItem]:
+    """Return the items without the resources that none of them requests: their parts are zero."""
+    known = list(items)
+    places = [r for r, column in enumerate(zip(*(item.requests for item in known), strict=True)) if any(column)]
+    if known and len(places) == len(known[0].requests):
+        return known
+    return [
+        OfferedItem(
+            [item.requests[r] for r in places],
+            item.count,
+            [(price, [capacity[r] for r in places]) for price, capacity in item.offers],
+        )
+        for item in known
+    ]
+
+
+def _least_parts(requests: Sequence[int], offers: Sequence[Offer], settings: ArithmeticBoundSettings) -> list[int]:
     """Return for each weighting the smallest part of an offer's price that the pod takes, rounded down."""
-    weightings = _weightings(len(requests), steps)
+    steps = settings.weight_steps
+    weightings = _weightings(len(requests), steps, settings.paired_resources_max)
     least: list[int] = []
     for price, capacity in offers:
         shares = [
@@ -225,10 +281,10 @@ def _least_parts(requests: Sequence[int], offers: Sequence[Offer], steps: int) -
     return least
 
 
-def _weightings(resources: int, steps: int) -> list[tuple[int, ...]]:
-    """Return weights of resources in multiples of 1 / `steps`: all on one, or divided between two of them."""
+def _weightings(resources: int, steps: int, paired: int) -> list[tuple[int, ...]]:
+    """Return weights of resources in multiples of 1 / `steps`: all on one, or divided between two of the first `paired`."""
     found = [_weights(resources, {one: steps}) for one in range(resources)]
-    for one, other in combinations(range(resources), 2):
+    for one, other in combinations(range(min(resources, paired)), 2):
         found += [_weights(resources, {one: part, other: steps - part}) for part in range(1, steps)]
     return found
 
@@ -250,6 +306,8 @@ class FluidSettings(msgspec.Struct, frozen=True):
     types_expected: int = 40
     # Rounds in which types join. If very many types cost the same for their capacity, further rounds gain next to nothing.
     rounds_max: int = 12
+    # Elapsed share of the time after which no further round of the lower bound begins: the search needs the rest.
+    time_share_max: float = 0.4
     # Cost over the proven bound at which no further types join (a hundred-thousandth; rounding cannot use more).
     stop_gap_relative: float = 1e-5
 
@@ -448,6 +506,8 @@ class StageSettings(msgspec.Struct, frozen=True):
     column_pairs_max: int = 3_000
     # Roundings that are tried even if time is over: they take hundredths of a second and bring most of the saving.
     roundings_sure: int = 4
+    # With more items they take seconds, and are left out or given up once it is late.
+    sure_items_max: int = 1_000
 
 
 class OptimizerSettings(msgspec.Struct, frozen=True):
@@ -464,6 +524,10 @@ class OptimizerSettings(msgspec.Struct, frozen=True):
     default_steps_machines: int = 5_000
     default_steps_offset: int = 40
     default_steps_min: int = 60
+    # With more cells of item and type, the lower bound takes seconds: it is built after the search, and only if less than this
+    # share of the time has passed by then.
+    bound_cells_sure: int = 1_000_000
+    bound_begins_share_max: float = 0.3
     # How many groups with hostname anti-affinity, the largest ones, are resources in the lower bound: each widens every array.
     bound_hostname_groups_max: int = 4
 
@@ -480,6 +544,8 @@ class RepackSettings(msgspec.Struct, frozen=True):
     restart_share: float = 0.75
     # Rounds in which a subproblem is searched; each begins with the previous result and another seed.
     rounds_max: int = 20
+    # With more subproblems, those whose turn is late are not searched: each takes hundredths of a second.
+    sure_subproblems_max: int = 12
     # Cost over bound at which a subproblem is not searched again.
     stop_gap_relative: float = 1e-3
     # How many hostname groups, those that need the most machines, are resources of a problem: each widens every array.
@@ -499,6 +565,8 @@ class RepackSettings(msgspec.Struct, frozen=True):
     whole_pods_slack_relative: float = 1e-9
     # Pods are counted in hundredths when a bound is computed for shares of them.
     zone_share_steps_per_pod: int = 100
+    # With more cells of item and type in all zones, items are divided by size: the program would take all the time of the plan.
+    zone_program_cells_max: int = 1_000_000
     # With fewer zones, nothing is split.
     zones_min: int = 2
     # The most items without a place for which another item is moved: each attempt examines all machines.
@@ -531,6 +599,7 @@ class SearchSettings(msgspec.Struct, frozen=True):
     load_exchange: LoadExchangeSettings = msgspec.field(default_factory=LoadExchangeSettings)
     kept_machines: KeptMachineSettings = msgspec.field(default_factory=KeptMachineSettings)
     dual_bound: DualBoundSettings = msgspec.field(default_factory=DualBoundSettings)
+    stepped_bound: SteppedBoundSettings = msgspec.field(default_factory=SteppedBoundSettings)
     whole_machine_bound: WholeMachineBoundSettings = msgspec.field(default_factory=WholeMachineBoundSettings)
     stages: StageSettings = msgspec.field(default_factory=StageSettings)
     optimizer: OptimizerSettings = msgspec.field(default_factory=OptimizerSettings)

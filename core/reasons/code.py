@@ -238,7 +238,7 @@ class TerminationReason(ReasonCode):
     DRIFTED = ("Drifted", "It no longer matches its NodePool or EC2NodeClass.")
     UNHEALTHY = (
         "Unhealthy",
-        "A condition of the node or a status check of EC2 has failed for long; budgets cannot name this reason.",
+        "A condition of the node or a status check of EC2 has failed for long; budgets may name this reason.",
         "Examine the node that the message names if this happens often.",
     )
     EXPIRED = ("Expired", "It is older than expireAfter.")

@@ -125,6 +125,16 @@ class NodeReason(ReasonCode):
         "The node or one of its pods has the annotation karpenter.sh/do-not-disrupt.",
         "Remove the annotation when the protected work is done.",
     )
+    DO_NOT_REPAIR = (
+        "DoNotRepair",
+        "It is unhealthy, and it or its NodeClaim has the annotation karpenter.sh/do-not-repair.",
+        "Remove the annotation when the cause is found; drift and consolidation do not read it.",
+    )
+    REBOOTING = (
+        "Rebooting",
+        "Karpenter is rebooting the node; its room comes back, and nothing disrupts it until then.",
+        "Wait until the condition Rebooting of its NodeClaim is no longer True.",
+    )
     POD_DISRUPTION_BUDGET = (
         "PodDisruptionBudget",
         "A PodDisruptionBudget does not allow the eviction of one of its pods now.",
@@ -139,6 +149,11 @@ class NodeReason(ReasonCode):
         "EvictionRate",
         "The hourly limit on evictions of the cluster or its NodePool is reached.",
         "Wait, or raise evictionsPerHour or the annotation fleetwright.dev/evictions-per-hour.",
+    )
+    SHRINKING = (
+        "NodePoolShrinking",
+        "Its NodePool would lose more of its vCPUs within an hour than shrinkPercent allows.",
+        "Wait, or raise shrinkPercent; with mode: approve, approve the command.",
     )
     CONSOLIDATE_AFTER = (
         "ConsolidateAfter",
@@ -247,6 +262,11 @@ class NodeReason(ReasonCode):
         "RolloutCanary",
         "It has drifted, but waits until pods become ready on the first new node of its NodePool.",
         "Wait; the other nodes follow a few minutes after the first node's pods are ready.",
+    )
+    ROLLOUT_SETTLING = (
+        "RolloutSettling",
+        "It has drifted, but its NodePool or EC2NodeClass changed a moment ago, or again and again: it waits.",
+        "Wait; if it changes again and again, let one tool alone write it: the event on the NodePool names the writers.",
     )
     ROLLOUT_STOPPED = (
         "RolloutStopped",

@@ -52,6 +52,16 @@ class PodReason(ReasonCode):
         "A field of the pod is unreadable, or selects nodes by an impossible label; the message names the field.",
         "Correct the field in the pod's template.",
     )
+    TOO_COMPLEX = (
+        "TooComplex",
+        "The pod has more terms, expressions, tolerations or resources than a plan takes from one pod; the message names them.",
+        "Write fewer of them: the bounds are in docs/explanation/failure-model.md.",
+    )
+    SET_ASIDE = (
+        "SetAside",
+        "Something about the pod causes an error of ours, so it is left out of every plan; the others are not affected.",
+        "Report it with the pod's manifest: it is a defect. The log has the traceback.",
+    )
     OPTED_OUT = (
         "OptedOut",
         "The pod requires nodes without the label karpenter.sh/nodepool, which no NodePool launches.",
@@ -64,7 +74,7 @@ class PodReason(ReasonCode):
     )
     UNSUPPORTED_AFFINITY = (
         "UnsupportedAffinity",
-        "Every alternative of the required node affinity uses matchFields or is empty.",
+        "Every alternative of the required node affinity names nodes that exist (matchFields) or is empty.",
         "Write the affinity with matchExpressions.",
     )
     UNSUPPORTED_RESOURCE_CLAIM = (
@@ -91,6 +101,11 @@ class PodReason(ReasonCode):
         "VolumeClaimUnbound",
         "A PersistentVolumeClaim of the pod is unbound and has to be bound first.",
         "Check the provisioner of its StorageClass; with volumeBindingMode WaitForFirstConsumer it need not be bound first.",
+    )
+    VOLUME_IN_USE = (
+        "VolumeInUse",
+        "A claim of the pod is ReadWriteOncePod, and another pod uses it, maybe one that is still terminating.",
+        "Wait for the other pod to end, or use another access mode.",
     )
     VOLUME_MISSING = (
         "VolumeMissing",
@@ -156,6 +171,11 @@ class PodReason(ReasonCode):
         "NoFreeAddress",
         "A new node could run the pod, but no subnet of the EC2NodeClass has a free address where the pod may run.",
         "Free addresses in the subnets that the message names, or let subnetSelectorTerms find further subnets.",
+    )
+    DEADLINE_REACHED = (
+        "DeadlineReached",
+        "The run had no time for the pod; the next one begins with it.",
+        "Nothing, if it gets a node within minutes; otherwise look for pods with very many rules in its namespace.",
     )
     MIN_VALUES_NOT_MET = (
         "MinValuesNotMet",

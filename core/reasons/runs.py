@@ -85,6 +85,11 @@ class RunReason(ReasonCode):
         "A field of the object is invalid, so the object is ignored, or its nodes are left unchanged.",
         "Correct the field that the message names.",
     )
+    INTERNAL_ERROR = (
+        "InternalError",
+        "An object causes an error of ours, so it is set aside; everything else is decided as if it were not there.",
+        "Report it with the object's manifest: it is a defect. Nodes that the object concerns are not disrupted.",
+    )
     READ_WITH_RESERVATION = (
         "Warning",
         "An object is used although a part of it is not understood.",
@@ -98,6 +103,11 @@ class RunReason(ReasonCode):
     LAUNCH_VALIDATED = (
         "LaunchValidated",
         "EC2 allows launches from a new or changed EC2NodeClass; the message names the changed fields.",
+    )
+    UNKNOWN_FIELD = (
+        "UnknownField",
+        "A NodePool or EC2NodeClass has a field that this version does not know; nothing is launched from such a class.",
+        "Update Fleetwright, or name the field in the class's annotation fleetwright.dev/ignored-fields.",
     )
     LAUNCH_NOT_VALIDATED = (
         "LaunchNotValidated",

@@ -27,6 +27,11 @@ class AdoptionReason(ReasonCode):
         "Karpenter was removing it, and an object that is being deleted accepts no new finalizer.",
         "Run Karpenter until it is gone, or drain the node, terminate its instance and remove the finalizers.",
     )
+    REBOOTING = (
+        "Rebooting",
+        "Karpenter was rebooting its node, and only Karpenter opens the node to pods again.",
+        "Run Karpenter until the reboot is over; or remove the taint karpenter.sh/rebooting and the condition Rebooting.",
+    )
     NODE_POOL_NOT_FOUND = (
         "NodePoolNotFound",
         "Its NodePool does not exist or is being deleted, so its node would be drained and terminated.",

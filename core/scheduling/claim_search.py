@@ -22,6 +22,7 @@ from core.scheduling.new_node import (
     ClaimProfile,
     ClaimProfiles,
     InFlightClaim,
+    NodeClaimTemplate,
     RemainingLimits,
     any_value,
     largest_amount,
@@ -163,7 +164,7 @@ class ClaimNarrowing:
 
     def _is_admitted(self, fixed: FixedDomains, signature: PodSignature) -> bool:
         for rule, value in fixed[1]:  # noqa: SIM110 - called for every pod with rules
-            if not self._domain_counts.admits(rule, value, signature):
+            if not self._domain_counts.admits(rule, value, signature, is_new=True):
                 return False
         return True
 
@@ -323,8 +324,34 @@ class NewClaims:
         return bool(claim.min_values) and self._context.snapshot.options.min_values_policy == BEST_EFFORT
 
     def forget_refusals(self) -> None:
-        """Try every NodePool again after limits got room."""
+        """Try every NodePool again after limits got room, or after new claims were kept out of a domain."""
         self._infeasible.clear()
+        self._first_profiles.clear()
+
+    def reaches(self, pod_group: PodGroup, key: str, value: str | None) -> bool:
+        """Whether these pods could get a new node now, in a domain if one is named; rules about other pods are left out."""
+        for step in () if pod_group.reason else pod_group.steps:
+            for template, tolerated in zip(self._context.templates, self._context.open_templates(step), strict=True):
+                if tolerated and self._is_launchable(template, pod_group, step, key, value):
+                    return True
+        return False
+
+    def _is_launchable(
+        self, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep, key: str, value: str | None
+    ) -> bool:
+        table, allowed = self._context.table, template.mask
+        for constraint in self._constraints.at_launch:
+            allowed = constraint.launchable(template, allowed)
+        claim = InFlightClaim(-1, template, template.offered, allowed, self._context.axis.zero)
+        for constraint in self._constraints.concerning(pod_group):
+            allowed &= constraint.types(claim, pod_group)
+        for alternative in step.alternatives:
+            reqs = table.narrowed(template.offered, asked=alternative)
+            if value is not None and reqs != IMPOSSIBLE:
+                reqs = table.with_value(reqs, key, value)
+            if self._narrowed(ClaimDraft(template, reqs, allowed, pod_group.requests)).is_possible:
+                return True
+        return False
 
 
 class OpenClaimSearch:
@@ -403,7 +430,7 @@ class OpenClaimSearch:
 
     def _lacks_values(self, claim: InFlightClaim, profile: ClaimProfile, total: Vector) -> bool:
         types = profile.template.types
-        return bool(unmet(types, types.room.fitting(profile.mask, total), claim.min_values))
+        return bool(unmet(types, types.room.fitting(profile.mask, total), claim.min_values, profile.reqs))
 
     def _pass_over(
         self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep, smallest: Callable[[], Vector]
@@ -417,6 +444,10 @@ class OpenClaimSearch:
         elif step.is_monotone:
             question = (pod_group.index, step.number)
             self._unfit[question] = self._unfit.get(question, NO_CLAIMS) | bit
+
+    def forget_refusals(self) -> None:
+        """Try every claim again for pods that rules about other pods kept off."""
+        self._unfit.clear()
 
     def place(self, placement: PodPlacement, pod: Pod, pod_group: PodGroup) -> None:
         """Apply the placement to the claim, and count the pod."""
@@ -521,7 +552,7 @@ def _no_larger_than_cheapest(claim: InFlightClaim, limited: Iterable[str]) -> Ty
         if name != quantity.NODES:
             cheapest = types.types[types.offerings.in_price_order(left, claim.reqs)[0][1]]
             small &= types.room.capacities(name).at_most(cheapest.capacity.get(name, 0))
-    return left if unmet(types, small, claim.min_values) else small
+    return left if unmet(types, small, claim.min_values, claim.reqs) else small
 
 
 # The result of one plan: where pods go, and the claims of new nodes, before they become the plan's output.

@@ -13,20 +13,20 @@ from core import labels
 from core.commitments import coverage_of
 from core.model.plan import PlannedClaim
 from core.model.pod import Pod, PodSpec
-from core.model.snapshot import CapacityBuffer, Snapshot
+from core.model.snapshot import CapacityBuffer, DaemonSet, Snapshot
 from core.model.state_node import KnownStateNodes, StateNode, state_nodes
 from core.model.values.requirements import Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration, first_untolerated
 from core.pod_disruption_budgets import DisruptionBudgets
-from core.pods import is_pending, mark_untried_pods, reschedulable
+from core.pods import is_pending, mark_untried_pods, reschedulable, successor
 from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas, RemainingCapacity
 from core.scheduling.constraints.registry import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
-from core.scheduling.existing_node import ExistingNodes, KnownRooms, NodeIndex, daemon_pods
+from core.scheduling.existing_node import ExistingNodes, KnownRooms, NodeIndex, daemon_pods, fits_nowhere
+from core.scheduling.instance_types import index_of
 from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate, templates_of
 from core.scheduling.pods import (
-    NO_VOLUMES,
     KnownQuestions,
     PodDemands,
     PodGroup,
@@ -34,10 +34,10 @@ from core.scheduling.pods import (
     PodSignatures,
     RelaxationStep,
     TopologyRule,
-    VolumeIndex,
-    VolumeNeeds,
+    may_join_existing,
     relaxation_steps,
     why_unsupported,
+    within_preferences,
 )
 from core.scheduling.primitives import (
     IMPOSSIBLE,
@@ -50,12 +50,14 @@ from core.scheduling.primitives import (
     memo,
 )
 from core.scheduling.topology.groups import AFFINITY, SPREAD, Namespaces, Topology
+from core.scheduling.volume_binding import NO_VOLUMES, Refused, VolumeIndex, VolumeNeeds
 
 # Sorts pods into groups of equal ones, and computes each group's relaxation steps.
 
 
 Steps = tuple[tuple[RelaxationStep, ...], str, str, bool]
-"""Relaxation steps of pods; a reason code and a message if no node could help; whether no constraint concerns the pods."""
+"""Relaxation steps of pods, also for those that only existing nodes may take; a reason code and a message if no new node could
+help; whether no constraint concerns the pods."""
 
 
 class PodGroups:
@@ -69,11 +71,14 @@ class PodGroups:
         topology: Topology,
         table: RequirementTable,
         constraints: Sequence[type[Constraint]],
+        successors: Mapping[int, Pod],
+        watch: Callable[[], None],
     ) -> None:
         self._signatures = signatures
+        self._successors = successors
         self._volumes = volumes
         self._pins: Mapping[str, Requirements] = {}
-        builder = _StepBuilder(snapshot, topology, table, constraints)
+        builder = _StepBuilder(snapshot, topology, table, constraints, watch)
         steps: Callable[[PodSignature, VolumeNeeds], Steps] = memo(builder.steps)
         self._group: Callable[[PodSignature, Vector, VolumeNeeds], PodGroup] = memo(partial(_group, count(), steps))
 
@@ -87,16 +92,20 @@ class PodGroups:
         return pinned
 
     def of(self, pod: Pod) -> PodGroup:
-        """Return the group of a pod that needs a place."""
-        sized = self._signatures.of(pod)
+        """Return the group of a pod that needs a place; that of its successor if it has a node and must leave it."""
+        coming = self._successors.get(id(pod), pod) if self._successors else pod
+        sized = self._signatures.of(coming)
         pin = self._pins.get(pod.key) if self._pins else None
         if pin is not None:
-            return self._group(sized.signature, sized.requests, self._volumes.needs(pod).restricted_to(pin))
-        if pod.spec.volumes:
-            return self._group(sized.signature, sized.requests, self._volumes.needs(pod))
+            return self._group(sized.signature, sized.requests, self._needs(coming).restricted_to(pin))
+        if coming.spec.volumes:
+            return self._group(sized.signature, sized.requests, self._needs(coming))
         if sized.group is None:
             sized.group = self._group(sized.signature, sized.requests, NO_VOLUMES)
         return sized.group
+
+    def _needs(self, pod: Pod) -> VolumeNeeds:
+        return self._volumes.needs(pod, is_moved=bool(pod.node_name))
 
 
 def _group(
@@ -118,8 +127,10 @@ class _StepBuilder:
         topology: Topology,
         table: RequirementTable,
         constraints: Sequence[type[Constraint]],
+        watch: Callable[[], None],
     ) -> None:
         self._constraints = constraints
+        self._watch = watch
         self._topology = topology
         self._table = table
         self._respects_preferences = snapshot.options.preference_policy != "Ignore"
@@ -130,9 +141,11 @@ class _StepBuilder:
 
     def steps(self, signature: PodSignature, needs: VolumeNeeds) -> Steps:
         """Return the relaxation steps of a signature's pods."""
+        self._watch()
         reason, message = why_unsupported(signature.spec, needs, self._table.well_known)
         is_plain = not any(constraint.concerns(signature, needs) for constraint in self._constraints)
-        return () if reason else tuple(self._built(signature, needs)), reason, message, is_plain
+        has_steps = not reason or may_join_existing(reason, signature.spec, needs)
+        return tuple(self._built(signature, needs)) if has_steps else (), reason, message, is_plain
 
     def _built(self, signature: PodSignature, needs: VolumeNeeds) -> Iterator[RelaxationStep]:
         steps = relaxation_steps(
@@ -237,7 +250,9 @@ class SchedulingContext:
         coverage: The commitments' coverage of running nodes, and their unused amounts.
         volumes: The requirements of pods' volumes.
         positions: Names of nodes and of their claims → position.
+        nominated: Position of a node → pods that wait for room there, which preemption makes.
         remaining: What running nodes and claims leave of limits, quotas, addresses and commitments.
+        watch: Ends the decision when its time is over.
         released: Keys of the pods that a pinned context lets leave a domain which has too many of them.
     """
 
@@ -246,42 +261,84 @@ class SchedulingContext:
         snapshot: Snapshot,
         constraints: ConstraintTypes = CONSTRAINTS,
         known: KnownParts | None = None,
+        watch: Callable[[], None] = lambda: None,
+        refused_volumes: Refused = frozenset(),
     ) -> None:
-        """Prepare the snapshot; `known` keeps parts of it for the next."""
+        """Prepare the snapshot.
+
+        Args:
+            snapshot: The cluster.
+            constraints: The constraints to plan by.
+            known: Keeps parts of it for the next.
+            watch: Called often; raises OutOfTimeError when the time for the decision is over.
+            refused_volumes: Free volumes that are not assigned to these claims.
+        """
         self.snapshot = snapshot
+        self.watch = watch
+        self._refused_volumes = refused_volumes
         self.coverage = coverage_of(snapshot)
         self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot) if known is None else known.states.of(snapshot)
-        self.pending = pending_pods(snapshot)
+        self.pending = within_preferences(pending_pods(snapshot))
         self.released: frozenset[str] = frozenset()
         bound = [pod for state in self.states for pod in state.pods]
-        self.axis = ResourceAxis(_requested(snapshot, (*self.pending, *bound)))
+        successors = {id(pod): successor(pod) for pod in bound if pod.successor is not None}
+        concerned = (*self.pending, *bound, *successors.values(), *_with_nominations(snapshot))
+        self.axis = ResourceAxis(_requested(snapshot, concerned), _offered(snapshot, self.states))
         self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
-        self.volumes = volumes = VolumeIndex(snapshot)
-        daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
+        self.volumes = volumes = VolumeIndex(snapshot, refused_volumes)
+        self._daemons = daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
         reads, questions = reads_of(constraints), known.questions if known is not None else None
-        signatures = PodSignatures(snapshot, (*self.pending, *bound), self.axis, reads, questions)
+        shared_claims = volumes.binding.shared_claims((*self.pending, *bound))
+        signatures = PodSignatures(snapshot, concerned, self.axis, reads, questions, shared_claims)
         self.existing_nodes = ExistingNodes(snapshot, self.axis, self.table, volumes, daemons, signatures).of(
             self.states, known.rooms if known is not None else None
         )
+        self._index_nodes(snapshot)
+        self._count_bound(signatures)
+        self._signatures = signatures
+        self._group_pods(snapshot, constraints, successors)
+
+    def _index_nodes(self, snapshot: Snapshot) -> None:
+        """Derive what plans read of nodes, templates and limits."""
         self.positions = {node.name: node.index for node in self.existing_nodes}
         self.positions |= {node.state.claim_name: node.index for node in self.existing_nodes if node.state.claim_name}
         self.node_index = NodeIndex(self.existing_nodes, self.table)
-        self.templates = templates_of(snapshot, self.table, self.axis, daemons)
+        self.templates = templates_of(snapshot, self.table, self.axis, self._daemons)
         self.remaining = RemainingCapacity(snapshot, self.existing_nodes, self.templates, self.coverage)
         self.budgets = DisruptionBudgets.of(snapshot)
         self.leaving = frozenset(node.index for node in self.existing_nodes if node.is_leaving)
+        self.nominated = _nominated(snapshot, self.positions)
         self.moving = tuple(
             pod for node in self.existing_nodes if node.is_leaving for pod in self._moved_from(node.state)
         )
-        self._count_bound(signatures)
+
+    def _group_pods(self, snapshot: Snapshot, constraints: ConstraintTypes, successors: Mapping[int, Pod]) -> None:
+        """Group the pods, and collect the rules between them."""
         namespaces = Namespaces.of(snapshot)
-        self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table)
-        self._signatures = signatures
-        self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table, constraints)
+        of_daemons = tuple(daemon.source for daemon in self._daemons)
+        self.topology = Topology(
+            self._signatures.all, self.node_index, self.templates, namespaces, self.table, of_daemons
+        )
+        self.pod_groups = PodGroups(
+            snapshot,
+            self._signatures,
+            self.volumes,
+            self.topology,
+            self.table,
+            constraints,
+            successors,
+            self.watch,
+        )
         self._tolerated: Callable[[tuple[Toleration, ...]], tuple[bool, ...]] = memo(
             partial(_tolerated, self.templates)
         )
+
+    def oversized_daemons(self) -> tuple[DaemonSet, ...]:
+        """Return the DaemonSets whose pod is too large for every node; no room is kept for them."""
+        pools = [(template.types, template.offered, template.taints) for template in self.templates]
+        rooms = [self.axis.vector(state.allocatable) for state in self.states]
+        return tuple(d.source for d in self._daemons if fits_nowhere(d, pools, self.axis, rooms))
 
     def pinned(
         self,
@@ -332,9 +389,27 @@ class SchedulingContext:
         cheap.templates = tuple(template.below(price) for template in self.templates)
         return cheap
 
+    def signature_of(self, pod: Pod) -> PodSignature:
+        """Return the signature of a pod of the snapshot that waits, runs, or is nominated to a node."""
+        return self._signatures.of(pod).signature
+
     def open_templates(self, step: RelaxationStep) -> tuple[bool, ...]:
         """For each template, whether the relaxation step tolerates its taints."""
         return self._tolerated(step.demands.tolerations)
+
+    def with_other_volumes(self, waiting: Iterable[Pod]) -> SchedulingContext | None:
+        """Return the snapshot, prepared with other free volumes for the claims of pods that found no place with theirs.
+
+        A volume that is kept for a pod with a nominated node is given up, too: whoever comes first takes it. None if no free
+        volume is kept for any of these.
+        """
+        left = [pod for pod in waiting if pod.spec.volumes]
+        more = self.volumes.binding.assigned_to((*left, *_with_nominations(self.snapshot)) if left else ())
+        if not more:
+            return None
+        without_commitments = tuple(one for one in self.constraints if one is not Commitments)
+        refused = self._refused_volumes | more
+        return SchedulingContext(self.snapshot, without_commitments, watch=self.watch, refused_volumes=refused)
 
     def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:
         """Return the constraints of a new plan; nodes at the positions `vanished` use nothing of the limits."""
@@ -393,8 +468,30 @@ class SchedulingContext:
                     counts[position] = counts.get(position, 0) + 1
 
 
+def _with_nominations(snapshot: Snapshot) -> tuple[Pod, ...]:
+    found = (pod for pod in snapshot.pods if pod.nominated_node_name and not pod.node_name and pod.is_active)
+    return tuple(sorted(found, key=lambda pod: pod.key))
+
+
+def _nominated(snapshot: Snapshot, positions: Mapping[str, int]) -> dict[int, tuple[Pod, ...]]:
+    found: dict[int, tuple[Pod, ...]] = {}
+    for pod in _with_nominations(snapshot):
+        position = positions.get(pod.nominated_node_name)
+        if position is not None:
+            found[position] = (*found.get(position, ()), pod)
+    return found
+
+
 def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Toleration, ...]) -> tuple[bool, ...]:
     return tuple(first_untolerated(template.taints, tolerations) is None for template in templates)
+
+
+def _offered(snapshot: Snapshot, states: Iterable[StateNode]) -> set[str]:
+    """Return the names of the resources that any instance type, overlay or node has."""
+    lists = (snapshot.catalogue.default, *snapshot.catalogue.by_node_class.values())
+    found = set().union(*(index_of(types).resources for types in lists))
+    found.update(*(overlay.capacity for overlay in snapshot.overlays))
+    return found.union(*(state.allocatable for state in states))
 
 
 def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -17,7 +18,7 @@ from core.model.state_node import StateNode
 from core.model.values.requirements import Requirement, Requirements, requirements_of_labels
 from core.model.values.taints import Taint, Toleration, first_untolerated
 from core.scheduling.instance_types import TypeFilter
-from core.scheduling.pods import TOLERATE_PREFERENCES, PodSignatures, VolumeIndex, required_alternatives
+from core.scheduling.pods import TOLERATE_PREFERENCES, PodSignatures, required_alternatives
 from core.scheduling.primitives import (
     IMPOSSIBLE,
     NodeMask,
@@ -32,7 +33,9 @@ from core.scheduling.primitives import (
     minus,
     plus,
     positions,
+    within,
 )
+from core.scheduling.volume_binding import VolumeIndex
 
 # Daemon overhead: the DaemonSet pods that every matching node gets, and the room that they leave.
 
@@ -83,7 +86,8 @@ def without_overhead(
 ) -> TypeFilter:
     """Return the types of a NodePool less the requests of the DaemonSets' pods.
 
-    A daemon counts on every type that could run it, even if a claim is later narrowed so that it does not (Karpenter).
+    A daemon counts on every type that could run it, even if a claim is later narrowed so that it does not (Karpenter). If it
+    alone is too large for each of them, it counts on none: its pod waits, and those of others run (kube-scheduler).
     """
     if not daemons:
         return types
@@ -117,11 +121,52 @@ def _loads(
 
 
 def _carriers(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]) -> TypeMask:
+    admitting = _admitting(daemon, types, offered, taints)
+    return admitting if types.room.fits(admitting, daemon.requests) else TypeMask(0)
+
+
+def _admitting(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]) -> TypeMask:
+    """Return the types whose labels and taints admit the daemon."""
     mask = TypeMask(0)
     for alternative in daemon.alternatives if daemon.tolerates(taints) else ():
         narrowed = types.table.narrowed(offered, asked=alternative)
         mask |= types.mask(narrowed) if narrowed != IMPOSSIBLE else 0
     return mask
+
+
+_OPEN_UNTIL_LAUNCH: Final = frozenset({labels.ZONE, labels.ZONE_ID, labels.CAPACITY_TYPE, labels.RESERVATION_ID})
+
+
+def carriers_of(
+    daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]
+) -> tuple[TypeMask, TypeMask]:
+    """Return the types on which a DaemonSet's pod may run, and those on which it runs whatever the claim is narrowed to."""
+    may = _carriers(daemon, types, offered, taints)
+    needed = {key for alternative in daemon.alternatives for key in types.table[alternative]}
+    return may, may if not needed & _OPEN_UNTIL_LAUNCH else TypeMask(0)
+
+
+def fits_nowhere(
+    daemon: DaemonPod,
+    pools: Iterable[tuple[TypeFilter, RequirementId, tuple[Taint, ...]]],
+    axis: ResourceAxis,
+    rooms: Iterable[Vector],
+) -> bool:
+    """Whether a DaemonSet's pod is too large for every empty node, an existing one or a new one of a NodePool that admits it.
+
+    Args:
+        daemon: The pod.
+        pools: Types of a NodePool, its labels and taints.
+        axis: The relevant resources.
+        rooms: What pods may request of each existing node in total.
+    """
+    if any(within(daemon.requests, room) for room in rooms):
+        return False
+    for types, offered, taints in pools:
+        vectors, admitting = types.empty_rooms(axis), _admitting(daemon, types, offered, taints)
+        if any(within(daemon.requests, vectors[position]) for position in positions(admitting)):
+            return False
+    return True
 
 
 Attachments = frozenset[tuple[str, str]]
@@ -134,6 +179,7 @@ class ExistingNode(msgspec.Struct, frozen=True, eq=False):
         index: Its position in the order in which nodes are tried: initialized ones first, then by name.
         offered: Its labels as requirements, hostname included.
         free: The room after its pods and the DaemonSet pods that it has yet to get.
+        due: DaemonSets whose pod it has yet to get, by position.
         is_leaving: Whether it is marked for deletion and offers no room.
         is_recently_changed: Whether pods arrived or left within `consolidateAfter`: consolidation moves no pods to it.
         is_drained_later: Whether the stored target has yet to drain it: other nodes are tried first
@@ -151,6 +197,7 @@ class ExistingNode(msgspec.Struct, frozen=True, eq=False):
     is_leaving: bool
     is_recently_changed: bool
     is_drained_later: bool = False
+    due: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -173,6 +220,7 @@ class NodeRoom(msgspec.Struct, frozen=True, eq=False):
     free: Vector
     ports: tuple[HostPort, ...]
     attached: Attachments
+    due: tuple[int, ...]
 
 
 class KnownRooms:
@@ -217,13 +265,17 @@ class ExistingNodes:
         self._table = table
         self._volumes = volumes
         self._daemons = daemons
-        self._have_ports = any(daemon.ports for daemon in daemons)
+        # Any pod's affinity or anti-affinity may concern a DaemonSet's pod.
+        self._has_rules = signatures.have_pod_affinity or any(d.source.spec.anti_affinity for d in daemons)
         self._pools = {pool.name: pool for pool in snapshot.node_pools}
         self._attached = _attached_volumes(snapshot, volumes)
         self._signatures = signatures
         self._drained_later = snapshot.drained_later
+        self._reads_names = signatures.read_node_names or volumes.reads_node_names
         self._basis = (
             axis.names,
+            self._reads_names,
+            self._has_rules,
             snapshot.daemon_sets,
             snapshot.volume_claims,
             snapshot.volumes,
@@ -250,10 +302,14 @@ class ExistingNodes:
             is_leaving=state.is_marked_for_deletion(self._snapshot),
             is_recently_changed=_is_recently_changed(state, self._pools.get(room.node_pool), self._snapshot.now),
             is_drained_later=state.name in self._drained_later,
+            due=room.due,
         )
 
     def _room(self, state: StateNode) -> NodeRoom:
         offered = _offered(state)
+        if self._reads_names and state.node is not None:
+            offered = offered.merged((Requirement.one_of(labels.NODE_NAME, state.node.name),))
+        due = self._due(state, offered) if self._daemons else ()
         attached = {a for pod in state.pods if pod.spec.volumes for a in self._volumes.attachments(pod)}
         return NodeRoom(
             state=state,
@@ -261,32 +317,47 @@ class ExistingNodes:
             offered=offered,
             taints=state.taints,
             free=self._free(state, offered),
-            ports=self._ports(state, offered),
+            ports=self._ports(state, due),
             attached=frozenset(attached) | self._attached.get(state.name, frozenset()),
+            due=due,
         )
 
-    def _ports(self, state: StateNode, offered: Requirements) -> tuple[HostPort, ...]:
-        """Return host ports of its pods and of the DaemonSet pods that it has yet to get."""
-        taken = [port for pod in state.pods for port in pod.spec.host_ports]
-        if not self._have_ports:
-            return tuple(taken)
+    def _due(self, state: StateNode, offered: Requirements) -> tuple[int, ...]:
+        """Return the DaemonSets whose pod a node has yet to get; a node is only asked for rules and ports of theirs."""
+        matter = [number for number, daemon in enumerate(self._daemons) if daemon.ports or self._has_rules]
+        if not matter:
+            return ()
         here = {(pod.namespace, owner.name) for pod in state.pods for owner in pod.owners if owner.kind == "DaemonSet"}
-        for daemon in self._daemons:
-            is_due = daemon.ports and (daemon.source.namespace, daemon.source.name) not in here
-            if is_due and daemon.runs_on(offered, state.taints, self._table):
-                taken += daemon.ports
-        return tuple(taken)
+        room = self._axis.vector(state.allocatable)
+        missing = ((n, self._daemons[n]) for n in matter if _name_of(self._daemons[n]) not in here)
+        return tuple(
+            number
+            for number, daemon in missing
+            if within(daemon.requests, room) and daemon.runs_on(offered, state.taints, self._table)
+        )
+
+    def _ports(self, state: StateNode, due: Iterable[int]) -> tuple[HostPort, ...]:
+        """Return host ports of its pods and of the DaemonSet pods that it has yet to get."""
+        own = (port for pod in state.pods for port in pod.spec.host_ports)
+        return (*own, *(port for number in due for port in self._daemons[number].ports))
 
     def _free(self, state: StateNode, offered: Requirements) -> Vector:
         """Return the allocatable resources less its pods and the DaemonSet pods that it has yet to get."""
         requests, axis, taints = self._signatures.requests, self._axis, state.taints
         used = axis.total(requests(pod) for pod in state.pods)
-        left = minus(axis.vector(state.allocatable), used)
-        due = axis.total(d.requests for d in self._daemons if d.runs_on(offered, taints, self._table))
+        room = axis.vector(state.allocatable)
+        left = minus(room, used)
+        due = axis.total(
+            d.requests for d in self._daemons if within(d.requests, room) and d.runs_on(offered, taints, self._table)
+        )
         if due == axis.zero:
             return left
         running = axis.total(requests(pod) for pod in state.pods if pod.owners and pod.is_daemon)
         return minus(left, tuple(max(0, amount) for amount in minus(due, running)))
+
+
+def _name_of(daemon: DaemonPod) -> tuple[str, str]:
+    return daemon.source.namespace, daemon.source.name
 
 
 def _offered(state: StateNode) -> Requirements:
@@ -357,7 +428,8 @@ class NodeIndex:
         """Return the nodes with room for the requests."""
         found = self._all
         for column, amount in zip(self._by_resource, requests, strict=True):
-            found &= column.at_least(amount)
+            if amount:  # a node with too little of a resource takes pods that request none of it (noderesources/fit.go)
+                found &= column.at_least(amount)
         return found
 
 

@@ -87,11 +87,15 @@ class NewNodeRefusal:
         template, constraints = elimination.template, self._state.constraints
         signature = elimination.pod_group.signature
         draft = ClaimDraft(template, elimination.reqs, elimination.left, elimination.pod_group.requests)
-        for constraint in constraints.at_launch:
+        vacant = constraints.vacant
+        for constraint in (one for one in constraints.at_launch if one is not vacant):
             narrowed = constraint.narrowed(draft)
             if narrowed is not draft and not narrowed.is_possible:
                 return elimination.finding(*constraint.shortage(draft))
             draft = narrowed
+        # A limit comes first: without it, the pod would have had its place before.
+        if vacant is not None and not vacant.narrowed(draft).is_possible and self._is_within_limits(draft):
+            return elimination.finding(*vacant.shortage(draft))
         rule = self._broken(draft, signature, step)
         if rule is not None:
             return elimination.finding(*self._of_rule(rule, draft, signature))
@@ -104,15 +108,21 @@ class NewNodeRefusal:
                 return elimination.finding(reason, f"{message}{more}")
         return self._by_values(elimination, step, draft, allowed)
 
+    def _is_within_limits(self, draft: ClaimDraft) -> bool:
+        allowed = draft.mask
+        for constraint in self._state.constraints.at_launch:
+            allowed = constraint.launchable(draft.template, allowed)
+        return bool(allowed)
+
     def _by_values(
         self, elimination: TypeElimination, step: RelaxationStep, draft: ClaimDraft, allowed: TypeMask
     ) -> PoolFinding:
         """Return a finding if minValues keep the pod off, or limits that allow too few types for them."""
         template, signature = elimination.template, elimination.pod_group.signature
-        missing = unmet(template.types, draft.mask, template.min_values)
+        missing = unmet(template.types, draft.mask, template.min_values, draft.reqs)
         if missing:
             cause = " under the pod's requirements"
-            if unmet(template.types, template.mask, template.min_values):
+            if unmet(template.types, template.mask, template.min_values, template.offered):
                 cause = ""
             message = f"too few values for minValues ({_few(missing, template)}){cause}"
             return elimination.finding(PodReason.MIN_VALUES_NOT_MET, message)
@@ -200,7 +210,9 @@ class NewNodeRefusal:
         )
         if chosen is not None:
             return strict.narrowed(chosen[0]).missing_values()
-        everywhere = {key: draft.template.types.distinct(draft.mask, key) for key in draft.template.min_values}
+        everywhere = {
+            key: draft.template.types.distinct(draft.mask, key, draft.reqs) for key in draft.template.min_values
+        }
         missing = (one.missing_values() for one in domain_choice.choices(strict, signature, step, step.keys))
         few = (counts for counts in missing if counts)
         return min(few, key=lambda counts: (len(counts), -sum(counts.values())), default=everywhere)
@@ -213,7 +225,7 @@ class NewNodeRefusal:
                 return rule
         for rule in step.zone_rules:
             values = types.values(draft.mask, draft.reqs, rule.key)
-            if not any(domain_counts.admits(rule, value, signature) for value in values or (None,)):
+            if not any(domain_counts.admits(rule, value, signature, is_new=True) for value in values or (None,)):
                 return rule
         domain_choice = DomainChoice(self._context.topology, domain_counts, ())
         if step.zone_rules and domain_choice.best(draft, signature, step) is None:
@@ -223,7 +235,8 @@ class NewNodeRefusal:
     def _selected_by(self, rule: TopologyRule) -> str:
         """Return which pods a rule selects."""
         group = self._context.topology.groups[rule.group]
-        demands = () if group.selector is None else group.selector.requirements
+        selectors = [selector for _, selector in ((group.namespaces, group.selector), *group.further)]
+        demands = {} if None in selectors else dict.fromkeys(r for s in selectors if s for r in s.requirements)
         selector = " and ".join(shown(requirement) for requirement in demands) or "no label at all"
         where = "any namespace" if group.namespaces is None else f"namespace {' or '.join(group.namespaces)}"
         return f"{selector} in {where}"
@@ -269,12 +282,15 @@ class Diagnosis:
         """Return why such pods have no place; the pod given names its volumes."""
         if pod_group.reason:
             return PodFinding(reason=pod_group.reason, message=pod_group.message)
+        exhausted, why = self._state.constraints.exhausted(pod_group)
+        if exhausted:
+            return PodFinding(reason=exhausted, message=why)
         findings = self.findings(pod_group, pod)
         if not findings:
             return PodFinding(reason=PodReason.NO_NODE_POOL, message="there is no NodePool")
         nearest_first = sorted(findings, key=nearness, reverse=True)
         reason = next((found.reason for found in nearest_first if found.reason is not None), PodReason.NO_OFFERING_FITS)
-        message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in findings)
+        message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in nearest_first)
         return PodFinding(reason=reason, message=message, pools=findings)
 
     def findings(self, pod_group: PodGroup, pod: Pod | None = None) -> tuple[PoolFinding, ...]:

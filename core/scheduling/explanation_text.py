@@ -125,7 +125,7 @@ def pool_offers(template: NodeClaimTemplate) -> PoolOffers:
         price=next(iter(in_order.values()), 0),
         conflict=conflict,
         before=before,
-        missing=unmet(types, template.mask, template.min_values) if template.mask else {},
+        missing=unmet(types, template.mask, template.min_values, template.offered) if template.mask else {},
     )
 
 
@@ -153,7 +153,7 @@ def shown(requirement: Requirement) -> str:
     """Format a requirement with an operator of Kubernetes."""
     bounds = [f">= {requirement.gte}"] if requirement.gte is not None else []
     bounds += [f"<= {requirement.lte}"] if requirement.lte is not None else []
-    values = ", ".join(requirement.values)
+    values = ", ".join(value or '""' for value in requirement.values)
     if bounds:
         return f"{requirement.key} {' and '.join(bounds)}"
     return f"{requirement.key} {requirement.operator}" + (f" [{values}]" if values else "")
@@ -385,12 +385,23 @@ class TypeElimination:
             share = sum(short * 1000 // max(1, total[axis.names.index(n)]) for n, short in lacks)
             if shortest is None or (len(lacks), share) < shortest:
                 shortest = (len(lacks), share)
-                nearest = f"{types.types[position].name} lacks {amount_of(amount, name)} {name}"
+                nearest = self._lack(types.types[position].name, name, amount, total[axis.names.index(name)])
         if shortest is None or self.left:
             return
         rooms = [types.room.vectors[position] for position in positions(before)]
         absent = [name for i, name in enumerate(axis.names) if total[i] > 0 and all(room[i] <= 0 for room in rooms)]
         self.nearest = f"none of its types has {', '.join(absent)}" if absent else nearest
+
+    def _lack(self, instance_type: str, name: str, amount: int, needed: int) -> str:
+        """Return what a type lacks; disk space is the EC2NodeClass's to give, whatever the type."""
+        if name != "ephemeral-storage":
+            return f"{instance_type} lacks {amount_of(amount, name)} {name}"
+        given, needs = amount_of(needed - amount, name), amount_of(needed, name)
+        owner = self.template.pool.node_class.name
+        return (
+            f"EC2NodeClass {owner} gives a node {given} of ephemeral-storage, and the pod needs {needs} beside the DaemonSets' "
+            "pods: raise the volumeSize of its spec.blockDeviceMappings, or use instance stores (instanceStorePolicy: RAID0)"
+        )
 
 
 def _counted(mask: TypeMask) -> str:

@@ -17,7 +17,7 @@ from core.packing.column_generation import dual_bound
 from core.packing.fleet_target import NO_GROUP, FleetProblem, Rooms
 from core.packing.optimize import is_coarse
 from core.packing.problem import Bools, Ints, Packing, PackingProblem, right_sized, whole_machine_bound
-from core.packing.relaxation import relax
+from core.packing.relaxation import relax, stepped
 from core.packing.settings import SearchBudget, SearchSettings
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext
@@ -351,16 +351,23 @@ class LowerBound:
     """The packing problem of a plan's pods with most rules relaxed, and its bounds.
 
     Attributes:
-        fluid: The bound by the fluid relaxation, in nano-dollars per hour.
+        fluid: The bound by the fluid relaxation with resources in whole steps, in nano-dollars per hour.
     """
 
-    def __init__(self, context: SchedulingContext, relaxed: RelaxedPods, settings: SearchSettings) -> None:
+    def __init__(
+        self,
+        context: SchedulingContext,
+        relaxed: RelaxedPods,
+        settings: SearchSettings,
+        budget: SearchBudget | None = None,
+    ) -> None:
+        """Solve the fluid relaxation; with a budget, in as many rounds as its time allows, at least one."""
         problem = problem_of(context.templates, counts=relaxed.counts, hostname_capacity=relaxed.hostname_capacity)
         self._seed = context.snapshot.options.seed
         self._settings = settings
         self._relaxed = relaxed
         self._problem = problem.restricted(problem.undominated())
-        self.fluid = relax(self._problem, settings).lower_bound
+        self.fluid = relax(stepped(self._problem, settings.stepped_bound), settings, budget).lower_bound
 
     def proven(self, claims: Sequence[InFlightClaim], *, cost: int, budget: SearchBudget) -> int:
         """Return a bound no lower than `fluid`; column generation begins with the loads of these claims, at this cost.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import accumulate, compress
 from operator import itemgetter, or_
-from typing import Final
+from typing import Final, NamedTuple
 
 from core import labels
 from core.interpreter import ByIdentity
@@ -83,6 +83,7 @@ class TypeIndex:
     Attributes:
         full: All types.
         names: Their names, by position.
+        resources: Names of everything that any of them has.
         sound: Types without negative allocatable resources.
         by_value: Label → value → types that may have it.
         offered: Offering labels → types with an available offering that has them.
@@ -97,6 +98,7 @@ class TypeIndex:
         self.names = [one.name for one in self.types]
         self.full = TypeMask((1 << len(self.types)) - 1)
         self.allocatable = [t.allocatable() for t in self.types]
+        self.resources: frozenset[str] = frozenset().union(*self.allocatable)
         self.sound = TypeMask(
             bits(i for i, amounts in enumerate(self.allocatable) if all(a >= 0 for a in amounts.values()))
         )
@@ -120,7 +122,7 @@ class TypeIndex:
         """Return the same types with only the offerings that cost less than `price`."""
         cheap = object.__new__(TypeIndex)
         cheap.types, cheap.names, cheap.full = self.types, self.names, self.full
-        cheap.allocatable, cheap.sound = self.allocatable, self.sound
+        cheap.allocatable, cheap.resources, cheap.sound = self.allocatable, self.resources, self.sound
         cheap.by_value, cheap.reservations = self.by_value, self.reservations
         cheap._vectors = self._vectors
         counts = {values: bisect_left(entries, (price,)) for values, entries in self.prices.items()}
@@ -220,11 +222,12 @@ class LabelMasks:
             return tuple(sorted(value for value in carried if required is None or required.has(value)))
         return required.values if required is not None and required.is_finite else ()
 
-    def distinct(self, among: TypeMask, key: str) -> int:
-        """Return how many different values of a label these types have together."""
+    def distinct(self, among: TypeMask, key: str, required: Requirement | None) -> int:
+        """Return how many different values of a label these types have together that the requirement admits."""
         if key == labels.INSTANCE_TYPE:
             return among.bit_count()
-        return sum(1 for types in self._index.by_value.get(key, {}).values() if types & among)
+        carried = (value for value, types in self._index.by_value.get(key, {}).items() if types & among)
+        return sum(1 for value in carried if required is None or required.has(value))
 
 
 def _label_mask(index: TypeIndex, catalogue_keys: frozenset[str], requirement: Requirement) -> TypeMask:
@@ -246,6 +249,30 @@ OfferingRequirements = tuple[Requirement | None, ...]
 """The requirement on each of `OFFERING_KEYS`."""
 
 
+class ReservedOfferings(NamedTuple):
+    """The offerings of one capacity reservation.
+
+    Attributes:
+        types: The types that it has.
+        prices: (price, position) of its offerings, the cheapest first.
+        by_labels: The labels of its offerings, each with the types that have such an offering.
+    """
+
+    types: TypeMask
+    prices: Sequence[tuple[int, int]]
+    by_labels: Sequence[tuple[OfferingLabels, TypeMask]]
+
+    def price(self, among: TypeMask) -> int:
+        """Return the lowest price of one of these types, of which it has at least one."""
+        return next(price for price, position in self.prices if among >> position & 1)
+
+    def values(self, among: TypeMask, keys: Iterable[str]) -> frozenset[tuple[str, str]]:
+        """Return (key, value) of these of `OFFERING_KEYS` that its offerings of these types have."""
+        places = [(key, OFFERING_KEYS.index(key)) for key in keys]
+        offered = [values for values, types in self.by_labels if types & among]
+        return frozenset((key, values[place]) for values in offered for key, place in places if values[place])
+
+
 class TypeOfferings:
     """The available offerings of one NodePool's types.
 
@@ -261,6 +288,9 @@ class TypeOfferings:
         self._mask: Callable[[OfferingRequirements], TypeMask] = memo(partial(_mask, index))
         self._met: Callable[[RequirementId], tuple[OfferingLabels, ...]] = memo(partial(_met, index, table))
         self._price_order: Callable[[RequirementId], PriceOrder] = memo(partial(_price_order, index, self._met))
+        self._reserved: Callable[[RequirementId], Mapping[str, ReservedOfferings]] = memo(
+            partial(_reserved, index, self._met)
+        )
         self.cheapest: Callable[[TypeMask, RequirementId], int | None] = memo(
             partial(_cheapest_offering, self._price_order)
         )
@@ -292,10 +322,9 @@ class TypeOfferings:
         offered = self._index.offered
         return tuple(sorted({values[place] for values in self._met(reqs) if offered[values] & among} - {""}))
 
-    def distinct(self, among: TypeMask, key: str) -> int:
-        """Return how many different values of one of `OFFERING_KEYS` the offerings of these types have."""
-        place = OFFERING_KEYS.index(key)
-        return len({values[place] for values, types in self._index.offered.items() if types & among} - {""})
+    def of_reservations(self, reqs: RequirementId) -> Mapping[str, ReservedOfferings]:
+        """Return reservation id → its offerings under the requirements, in order of id."""
+        return self._reserved(reqs)
 
     def by_labels(self, reqs: RequirementId) -> Iterator[tuple[OfferingLabels, Sequence[tuple[int, int]]]]:
         """Return offering labels that meet the requirements, each with (price, position) of its offerings."""
@@ -321,6 +350,22 @@ def _mask(index: TypeIndex, required: OfferingRequirements) -> TypeMask:
 def _met(index: TypeIndex, table: RequirementTable, reqs: RequirementId) -> tuple[OfferingLabels, ...]:
     required = _of_offerings(table[reqs])
     return tuple(values for values in index.offered if _meets(values, required))
+
+
+def _reserved(
+    index: TypeIndex, met: Callable[[RequirementId], tuple[OfferingLabels, ...]], reqs: RequirementId
+) -> Mapping[str, ReservedOfferings]:
+    place = OFFERING_KEYS.index(labels.RESERVATION_ID)
+    by_labels: dict[str, list[tuple[OfferingLabels, TypeMask]]] = {}
+    for values in met(reqs):
+        if values[place]:
+            by_labels.setdefault(values[place], []).append((values, index.offered[values]))
+    found: dict[str, ReservedOfferings] = {}
+    for identity in sorted(by_labels):
+        prices = sorted(entry for values, _ in by_labels[identity] for entry in index.prices[values])
+        types = reduce(or_, (types for _, types in by_labels[identity]), NO_TYPES)
+        found[identity] = ReservedOfferings(TypeMask(types), prices, by_labels[identity])
+    return found
 
 
 def _price_order(
@@ -484,6 +529,10 @@ class TypeFilter:
         room = TypeRoom(index.types, allocatable, nothing, [()] * len(allocatable))
         return cls(index, LabelMasks(index, catalogue_keys), TypeOfferings(index, table), room, table)
 
+    def empty_rooms(self, axis: ResourceAxis) -> Sequence[Vector]:
+        """Return [position], what all pods of a node may request together, DaemonSets' included."""
+        return self._index.vectors(axis)
+
     def below(self, price: int) -> TypeFilter:
         """Return the same types with only the offerings that cost less than `price`.
 
@@ -504,9 +553,14 @@ class TypeFilter:
         """Return the names of these types, the cheapest under the requirements first; ties by name."""
         return tuple(map(self._index.names.__getitem__, self.offerings.positions_in_price_order(among, reqs)))
 
-    def distinct(self, among: TypeMask, key: str) -> int:
-        """Return how many different values of a label these types have together, for minValues."""
-        return (self.offerings if key in OFFERING_KEYS else self.labels).distinct(among, key)
+    def distinct(self, among: TypeMask, key: str, reqs: RequirementId) -> int:
+        """Return how many different values of a label these types leave under the requirements, for minValues (Karpenter).
+
+        What the pods, their volumes and their spreads exclude does not count.
+        """
+        if key in OFFERING_KEYS:
+            return len(self.offerings.values(among, reqs, key))
+        return self.labels.distinct(among, key, self.table[reqs].get(key))
 
 
 def _filter_mask(
@@ -552,9 +606,9 @@ def _quota_members(names: Sequence[str], capacity_type: str) -> Mapping[str, Typ
 # minValues: a claim must leave EC2 enough different instance types to choose from.
 
 
-def unmet(types: TypeFilter, mask: TypeMask, wanted: Mapping[str, int]) -> dict[str, int]:
+def unmet(types: TypeFilter, mask: TypeMask, wanted: Mapping[str, int], reqs: RequirementId) -> dict[str, int]:
     """Return label key → how many distinct values the types have, for each key that has fewer than required."""
-    found = {key: types.distinct(mask, key) for key in sorted(wanted)}
+    found = {key: types.distinct(mask, key, reqs) for key in sorted(wanted)}
     return {key: count for key, count in found.items() if count < wanted[key]}
 
 
@@ -563,7 +617,7 @@ def cut(types: TypeFilter, mask: TypeMask, reqs: RequirementId, wanted: Mapping[
     if mask.bit_count() <= most:
         return mask
     ordered = [position for _, position in types.offerings.in_price_order(mask, reqs)]
-    chosen = first_of_each(types, ordered, wanted)
+    chosen = first_of_each(types, ordered, wanted, reqs)
     for position in ordered:
         if len(chosen) >= most:
             break
@@ -571,15 +625,15 @@ def cut(types: TypeFilter, mask: TypeMask, reqs: RequirementId, wanted: Mapping[
     return TypeMask(bits(chosen))
 
 
-def first_of_each(types: TypeFilter, ordered: list[int], wanted: Mapping[str, int]) -> set[int]:
+def first_of_each(types: TypeFilter, ordered: list[int], wanted: Mapping[str, int], reqs: RequirementId) -> set[int]:
     """Return the first types in this order with as many values as required, or with all values if there are fewer."""
     chosen: set[int] = set()
     mask = TypeMask(0)
     for key in sorted(wanted):
         for position in ordered:
-            if types.distinct(mask, key) >= wanted[key]:
+            if types.distinct(mask, key, reqs) >= wanted[key]:
                 break
-            if types.distinct(mask | 1 << position, key) > types.distinct(mask, key):
+            if types.distinct(TypeMask(mask | 1 << position), key, reqs) > types.distinct(mask, key, reqs):
                 mask |= 1 << position
                 chosen.add(position)
     return chosen

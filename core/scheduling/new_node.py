@@ -20,7 +20,7 @@ from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements, labels_fault
 from core.model.values.taints import Taint
 from core.pools import pool_types, template_labels, template_parts
-from core.scheduling.existing_node import DaemonPod, without_overhead
+from core.scheduling.existing_node import DaemonPod, carriers_of, without_overhead
 from core.scheduling.instance_types import TypeFilter, index_of, unmet
 from core.scheduling.pods import PodGroup, PodSignature
 from core.scheduling.primitives import (
@@ -137,6 +137,7 @@ class NodeClaimTemplate(msgspec.Struct, frozen=True, eq=False):
         mask: Types that it may launch.
         sizes: The same types in sets to open a node from, tried in turn.
         min_values: Label key → how many distinct values its claims must keep.
+        carriers: [DaemonSet], the types on which its pod may run, and those on which it runs for certain.
     """
 
     index: int
@@ -148,6 +149,7 @@ class NodeClaimTemplate(msgspec.Struct, frozen=True, eq=False):
     mask: TypeMask
     sizes: tuple[TypeMask, ...]
     min_values: Mapping[str, int]
+    carriers: tuple[tuple[TypeMask, TypeMask], ...] = ()
 
     def size_for(self, requests: Vector) -> TypeMask:
         """Return the first of the sizes with a type that has room for the requests; all types if none has."""
@@ -253,6 +255,7 @@ def _template(
         mask=mask,
         sizes=sizes_of(types, mask, pool.largest_node),
         min_values={r.key: r.min_values for r in Requirements(requirements).values() if r.min_values},
+        carriers=tuple(carriers_of(daemon, types, offered, pool.taints) for daemon in daemons),
     )
 
 
@@ -315,7 +318,7 @@ class ClaimDraft(msgspec.Struct, frozen=True):
 
     def missing_values(self) -> dict[str, int]:
         """Return label key → number of remaining distinct values, for each key with too few for minValues."""
-        return unmet(self.template.types, self.fitting_types, self.min_values) if self.min_values else {}
+        return unmet(self.template.types, self.fitting_types, self.min_values, self.reqs) if self.min_values else {}
 
 
 # Shares the constraints on claims.

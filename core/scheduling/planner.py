@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from core import labels
+from core.errors import OutOfTimeError
 from core.labels import HASH_VERSION
 from core.model.catalogue import paid_for
 from core.model.plan import Binding, BufferRoom, Cost, Plan, PlannedClaim, Unschedulable
@@ -19,6 +20,7 @@ from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
 from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings
 from core.pools import SIMULATED
+from core.reasons.pods import PodReason
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext, buffer_of, is_virtual
 from core.scheduling.explanation import Diagnosis
@@ -36,6 +38,7 @@ from core.scheduling.replanning import (
     greedy,
     planned,
     planned_within_ec2_limits,
+    with_fitting_volumes,
 )
 
 if TYPE_CHECKING:
@@ -70,9 +73,13 @@ def improved(
     from core.scheduling.fleet_rows import LowerBound
     from core.scheduling.optimization.repacker import Repacker
 
-    lower_bound = LowerBound(context, relaxed, settings) if proves else None
+    # A large bound waits for the search, which would otherwise get no time, and is left out if little time remains.
+    comes_first = relaxed.cells <= limits.bound_cells_sure
+    lower_bound = LowerBound(context, relaxed, settings, budget) if proves and comes_first else None
     cheaper = Repacker(context, settings).improved(solution, budget)
     found = _cost(cheaper)
+    if proves and not comes_first and budget.time_share < limits.bound_begins_share_max:
+        lower_bound = LowerBound(context, relaxed, settings, budget)
     if lower_bound is None:
         return cheaper, Cost(found, bound)
     return cheaper, Cost(found, max(bound or 0, lower_bound.proven(cheaper.claims, cost=found, budget=budget)))
@@ -175,20 +182,40 @@ def _unschedulable(
 ) -> tuple[Unschedulable, ...]:
     found = []
     diagnosis = Diagnosis(context, solution)
+    has_time = True
     for pending_group in solution.unplaced:
-        shared: PodFinding | None = None
+        shared = None if (has_time := has_time and _has_time(context)) else _NOT_EXAMINED
         for pod in pending_group.pods[pending_group.placed :]:
             if is_virtual(pod):
                 continue
             if not explains(pod):
                 found.append(Unschedulable(pod.key, reason="", message=""))
                 continue
-            if pod.spec.volumes:
+            if pod.spec.volumes and has_time:
                 finding = diagnosis.of(pending_group.pod_group, pod)
             else:
                 finding = shared = shared or diagnosis.of(pending_group.pod_group, None)
             found.append(Unschedulable(pod.key, finding.reason, finding.message))
     return tuple(sorted(found))
+
+
+_NOT_EXAMINED: Final = PodFinding(
+    reason=PodReason.NO_OFFERING_FITS, message="the time for the plan was over before anything could say why"
+)
+
+
+_PLACEMENTS_A_REASON: Final = 16
+"""A reason takes as long as placing many pods, and counts as so many: who watches the time looks once in so many calls."""
+
+
+def _has_time(context: SchedulingContext) -> bool:
+    """Whether there is time to explain one more group of pods: what is placed is not planned again for want of reasons."""
+    try:
+        for _ in range(_PLACEMENTS_A_REASON):
+            context.watch()
+    except OutOfTimeError:
+        return False
+    return True
 
 
 class _Form(msgspec.Struct, frozen=True):
@@ -311,9 +338,11 @@ class Planner:
         *,
         explains: bool = True,
         search: SearchSettings = DEFAULT_SETTINGS,
+        watch: Callable[[], None] = lambda: None,
     ) -> None:
+        """Prepare the snapshot; `watch` is called often, and raises OutOfTimeError when the time for the plan is over."""
         self._search = search
-        self._context = context or SchedulingContext(snapshot)
+        self._context = context or SchedulingContext(snapshot, watch=watch)
         self._explains = explains
 
     @property
@@ -362,6 +391,8 @@ class Planner:
         return self._improved(out_of_time, proves=proves)[0]
 
     def _improved(self, out_of_time: Callable[[], float] | None, *, proves: bool = True) -> tuple[Plan, Solution]:
+        if self._context.volumes.binding.assigned_to(self._context.pending):
+            self._context = with_fitting_volumes(self._context)
         _, (solution, cost) = planned_within_ec2_limits(
             self._context, partial(_searched, out_of_time=out_of_time, search=self._search, proves=proves)
         )
@@ -400,19 +431,22 @@ class Planner:
         consolidation: bool,
         closed: Collection[str] = (),
         unexplained: Collection[str] = (),
+        with_blocked: bool = False,
     ) -> SchedulingResults:
         """Return the plan if these nodes vanished and their pods had to go elsewhere.
 
         As in Karpenter, pods that may not be evicted now are not planned for (do-not-disrupt, a budget that never allows it,
-        DaemonSets, mirror pods).
+        DaemonSets, mirror pods), the first two kinds only without `with_blocked`.
 
         Args:
             leaving: Names of state nodes, or of their claims; unknown names are ignored.
             consolidation: Whether displaced pods must avoid nodes whose pods changed within `consolidateAfter`.
             closed: Names of nodes, or of their claims, that stay and take no pods.
             unexplained: Keys of pods that need no reason if they are unplaced: finding reasons takes longer than planning.
+            with_blocked: Whether the nodes' drain is bounded, so that all their pods leave.
         """
-        found = self._solution(self._positions(leaving), consolidation=consolidation, closed=self._positions(closed))
+        gone, shut = self._positions(leaving), self._positions(closed)
+        found = self._solution(gone, consolidation=consolidation, closed=shut, with_blocked=with_blocked)
         return self._results(*found, unexplained)
 
     def explained(self, pod_key: str, out_of_time: Callable[[], float] | None = None) -> tuple[Plan, PodFinding | None]:
@@ -445,11 +479,17 @@ class Planner:
         return frozenset(positions[name] for name in names if name in positions)
 
     def _solution(
-        self, gone: frozenset[int], *, consolidation: bool, closed: frozenset[int] = frozenset()
+        self,
+        gone: frozenset[int],
+        *,
+        consolidation: bool,
+        closed: frozenset[int] = frozenset(),
+        with_blocked: bool = False,
     ) -> tuple[Solution, list[Pod]]:
         """Return the greedy plan within EC2's quotas and the free addresses, and the pods that it displaces."""
         return planned_within_ec2_limits(
-            self._context, partial(greedy, gone=gone, consolidation=consolidation, closed=closed)
+            self._context,
+            partial(greedy, gone=gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked),
         )[1]
 
     def _results(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 import msgspec
@@ -10,25 +11,21 @@ import msgspec
 from core import labels
 from core.model.pod import (
     DO_NOT_SCHEDULE,
-    IMMEDIATE,
     LabelSelector,
     NodeSelectorTerm,
-    PersistentVolume,
-    PersistentVolumeClaim,
     Pod,
     PodAffinityTerm,
     PodSpec,
     PreferredTerm,
     TopologySpread,
-    VolumeUse,
     WeightedPodAffinityTerm,
-    default_class,
 )
 from core.model.snapshot import Service, Snapshot
-from core.model.values.requirements import Requirement, Requirements, requirement_fault
+from core.model.values.requirements import Requirement, requirement_fault
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration
 from core.reasons.pods import PodReason
 from core.scheduling.primitives import PodGroupId, RequirementId, ResourceAxis, StepId, TopologyGroupId, Vector
+from core.scheduling.volume_binding import VolumeNeeds
 
 # The cluster's default topology spread constraints, for pods that have none of their own.
 
@@ -211,176 +208,6 @@ def _heaviest_first(terms: tuple[_Weighted, ...]) -> tuple[_Weighted, ...]:
     return tuple(sorted(terms, key=lambda term: -term.weight))
 
 
-_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
-_ALTERNATIVES_MAX: Final = 64
-
-Alternatives = tuple[Requirements, ...]
-
-
-class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
-    """The demands of a pod's volumes on its node.
-
-    Attributes:
-        alternatives: Alternative node requirements; a single empty one without volumes.
-        attachments: (CSI driver, volume) for each volume to attach, sorted; a volume that pods share appears once per node.
-        reason, message: Set if the pod cannot run until its volumes are repaired.
-    """
-
-    alternatives: Alternatives = (Requirements(),)
-    attachments: tuple[tuple[str, str], ...] = ()
-    reason: str = ""
-    message: str = ""
-
-    def restricted_to(self, pin: Requirements) -> VolumeNeeds:
-        """Return the same needs on nodes that also meet the pin."""
-        if self.reason:
-            return self
-        alternatives = tuple(_product(self.alternatives, (pin,)))
-        return msgspec.structs.replace(self, alternatives=alternatives or (pin,))
-
-
-NO_VOLUMES: Final = VolumeNeeds()
-
-
-class VolumeIndex:
-    """Claims, volumes and classes by name, and the needs of pods that follow from them (Karpenter, volume topology)."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
-        self._volumes = {volume.name: volume for volume in snapshot.volumes}
-        self._classes = {storage.name: storage for storage in snapshot.storage_classes}
-        self._default_class = default_class(snapshot.storage_classes)
-
-    def label_keys(self) -> set[str]:
-        """Return node labels that any volume or class refers to."""
-        terms = [term for volume in self._volumes.values() for term in volume.node_terms]
-        terms += [term for storage in self._classes.values() for term in storage.allowed_topologies]
-        return {r.key for term in terms for r in term.requirements}
-
-    def driver_of(self, volume_name: str) -> str:
-        """Return the CSI driver of a PersistentVolume, empty if it has none or is unknown."""
-        volume = self._volumes.get(volume_name)
-        return volume.driver if volume is not None else ""
-
-    def needs(self, pod: Pod) -> VolumeNeeds:
-        """Return the needs of the pod's volumes."""
-        if not pod.spec.volumes:
-            return NO_VOLUMES
-        merged: Alternatives = (Requirements(),)
-        attachments: set[tuple[str, str]] = set()
-        for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
-            one = self._needs_of(pod.namespace, name, use)
-            if one.reason:
-                return one
-            attachments.update(one.attachments)
-            merged = tuple(_product(merged, one.alternatives))
-            if not merged:
-                return VolumeNeeds(
-                    reason=PodReason.VOLUMES_DISAGREE, message=f"claim {name} excludes the volumes before it"
-                )
-        return VolumeNeeds(merged, tuple(sorted(attachments)))
-
-    def volumes_that_demand(self, pod: Pod, key: str) -> list[str]:
-        """Return the pod's claims whose volumes or classes require a label, each with its volume if it has one."""
-        found = []
-        for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
-            if any(key in way for way in self._needs_of(pod.namespace, name, use).alternatives):
-                claim = self._claims.get((pod.namespace, name))
-                volume = f" (volume {claim.volume_name})" if claim is not None and claim.volume_name else ""
-                found.append(f"PersistentVolumeClaim {pod.namespace}/{name}{volume}")
-        return found
-
-    def attachments(self, pod: Pod) -> tuple[tuple[str, str], ...]:
-        """Return the attachments of a running pod, for its known claims; a claim being deleted still counts."""
-        uses = zip(pod.spec.volumes, pod.claim_names(), strict=True)
-        return tuple(sorted(a for use, name in uses for a in self._attachments(pod.namespace, name, use)))
-
-    def _attachments(self, namespace: str, name: str, use: VolumeUse) -> tuple[tuple[str, str], ...]:
-        claim = self._claims.get((namespace, name))
-        driver = self.driver_of(claim.volume_name) if claim is not None else ""
-        if claim is not None and driver:
-            return ((driver, claim.volume_name),)
-        return self._needs_of(namespace, name, use).attachments
-
-    def _needs_of(self, namespace: str, name: str, use: VolumeUse) -> VolumeNeeds:
-        claim = self._claims.get((namespace, name))
-        if claim is None:
-            if use.ephemeral:
-                return self._unbound(namespace, name, use.storage_class)
-            return _problem(PodReason.VOLUME_CLAIM_MISSING, f"PersistentVolumeClaim {namespace}/{name} does not exist")
-        if claim.is_terminating:
-            return _problem(
-                PodReason.VOLUME_CLAIM_TERMINATING, f"PersistentVolumeClaim {namespace}/{name} is being deleted"
-            )
-        if claim.phase == "Lost":
-            return _problem(PodReason.VOLUME_CLAIM_LOST, f"PersistentVolumeClaim {namespace}/{name} lost its volume")
-        return self._bound(claim) if claim.volume_name else self._unbound(namespace, name, claim.storage_class)
-
-    def _bound(self, claim: PersistentVolumeClaim) -> VolumeNeeds:
-        subject = f"PersistentVolumeClaim {claim.namespace}/{claim.name}"
-        volume = self._volumes.get(claim.volume_name)
-        if volume is None:
-            return _problem(
-                PodReason.VOLUME_MISSING, f"{subject} is bound to {claim.volume_name}, which does not exist"
-            )
-        if volume.is_terminating:
-            return _problem(PodReason.VOLUME_CLAIM_TERMINATING, f"volume {volume.name} of {subject} is being deleted")
-        if not claim.is_bind_completed and claim.phase != "Bound":
-            return _problem(
-                PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} names {volume.name}, but binding has not completed"
-            )
-        attached = ((volume.driver, volume.name),) if volume.driver else ()
-        return VolumeNeeds(_volume_alternatives(volume), attached)
-
-    def _unbound(self, namespace: str, name: str, class_name: str | None) -> VolumeNeeds:
-        subject = f"PersistentVolumeClaim {namespace}/{name}"
-        wanted = class_name if class_name is not None else self._default_class
-        if wanted is None:
-            return _problem(
-                PodReason.STORAGE_CLASS_MISSING, f"{subject} names no StorageClass and there is no default StorageClass"
-            )
-        if wanted == "":
-            return _problem(PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} waits for a volume that is made by hand")
-        storage = self._classes.get(wanted)
-        if storage is None:
-            return _problem(PodReason.STORAGE_CLASS_MISSING, f"StorageClass {wanted} of {subject} does not exist")
-        if storage.binding_mode == IMMEDIATE:
-            return _problem(
-                PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} binds at once ({wanted}), which has not happened yet"
-            )
-        driver = storage.provisioner
-        attached = () if driver in ("", _NO_PROVISIONER) else ((driver, f"{namespace}/{name}"),)
-        return VolumeNeeds(_term_alternatives(storage.allowed_topologies), attached)
-
-
-def _problem(reason: str, message: str) -> VolumeNeeds:
-    return VolumeNeeds(reason=reason, message=message)
-
-
-def _volume_alternatives(volume: PersistentVolume) -> Alternatives:
-    """Return the volume's node affinity; hostname terms of a local or hostPath volume are ignored (Karpenter)."""
-    if not volume.is_local:
-        return _term_alternatives(volume.node_terms)
-    freed = (
-        NodeSelectorTerm(tuple(r for r in term.requirements if r.key != labels.HOSTNAME)) for term in volume.node_terms
-    )
-    return _term_alternatives(freed)
-
-
-def _term_alternatives(terms: Iterable[NodeSelectorTerm]) -> Alternatives:
-    found = [Requirements(term.requirements) for term in terms]
-    return tuple(dict.fromkeys(found)) or (Requirements(),)
-
-
-def _product(left: Alternatives, right: Alternatives) -> Iterator[Requirements]:
-    produced: dict[Requirements, None] = {}
-    for first in left:
-        for second in right:
-            if first.conflict(second) is None and len(produced) < _ALTERNATIVES_MAX:
-                produced[first.merged(second.values())] = None
-    return iter(produced)
-
-
 # Groups of pods that are equal for scheduling: most pods of a workload differ only in their names.
 
 
@@ -394,12 +221,16 @@ class PodSignature(msgspec.Struct, eq=False):
     Attributes:
         spreads: The spread constraints, those of the cluster's defaults included.
         facts: Constraint → what else it reads of a pod.
+        daemons_near: DaemonSets whose pod on a new node meets the required affinity of these pods, by position.
+        daemons_away: DaemonSets whose pod excludes these pods from its node by an anti-affinity, of one or the other; each with
+            the topology keys.
+        shared_claims: Unbound claims that further pods use: the volume's zone is that of the first.
         selected_by: Numbers of the topology groups whose selector picks these pods.
         domain_keys: Topology keys except the hostname, along which a hard rule selects these pods.
         repelled_by: Numbers of the inverse groups among `selected_by`.
         avoids: Numbers of the inverse groups that these pods own.
         bound: Node position → how many of them count there already.
-        ending: Node position → how many more of them terminate there; these count only for pods that they avoid.
+        ending: Node position → how many more of them terminate there; spreads do not count these.
     """
 
     index: int
@@ -408,6 +239,9 @@ class PodSignature(msgspec.Struct, eq=False):
     spec: PodSpec
     spreads: tuple[TopologySpread, ...]
     facts: Mapping[type, Hashable] = msgspec.field(default_factory=dict)
+    shared_claims: tuple[str, ...] = ()
+    daemons_near: tuple[int, ...] = ()
+    daemons_away: tuple[tuple[int, tuple[str, ...]], ...] = ()
     selected_by: tuple[TopologyGroupId, ...] = ()
     domain_keys: tuple[str, ...] = ()
     repelled_by: tuple[TopologyGroupId, ...] = ()
@@ -433,13 +267,21 @@ class PodSignature(msgspec.Struct, eq=False):
 
 
 class TopologyRule(msgspec.Struct, frozen=True, eq=False):
-    """One topology group that a pod has to obey; `selects_self` if the rule also selects the pod itself."""
+    """One topology group that a pod has to obey; `selects_self` if the rule also selects the pod itself.
+
+    Attributes:
+        together: The groups of all terms of a required affinity with several: a pod is the first of its kind only if all of
+            them are empty.
+        by_daemons: Whether the pod of a DaemonSet on the new node meets it.
+    """
 
     group: TopologyGroupId
     kind: str
     key: str
     is_hostname: bool
     selects_self: bool
+    together: tuple[TopologyGroupId, ...] = ()
+    by_daemons: bool = False
 
 
 class RelaxationStep(msgspec.Struct, eq=False):
@@ -477,7 +319,7 @@ class PodGroup(msgspec.Struct, eq=False):
 
     Attributes:
         steps: Their relaxation steps; shared by groups that differ only in their requests.
-        reason, message: Set if no node can help.
+        reason, message: Set if no new node can help; without steps, an existing one cannot, either.
         is_plain: Whether no constraint (`core.scheduling.constraints`) concerns the pods.
     """
 
@@ -540,8 +382,9 @@ class SizedSignature(msgspec.Struct, eq=False):
 
 _NO_FACTS: Final[ConstraintFacts] = ()
 
-Question = tuple[int, str, tuple[str | None, ...], tuple[TopologySpread, ...] | None, ConstraintFacts]
-"""What sorts a pod: the identity of its spec, its namespace, the labels that any rule reads, default spreads, and facts."""
+Question = tuple[int, str, tuple[str | None, ...], tuple[TopologySpread, ...] | None, ConstraintFacts, tuple[str, ...]]
+"""What sorts a pod: the identity of its spec, its namespace, the labels that any rule reads, default spreads, facts, and shared
+claims."""
 
 
 QUESTIONS_KEPT: Final = 10_000
@@ -566,12 +409,17 @@ class KnownQuestions:
         return self._known
 
     def _question(self, pod: Pod) -> Question:
-        question = id(pod.spec), pod.namespace, tuple(map(pod.labels.get, self._keys)), None, _NO_FACTS
+        question = id(pod.spec), pod.namespace, tuple(map(pod.labels.get, self._keys)), None, _NO_FACTS, ()
         return self._distinct.setdefault(question, question)
 
 
 class PodSignatures:
-    """The signatures of all pods of a snapshot, numbered in the order of the given pods."""
+    """The signatures of all pods of a snapshot, numbered in the order of the given pods.
+
+    Attributes:
+        read_node_names: Whether any pod selects nodes by name.
+        have_pod_affinity: Whether any pod has a required affinity or anti-affinity.
+    """
 
     def __init__(
         self,
@@ -580,6 +428,7 @@ class PodSignatures:
         axis: ResourceAxis,
         reads: Callable[[Pod], ConstraintFacts] | None = None,
         known: KnownQuestions | None = None,
+        shared_claims: Mapping[int, tuple[str, ...]] = MappingProxyType({}),
     ) -> None:
         """Sort the pods.
 
@@ -589,19 +438,28 @@ class PodSignatures:
             axis: The relevant resources.
             reads: What constraints read of a pod besides its spec, namespace and labels.
             known: The questions of an earlier snapshot's pods, if any are kept.
+            shared_claims: Identity of a pod → its unbound claims that further pods use.
         """
+        self._shared = shared_claims
         self._defaults = DefaultSpreads(snapshot)
         self._reads = reads
         self._has_defaults = bool(snapshot.options.default_spreads)
         specs = {id(pod.spec): pod.spec for pod in pods}
         numbers: dict[tuple[object, ...], int] = {}
-        self._terms = {identity: numbers.setdefault(_terms(spec), len(numbers)) for identity, spec in specs.items()}
+        # A nominated pod keeps its room from pods that do not outrank it.
+        ranks = any(pod.nominated_node_name and not pod.node_name for pod in snapshot.pods)
+        self._terms = {
+            identity: numbers.setdefault((_terms(spec), spec.priority if ranks else 0), len(numbers))
+            for identity, spec in specs.items()
+        }
         self._requests = {identity: axis.vector(spec.requests) for identity, spec in specs.items()}
         distinct = {self._terms[identity]: spec for identity, spec in specs.items()}
         self._read_keys = sorted(_label_keys_read(snapshot, distinct.values()))
+        self.have_pod_affinity = any(spec.affinity or spec.anti_affinity for spec in distinct.values())
+        self.read_node_names = any(_reads_node_name(spec) for spec in distinct.values())
         self._signatures: dict[tuple[object, ...], PodSignature] = {}
         self._sized_signatures: dict[Question, SizedSignature] = {}
-        if known is None or self._has_defaults or reads is not None:
+        if known is None or self._has_defaults or reads is not None or shared_claims:
             self._of = {id(pod): sized for pod, sized in zip(pods, self._all_sized(pods), strict=True)}
         else:
             self._of = self._known_sized(known.of(pods, self._read_keys))
@@ -628,7 +486,8 @@ class PodSignatures:
                 spreads = self._defaults.of(pod)
             if self._reads:
                 facts = self._reads(pod)
-            question = id(pod.spec), pod.namespace, tuple(map(pod.labels.get, keys)), spreads, facts
+            sharing = self._shared.get(id(pod), ()) if self._shared else ()
+            question = id(pod.spec), pod.namespace, tuple(map(pod.labels.get, keys)), spreads, facts, sharing
             yield known.get(question) or self._new(question, pod)
 
     def _known_sized(self, questions: Mapping[int, tuple[Pod, Question]]) -> dict[int, SizedSignature]:
@@ -645,7 +504,7 @@ class PodSignatures:
 
     def _new(self, question: Question, pod: Pod) -> SizedSignature:
         terms = self._terms[id(pod.spec)]
-        signature = self._signature((terms, *question[1:]), pod, question[3], question[4])
+        signature = self._signature((terms, *question[1:]), pod, question)
         found = self._sized_signatures[question] = SizedSignature(signature, self._requests[id(pod.spec)])
         return found
 
@@ -653,17 +512,28 @@ class PodSignatures:
         self,
         question: tuple[object, ...],
         pod: Pod,
-        spreads: tuple[TopologySpread, ...] | None,
-        facts: ConstraintFacts,
+        answers: Question,
     ) -> PodSignature:
         known = self._signatures.get(question)
+        spreads, facts, sharing = answers[3:]
         if known is None:
             read = {key: pod.labels[key] for key in self._read_keys if key in pod.labels}
+            read |= {shared_claim_label(name): "" for name in sharing}
             own = pod.spec.spreads if spreads is None else spreads
             known = self._signatures[question] = PodSignature(
-                len(self._signatures), pod.namespace, read, pod.spec, own, dict(facts)
+                len(self._signatures), pod.namespace, read, pod.spec, own, dict(facts), sharing
             )
         return known
+
+
+def shared_claim_label(claim: str) -> str:
+    """Return the label by which the pods that use an unbound claim select one another; no label of a pod can have this key."""
+    return f"claim:{claim}"
+
+
+def _reads_node_name(spec: PodSpec) -> bool:
+    terms = (*spec.required_terms, *(preference.term for preference in spec.preferred_terms))
+    return any(requirement.key == labels.NODE_NAME for term in terms for requirement in term.requirements)
 
 
 def _terms(spec: PodSpec) -> tuple[object, ...]:
@@ -680,6 +550,8 @@ def _terms(spec: PodSpec) -> tuple[object, ...]:
         spec.preferred_anti_affinity,
         spec.host_ports,
         spec.resource_claims,
+        spec.problem,
+        spec.problem_reason,
     )
 
 
@@ -690,6 +562,9 @@ def _label_keys_read(snapshot: Snapshot, specs: Iterable[PodSpec]) -> frozenset[
         for selector, extra in _selectors(spec, snapshot.options.default_spreads):
             keys.update(extra)
             keys.update(r.key for r in selector.requirements) if selector is not None else None
+    for term in (term for daemon in snapshot.daemon_sets for term in daemon.spec.anti_affinity):
+        keys.update((*term.match_label_keys, *term.mismatch_label_keys))
+        keys.update(r.key for r in term.selector.requirements) if term.selector is not None else None
     if snapshot.options.default_spreads:
         keys.update(key for service in snapshot.services for key in service.selector)
         keys.update(r.key for w in snapshot.workload_selectors if w.selector for r in w.selector.requirements)
@@ -706,6 +581,34 @@ def _selectors(
         yield term.selector, (*term.match_label_keys, *term.mismatch_label_keys)
 
 
+PREFERRED_TERMS_MAX: Final = 2_048
+"""The most terms of preferred pod affinity and anti-affinity in the different specs of one namespace's waiting pods.
+
+Each term counts every pod that it selects, so their work grows with their number times that of the pods. Beyond it, preferences
+between pods are given up at once: a preference never prevents.
+"""
+
+
+def within_preferences(pods: Sequence[Pod]) -> tuple[Pod, ...]:
+    """Return the pods, without preferences between pods where a namespace has more of them than are counted."""
+    terms: dict[str, int] = {}
+    specs: dict[tuple[str, int], PodSpec] = {}
+    found = []
+    for pod in pods:
+        spec = pod.spec
+        if not (spec.preferred_affinity or spec.preferred_anti_affinity):
+            found.append(pod)
+            continue
+        question = pod.namespace, id(spec)
+        if question not in specs:
+            number = len(spec.preferred_affinity) + len(spec.preferred_anti_affinity)
+            total = terms[pod.namespace] = terms.get(pod.namespace, 0) + number
+            plain = msgspec.structs.replace(spec, preferred_affinity=(), preferred_anti_affinity=())
+            specs[question] = spec if total <= PREFERRED_TERMS_MAX else plain
+        found.append(pod if specs[question] is spec else msgspec.structs.replace(pod, spec=specs[question]))
+    return tuple(found)
+
+
 # Recognizes pods that no node could help: Karpenter refuses to plan for them.
 
 
@@ -718,21 +621,38 @@ def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str
         well_known: Labels that every cloud node gets automatically.
     """
     if spec.problem:
-        return PodReason.INVALID_POD, spec.problem
+        return spec.problem_reason or PodReason.INVALID_POD, spec.problem
     if spec.resource_claims:
         return PodReason.UNSUPPORTED_RESOURCE_CLAIM, f"it has resource claims: {', '.join(spec.resource_claims)}"
-    if any(term.uses_fields for term in spec.required_terms):
-        return PodReason.UNSUPPORTED_AFFINITY, "its required node affinity uses matchFields"
     alternatives = required_alternatives(spec)
     if not alternatives:
         return PodReason.UNSUPPORTED_AFFINITY, "every alternative of its required node affinity is empty"
-    for requirement in (r for alternative in alternatives for r in alternative):
+    refusals = [_why_no_new_node(alternative, well_known) for alternative in alternatives]
+    if all(code for code, _ in refusals):
+        return refusals[0]
+    if needs.reason:
+        return needs.reason, needs.message
+    asked = (r for alternative in needs.alternatives for r in alternative.values() if r.key != labels.NODE_NAME)
+    faults = map(requirement_fault, asked)
+    fault = next(filter(None, faults), "")
+    return (PodReason.INVALID_POD, f"its volumes: {fault}") if fault else ("", "")
+
+
+_ONLY_EXISTING: Final = frozenset({PodReason.UNSUPPORTED_AFFINITY, PodReason.OPTED_OUT, PodReason.RESTRICTED_LABEL})
+
+
+def may_join_existing(reason: str, spec: PodSpec, needs: VolumeNeeds) -> bool:
+    """Whether an existing node may take a pod for which no node is launched: kube-scheduler looks at these alone."""
+    return reason in _ONLY_EXISTING and not needs.reason and bool(required_alternatives(spec))
+
+
+def _why_no_new_node(alternative: Iterable[Requirement], well_known: frozenset[str]) -> tuple[str, str]:
+    """Return code and text if no new node can meet one alternative of the node affinity, whatever NodePools there are."""
+    for requirement in alternative:
+        if requirement.key == labels.NODE_NAME and requirement.is_finite:
+            return PodReason.UNSUPPORTED_AFFINITY, "its required node affinity names existing nodes (matchFields)"
         if requirement.key == labels.NODEPOOL and requirement.operator == "DoesNotExist":
             return PodReason.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist"
         if labels.is_restricted(requirement.key) and requirement.key not in well_known:
             return PodReason.RESTRICTED_LABEL, f"it selects nodes by {requirement.key}, which is restricted"
-    if needs.reason:
-        return needs.reason, needs.message
-    faults = (requirement_fault(r) for alternative in needs.alternatives for r in alternative.values())
-    fault = next(filter(None, faults), "")
-    return (PodReason.INVALID_POD, f"its volumes: {fault}") if fault else ("", "")
+    return "", ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import accumulate
 from operator import add, le, or_, sub
@@ -249,19 +249,34 @@ def _remembered(needed: Iterable[str], merged: Requirements) -> frozenset[str]:
 Vector = tuple[int, ...]
 
 
+UNOFFERED_MAX: Final = 16
+"""The most resources on an axis that nothing offers: a pod may name thousands, and each would lengthen every vector."""
+
+UNOFFERED: Final = "further extended resources"
+"""Stands on the axis for the others: an amount of it is one that nothing has."""
+
+
 class ResourceAxis:
     """The resources that anything in this snapshot requests. Other resources never affect a decision.
 
     CPU and memory come first, the others by name: searches weigh the first two against each other, for these are the ones that
-    nodes run short of.
+    nodes run short of. Of resources that nothing offers, the first by name are on it; the others share one place.
     """
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self.names = tuple(sorted(set(names), key=lambda name: (name not in (CPU, MEMORY), name)))
+    def __init__(self, names: Iterable[str], offered: Collection[str] | None = None) -> None:
+        """Order the names; `offered`: those that any type or node has, None for all."""
+        wanted = set(names)
+        unoffered = sorted(wanted.difference(offered)) if offered is not None else []
+        self._shared = frozenset(unoffered[UNOFFERED_MAX:])
+        kept = (wanted - self._shared) | ({UNOFFERED} if self._shared else set())
+        self.names = tuple(sorted(kept, key=lambda name: (name not in (CPU, MEMORY), name)))
         self.zero: Vector = (0,) * len(self.names)
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """Return the amounts in order, zero for missing names."""
+        if self._shared and not self._shared.isdisjoint(amounts):
+            further = sum(amount > 0 for name, amount in amounts.items() if name in self._shared)
+            amounts = {**amounts, UNOFFERED: further}
         return tuple(map(amounts.get, self.names, self.zero))
 
     def total(self, vectors: Iterable[Vector]) -> Vector:
@@ -286,6 +301,11 @@ def minus(left: Vector, right: Vector) -> Vector:
 def within(requested: Vector, available: Vector) -> bool:
     """Whether every amount is available."""
     return all(map(le, requested, available))
+
+
+def has_room(requested: Vector, free: Vector) -> bool:
+    """Whether an existing node has room: a resource that is overcommitted matters only to pods that request it."""
+    return all(not asked or asked <= room for asked, room in zip(requested, free, strict=True))
 
 
 def pareto(vectors: Iterable[Vector]) -> tuple[Vector, ...]:

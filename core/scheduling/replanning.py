@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from core.model.pod import Pod
+from core.pods import reschedulable
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext, is_virtual
 from core.scheduling.new_node import InFlightClaim
@@ -62,6 +63,29 @@ def planned_within_ec2_limits(
         context = again
         found = plan(context)
     return context, found
+
+
+VOLUME_CHOICES_MAX: Final = 8
+"""How many choices of free volumes are planned."""
+
+
+def with_fitting_volumes(context: SchedulingContext) -> SchedulingContext:
+    """Return the context in which free volumes are assigned to claims so that the most pods get a place.
+
+    Volumes are assigned before pods are placed. A pod that finds no place with its volume gives it up for others, and tries the
+    next that fits.
+    """
+    best, least = context, -1
+    for _ in range(VOLUME_CHOICES_MAX):
+        solution, _ = planned(context, frozenset(), consolidation=False)
+        waiting = [pod for group in solution.unplaced for pod in group.pods[group.placed :]]
+        if least < 0 or len(waiting) < least:
+            best, least = context, len(waiting)
+        again = context.with_other_volumes(waiting)
+        if again is None:
+            break
+        context = again
+    return best
 
 
 def commitment_contexts(context: SchedulingContext, gone: frozenset[int]) -> tuple[SchedulingContext, ...]:
@@ -639,10 +663,12 @@ def greedy(
     *,
     consolidation: bool,
     closed: frozenset[int] = frozenset(),
+    with_blocked: bool = False,
 ) -> tuple[Solution, list[Pod]]:
     """Return the greedy plan and the pods that it displaces; the best of several if commitments may cover claims."""
     found = [
-        planned(one, gone, consolidation=consolidation, closed=closed) for one in commitment_contexts(context, gone)
+        planned(one, gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked)
+        for one in commitment_contexts(context, gone)
     ]
     for solution, _ in found:
         solution.settle_commitments()
@@ -655,14 +681,15 @@ def planned(
     *,
     consolidation: bool,
     closed: frozenset[int] = frozenset(),
+    with_blocked: bool = False,
 ) -> tuple[Solution, list[Pod]]:
-    """Return the greedy plan of one context, and the pods that it displaces."""
+    """Return the greedy plan of one context, and the pods that it displaces.
+
+    With `with_blocked`, these include pods that may not be evicted now: they are forced off later.
+    """
     more = gone - context.leaving
-    displaced = [
-        pod
-        for p in sorted(more)
-        for pod in context.budgets.currently_reschedulable(context.existing_nodes[p].state.pods)
-    ]
+    needing_place = reschedulable if with_blocked else context.budgets.currently_reschedulable
+    displaced = [pod for p in sorted(more) for pod in needing_place(context.existing_nodes[p].state.pods)]
     waiting = [((*context.pending, *context.moving), False), (displaced, consolidation)]
     if more:
         queue, leaving = queue_of(context, waiting), context.leaving | more | closed

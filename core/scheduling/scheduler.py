@@ -11,9 +11,11 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from core import labels
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement
 from core.scheduling.claim_search import NewClaims, OpenClaimSearch, PlanState, Solution, narrow_to_cheapest
+from core.scheduling.constraints.per_plan import VacantDomain
 from core.scheduling.context import SchedulingContext, is_virtual
 from core.scheduling.new_node import ClaimProfiles
 from core.scheduling.pods import PendingGroup, PodGroup, PodSignature, RelaxationStep, with_all_preferences
@@ -28,12 +30,14 @@ from core.scheduling.primitives import (
     StepId,
     Vector,
     bits,
+    conflict,
+    has_room,
     memo,
     minus,
-    within,
+    positions,
 )
-from core.scheduling.topology.domains import NO_DEPARTURES, Departures, DomainChoice, DomainCounts
-from core.scheduling.topology.groups import AFFINITY
+from core.scheduling.topology.domains import NO_DEPARTURES, Departures, DomainChoice, DomainCounts, ReachableDomains
+from core.scheduling.topology.groups import AFFINITY, INVERSE, SPREAD
 
 # Searches existing nodes by first fit: initialized ones first, then by name.
 #
@@ -85,7 +89,7 @@ class ExistingNodeSearch:
         while left and found is None:
             bit = left & -left
             position = bit.bit_length() - 1
-            if not self._has_room(position, pending_group.pod_group):
+            if not self._has_room(position, pending_group.pod_group, step):
                 still_open ^= bit
                 left ^= bit
                 continue
@@ -104,7 +108,16 @@ class ExistingNodeSearch:
 
     def takes(self, position: int, pod_group: PodGroup, step: RelaxationStep) -> bool:
         """Whether a node of `open_to` takes one more pod of the group now."""
-        return self._has_room(position, pod_group) and not self._refused(position, pod_group.signature, step)
+        return self._has_room(position, pod_group, step) and not self._refused(position, pod_group.signature, step)
+
+    def find_unremembered(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
+        """Return the first node that takes one more pod of the group now; refusals are neither read nor kept."""
+        open_to = self.open_to(pending_group, step) & ~self._drained_later
+        return next((p for p in positions(open_to) if self.takes(p, pending_group.pod_group, step)), None)
+
+    def forget_refusals(self) -> None:
+        """Try every node again."""
+        self._open.clear()
 
     def place(self, position: int, pod_group: PodGroup) -> None:
         """Reserve the room for one pod and count the pod."""
@@ -131,23 +144,63 @@ class ExistingNodeSearch:
                 occupied = NodeMask(0)
                 for host in self._domain_counts.of(rule.group):
                     occupied |= hosts[host]
+                if rule.by_daemons:
+                    occupied |= NodeMask(bits(node.index for node in self._context.existing_nodes if node.due))
                 near &= occupied
         return near
 
-    def _has_room(self, position: int, pod_group: PodGroup) -> bool:
+    def _has_room(self, position: int, pod_group: PodGroup, step: RelaxationStep) -> bool:
         free = self._free.get(position)
-        if free is not None and not within(pod_group.requests, free):
+        if free is not None and not has_room(pod_group.requests, free):
             return False
         node = self._context.existing_nodes[position]
+        if position in self._context.nominated and not self._leaves_nominated(position, pod_group, step):
+            return False
         # Plain pods are most of them, and this is asked for each pod and node that is tried: a third of the time.
         return pod_group.is_plain or all(c.admits(node, pod_group) for c in self._constraints.concerning(pod_group))
 
-    def _refused(self, position: int, signature: PodSignature, step: RelaxationStep) -> NodeMask:
-        """Return the nodes, including this one, that the first violated rule excludes; none if no rule is violated."""
+    def _leaves_nominated(self, position: int, pod_group: PodGroup, step: RelaxationStep) -> bool:
+        """Whether a pod leaves room, host ports, volumes and rules to those nominated to the node that it does not outrank.
+
+        kube-scheduler's `RunFilterPluginsWithNominatedPods` (runtime/framework.go).
+        """
+        spec, node = pod_group.signature.spec, self._context.existing_nodes[position]
+        kept = [pod for pod in self._context.nominated[position] if pod.spec.priority >= spec.priority]
+        free = self._free.get(position, node.free)
+        for pod in kept:
+            free = minus(free, self._context.axis.vector(pod.spec.requests))
+        taken = [port for pod in kept for port in pod.spec.host_ports]
+        if not has_room(pod_group.requests, free) or conflict(spec.host_ports, taken):
+            return False
+        attached = frozenset(volume for pod in kept for volume in self._context.volumes.attachments(pod))
+        limits = self._constraints.attach_limits
+        if attached and limits is not None and not limits.admits_beside(node, pod_group, attached):
+            return False
+        return self._may_join(position, pod_group.signature, step, [self._context.signature_of(pod) for pod in kept])
+
+    def _may_join(
+        self, position: int, signature: PodSignature, step: RelaxationStep, others: Sequence[PodSignature]
+    ) -> bool:
+        """Whether rules between pods would admit one to a node once these others are there, too."""
         for rule in (*step.host_rules, *step.zone_rules):
             domain = self._context.node_index.values(rule.key)[position]
-            if not self._domain_counts.admits(rule, domain, signature):
-                return self._context.node_index.domains(rule.key)[domain]
+            if rule.kind == AFFINITY or domain is None:
+                continue
+            counted = sum(rule.group in (o.avoids if rule.kind == INVERSE else o.selected_by) for o in others)
+            if counted and not self._domain_counts.admits(rule, domain, signature, more=counted):
+                return False
+        return True
+
+    def _refused(self, position: int, signature: PodSignature, step: RelaxationStep) -> NodeMask:
+        """Return the nodes, including this one, that the first violated rule excludes; none if no rule is violated."""
+        due = self._context.existing_nodes[position].due
+        comes = bool(due) and any(daemon in due for daemon in signature.daemons_near)
+        for rule in (*step.host_rules, *step.zone_rules):
+            domain = self._context.node_index.values(rule.key)[position]
+            if not self._domain_counts.admits(rule, domain, signature, is_new=comes):
+                # Of a domain's nodes, only some may expect the DaemonSet's pod that these pods must be near.
+                all_nodes = self._context.node_index.domains(rule.key)[domain]
+                return NodeMask(1 << position) if rule.by_daemons else all_nodes
         return NodeMask(0)
 
 
@@ -299,7 +352,7 @@ def queue_of(
         if context.released:
             pending_group.is_released = any(pod.key in context.released for pod in pending_group.pods)
         if len(pending_group.pods) > 1:
-            pending_group.pods.sort(key=_age)
+            pending_group.pods.sort(key=_turn if pending_group.pod_group.volumes.exclusive else _age)
     return sorted(grouped.values(), key=_order)
 
 
@@ -319,7 +372,13 @@ def least_of(one: Vector, other: Vector | None) -> Vector:
 def _order(pending_group: PendingGroup) -> tuple[object, ...]:
     first = pending_group.pods[0]
     requests = first.spec.requests
-    return (is_virtual(first), -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
+    # Of the pods that want one ReadWriteOncePod claim, kube-scheduler takes the most important first.
+    importance = -first.spec.priority if pending_group.pod_group.volumes.exclusive else 0
+    return (is_virtual(first), importance, -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
+
+
+def _turn(pod: Pod) -> tuple[object, ...]:
+    return (-pod.spec.priority, *_age(pod))
 
 
 def _age(pod: Pod) -> tuple[datetime, str, str]:
@@ -343,6 +402,7 @@ class GreedyScheduler:
         shares_node: Whether one new node should take all pods that no existing node takes.
         compares_sharing: Whether the plan is only compared with one in which such a node should.
         opened: Whether a target moves the pods → the claims opened for them.
+        counts_existing: Whether spreads count only domains with nodes and those where the pod itself could get one.
     """
 
     context: SchedulingContext
@@ -362,6 +422,7 @@ class GreedyScheduler:
     bound: list[tuple[Pod, int]] = field(default_factory=list)
     unplaceable: set[_Question] = field(default_factory=set)
     opened: dict[bool, ClaimMask] = field(default_factory=lambda: {False: NO_CLAIMS, True: NO_CLAIMS})
+    counts_existing: bool = False
 
     def __post_init__(self) -> None:
         domain_counts = DomainCounts(self.context.topology, self._departures())
@@ -403,7 +464,7 @@ class GreedyScheduler:
 
     def run(self) -> Solution:
         """Place all pods that can be placed."""
-        queue = [group for group in self.pending_groups if not group.pod_group.reason]
+        queue = [group for group in self.pending_groups if group.pod_group.steps]
         spare = [group for group in queue if is_virtual(group.pods[0])]
         real = [group for group in queue if group not in spare] if spare else queue
         waiting = [group for group in real if not group.is_displaced] if any(g.is_displaced for g in real) else []
@@ -420,6 +481,7 @@ class GreedyScheduler:
             self._place_all([group for group in real if group.waiting], later)
         if not self.nodes.opens_drained_later:
             self._open_drained_later(real, later)
+        self._place_by_existing_domains([group for group in real if group.waiting and _has_spread(group)], later)
         before = self.state.copy() if spare and any(group.waiting for group in real) else None
         self._place_all(spare)
         unplaced = [group for group in self.pending_groups if group.waiting]
@@ -434,6 +496,35 @@ class GreedyScheduler:
         if any(group.avoids_drained_later for group in left):
             self.unplaceable.clear()
             self._place_all(left, least)
+
+    def _place_by_existing_domains(self, queue: list[PendingGroup], least: Vector | None) -> None:
+        """Place pods that a spread keeps waiting for a domain without nodes in which they cannot get one, either.
+
+        For kube-scheduler, only nodes make domains. Until now, all that NodePools could launch counted as empty, so that pods
+        are spread over them. Each repetition places a pod, so the loop ends.
+        """
+        self.counts_existing = True
+        before = -1
+        while queue and sum(group.waiting for group in queue) != before:
+            before = sum(group.waiting for group in queue)
+            self.unplaceable.clear()
+            for search in (self.nodes, self.claims, self.new):
+                search.forget_refusals()
+            self._place_all(queue, least)
+            queue = [group for group in queue if group.waiting]
+        self.counts_existing = False
+        self.state.domain_counts.reachable = None
+
+    def _keep_vacant(self, group: PendingGroup, step: RelaxationStep) -> None:
+        """Keep further new nodes out of the domains that a pod's spreads did not count, because no node is there."""
+        vacant, counts = self.state.constraints.vacant, self.state.domain_counts
+        if vacant is None or counts.reachable is None:
+            return
+        signature = group.pod_group.signature
+        rules = [rule for rule in (*step.host_rules, *step.zone_rules) if rule.kind == SPREAD]
+        found = [VacantDomain(rule.group, rule.key, d) for rule in rules for d in counts.vacant(rule, signature)]
+        if vacant.keep(found, self.context.topology.new_nodes.counts):
+            self.new.forget_refusals()
 
     def _place_pinned(self, queue: list[PendingGroup]) -> None:
         """Place pods that keep their domains before those that a target lets leave theirs.
@@ -496,8 +587,11 @@ class GreedyScheduler:
     def _place(self, group: PendingGroup, smallest: Callable[[], Vector]) -> None:
         """Place the pods of a group until one finds no place: the others are equal to it."""
         steps = group.pod_group.steps
-        alternatives = self._alternatives_of_moved(group)
+        alternatives = self._alternatives(group)
         for pod in group.pods[group.placed :]:
+            self.context.watch()
+            if not group.pod_group.is_plain and self.state.constraints.exhausted(group.pod_group)[1]:
+                return
             if alternatives and any(self._joins(pod, group, step) for step in alternatives):
                 group.placed += 1
                 continue
@@ -511,10 +605,16 @@ class GreedyScheduler:
     def _try(self, pod: Pod, group: PendingGroup, step: RelaxationStep, smallest: Callable[[], Vector]) -> bool:
         """Place a pod with its demands at one relaxation step."""
         pod_group = group.pod_group
+        if self.counts_existing:
+            launches = memo(partial(self._reaches, pod_group, step))
+            self.state.domain_counts.reachable = ReachableDomains(launches, self.claims.claims)
         if self.unplaceable and _question(group, step) in self.unplaceable:
             return False
         if self._joins(pod, group, step):
+            self._keep_vacant(group, step)
             return True
+        if pod_group.reason:
+            return False
         # A pod that waits in any case gets its node from provisioning: a command neither launches nor pays for it.
         barred = self.opened[not group.is_displaced]
         if barred and is_virtual(pod):
@@ -525,28 +625,53 @@ class GreedyScheduler:
             if placement.claim.index == len(self.claims.claims):
                 self.opened[group.is_displaced] |= ClaimMask(1 << placement.claim.index)
             self.claims.place(placement, pod, pod_group)
+            self._keep_vacant(group, step)
             return True
         if step.is_monotone:
             self.unplaceable.add(_question(group, step))
         return False
 
+    def _reaches(self, pod_group: PodGroup, step: RelaxationStep, key: str, value: str | None) -> bool:
+        """Whether a pod could get a new node in a domain: one that its affinities, those of shared claims included, allow."""
+        near = (rule for rule in step.zone_rules if rule.kind == AFFINITY and rule.key == key)
+        counts, signature = self.state.domain_counts, pod_group.signature
+        is_near = value is None or all(counts.admits(rule, value, signature, is_new=True) for rule in near)
+        return is_near and self.new.reaches(pod_group, key, value)
+
     def _joins(self, pod: Pod, group: PendingGroup, step: RelaxationStep) -> bool:
         """Place a pod on an existing node, if one suits it at this step."""
         position = self.nodes.find(group, step)
+        if position is None and group.avoids_recently_changed:
+            position = self._doubled_up(group, step)
         if position is None:
             return False
         self.nodes.place(position, group.pod_group)
         self.bound.append((pod, position))
         return True
 
-    def _alternatives_of_moved(self, group: PendingGroup) -> tuple[RelaxationStep, ...]:
-        """Return one step for each alternative of the required node affinity of pods that consolidation moves.
+    def _doubled_up(self, group: PendingGroup, step: RelaxationStep) -> int | None:
+        """Return an existing node for a pod that consolidation moves, where its spread over hosts counts existing nodes alone.
+
+        The pod is evicted while no node is launched for it: kube-scheduler takes the least over the nodes that are there, and
+        the new ones of the same command. Karpenter expects an empty node in any case.
+        """
+        is_karpenter = self.context.snapshot.options.karpenter_moves_only
+        if is_karpenter or not any(rule.kind == SPREAD for rule in step.host_rules):
+            return None
+        counts = self.state.domain_counts
+        before, counts.reachable = counts.reachable, ReachableDomains(_is_wide, self.claims.claims)
+        position = self.nodes.find_unremembered(group, step)
+        counts.reachable = before
+        return position
+
+    def _alternatives(self, group: PendingGroup) -> tuple[RelaxationStep, ...]:
+        """Return one step for each alternative of the required node affinity of the pods.
 
         A place on an existing node costs nothing, whichever alternative it meets; a new node for the first alternative does.
-        Under Karpenter's policy the result is empty: Karpenter launches that node.
+        kube-scheduler binds the pod there. Under Karpenter's policy the result is empty: Karpenter launches that node.
         """
-        is_moved = group.avoids_recently_changed and not self.context.snapshot.options.karpenter_moves_only
-        return with_all_preferences(group.pod_group.steps) if is_moved else ()
+        is_karpenter = self.context.snapshot.options.karpenter_moves_only
+        return () if is_karpenter else with_all_preferences(group.pod_group.steps)
 
     def _narrow_to_cheapest(self) -> bool:
         made_room = narrow_to_cheapest(self.state, self.claims, self.new.limited)
@@ -556,6 +681,17 @@ class GreedyScheduler:
             self.new.forget_refusals()
             self.unplaceable.clear()
         return made_room
+
+
+def _has_spread(group: PendingGroup) -> bool:
+    """Whether any required spread may keep the pods waiting."""
+    rules = (rule for step in group.pod_group.steps[-1:] for rule in (*step.host_rules, *step.zone_rules))
+    return any(rule.kind == SPREAD for rule in rules)
+
+
+def _is_wide(key: str, _: str | None) -> bool:
+    """Whether domains along a key are of several nodes each."""
+    return key != labels.HOSTNAME
 
 
 def _smallest(least_from: Callable[[], Sequence[Vector]], position: int, least: Vector | None) -> Vector:

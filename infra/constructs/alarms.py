@@ -11,6 +11,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.config import ClusterConfig
@@ -19,6 +20,7 @@ from infra.constructs.queues import Queues
 from infra.constructs.trust import for_this_account
 from installation import metric_names
 from installation.metric_names import NAMESPACE
+from installation.wiring import WORK
 
 RUNBOOK: Final = "docs/how-to/alarms.md"
 LAST_RESORT: Final = ("reconcile", "disrupt")
@@ -37,6 +39,11 @@ REFUSED_CALLS: Final = "refused-calls"
 
 MISSING_PERMISSIONS: Final = "missing-permissions"
 """The same for calls without which runs go on. It ends no update: the version before may lack the permission, too."""
+
+LOOPS_STOPPED: Final = "loops-stopped"
+"""The alarm on messages that Lambda or we dropped because their chain was too long."""
+LATE_SECONDS: Final = 300
+"""The age of a message to `execute` from which it is late."""
 
 _WITHOUT_CONTRIBUTORS: Final = ("eusc-", "us-iso", "eu-iso")
 """Beginnings of regions for which AWS has not announced alarms on several time series: there the sum is watched."""
@@ -110,9 +117,11 @@ class Alarms(Construct):
             self._on_causes(watch)
         self._on_refused_calls()
         self._on_missing_permissions()
+        self._on_stopped_loops([function for function in functions if function.spec.may_loop])
         by_name = {function.spec.name: function for function in functions}
         self._on_no_clean_run(next(by_name[name] for name in LAST_RESORT if name in by_name))
         self._on_dead_letters("failures", queues.failures.metric_approximate_number_of_messages_visible)
+        self._on_late_messages(queues.by_name[WORK.name])
 
     def _on_causes(self, watch: _Watch) -> None:
         metric = self._sum_of(metric_names.alarm_count(watch.name))
@@ -156,6 +165,19 @@ class Alarms(Construct):
         metric = cloudwatch.MathExpression(expression=query, using_metrics={}, period=FIVE_MINUTES)
         return self._alarm(name, metric, f"{says}: the notification names action and resource", of=2, periods=3)
 
+    def _on_stopped_loops(self, functions: Sequence[ProvisionerFunction]) -> None:
+        """Watch for messages that Lambda dropped, although the functions allow loops, and for those that we did not send."""
+        metrics: dict[str, cloudwatch.IMetric] = {
+            f"dropped{number}": function.function.metric(
+                "RecursiveInvocationsDropped", period=FIVE_MINUTES, statistic="Sum"
+            )
+            for number, function in enumerate(functions)
+        }
+        metrics["cut"] = self._sum_of(metric_names.CHAINS_CUT)
+        total = " + ".join(f"FILL({name}, 0)" for name in metrics)
+        metric = cloudwatch.MathExpression(expression=total, using_metrics=metrics, period=FIVE_MINUTES)
+        self._alarm(LOOPS_STOPPED, metric, "messages of functions to themselves were dropped: their chain was too long")
+
     def _on_no_clean_run(self, function: ProvisionerFunction) -> None:
         """Watch for five minutes without a successful invocation, including time-outs and failed starts.
 
@@ -171,6 +193,12 @@ class Alarms(Construct):
         says = f"queue {name} holds messages that could not be handled"
         self._alarm(name, metric(period=FIVE_MINUTES, statistic="Maximum"), says)  # type: ignore[operator]  # jsii method
 
+    def _on_late_messages(self, queue: sqs.IQueue) -> None:
+        """Watch how old the oldest message to `execute` is: steps go on without messages, each some two minutes late."""
+        age = queue.metric_approximate_age_of_oldest_message(period=FIVE_MINUTES, statistic="Maximum")
+        says = "messages to execute are five minutes old, so each step of a node takes minutes"
+        self._alarm("late-messages", age, says, of=2, periods=2, threshold=LATE_SECONDS)
+
     def _alarm(
         self,
         name: str,
@@ -179,6 +207,7 @@ class Alarms(Construct):
         *,
         of: int = 1,
         periods: int = 1,
+        threshold: int = 1,
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
     ) -> cloudwatch.Alarm:
         alarm = cloudwatch.Alarm(
@@ -186,7 +215,7 @@ class Alarms(Construct):
             name,
             alarm_name=f"fleetwright-{self._cluster}-{name}",
             metric=metric,
-            threshold=1,
+            threshold=threshold,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             evaluation_periods=periods,
             datapoints_to_alarm=of,

@@ -41,7 +41,10 @@ OPERATIONS: Final = (
     ),
     Graph("Stopped by a brake", ("Stopped",), "Sum"),
     Graph("Sweeps that have not been clean for half an hour", ("StaleSweeps",)),
-    Graph("Objects that cannot be used", ("InvalidNodePools", "InvalidNodeClasses")),
+    Graph(
+        "Objects that cannot be used, and fields without effect",
+        ("InvalidNodePools", "InvalidNodeClasses", "UnknownFields"),
+    ),
     Graph("Seconds from an audit event to us", ("AuditLagSeconds",)),
 )
 """Graphs of the operations dashboard, three per row."""

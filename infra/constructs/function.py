@@ -100,6 +100,7 @@ class ProvisionerFunction(Construct):
             reserved_concurrent_executions=self.spec.concurrency,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if self.spec.may_loop else None,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
         )
 

@@ -32,8 +32,9 @@ class GradualUpdate(Construct):
     """A deployment group of CodeDeploy for each function.
 
     An update checks whether each new version can start, gives it half of the work for `canary_minutes`, and moves the alias
-    back if an alarm goes off meanwhile. With 0 minutes, the new version gets all work at once. A first deployment has no
-    earlier version and no check.
+    back if an alarm goes off meanwhile. With 0 minutes, the new version gets all work at once, and no alarm is watched:
+    CodeDeploy stops every deployment while an alarm of its group is on, so that the update that ends the alarm could never be
+    deployed (docs/engineering/aws-facts.md#codedeploy-alarms). A first deployment has no earlier version and no check.
     """
 
     def __init__(
@@ -65,11 +66,11 @@ class GradualUpdate(Construct):
                 deployment_group_name=function.spec.name,
                 alias=function.alias,
                 deployment_config=steps,
-                alarms=alarms,
+                alarms=alarms if minutes else [],
                 role=role,
                 pre_hook=check,
                 auto_rollback=codedeploy.AutoRollbackConfig(
-                    deployment_in_alarm=True, failed_deployment=True, stopped_deployment=True
+                    deployment_in_alarm=bool(minutes), failed_deployment=True, stopped_deployment=True
                 ),
             )
             function.alias.node.add_dependency(group, check)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
-from aws_cdk import aws_lambda_event_sources as sources
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_logs_destinations as log_destinations
 from constructs import Construct
@@ -35,14 +37,18 @@ class Triggers(Construct):
     def _consume_queue(self, spec: FunctionSpec) -> None:
         for queue in QUEUES:
             if queue.name == spec.queue:
-                source = sources.SqsEventSource(
-                    self._queues.by_name[queue.name],
+                source = self._queues.by_name[queue.name]
+                lambda_.EventSourceMapping(
+                    self,
+                    queue.name,
+                    target=self._target.alias,
+                    event_source_arn=source.queue_arn,
                     batch_size=queue.batch_size,
                     max_batching_window=cdk.Duration.seconds(int(queue.batch_window.total_seconds())),
                     report_batch_item_failures=True,
                     max_concurrency=max(2, spec.concurrency or 2),  # SQS accepts no bound below two
                 )
-                self._target.alias.add_event_source(source)
+                source.grant_consume_messages(self._target.role)
 
     def _subscribe_rules(self, spec: FunctionSpec) -> None:
         for schedule in spec.schedules:
@@ -65,6 +71,7 @@ class Triggers(Construct):
                 retry_attempts=EVENT_RETRIES,
             )
         )
+        _name_without_stack(rule, self._target.spec)
 
     def _subscribe_audit_log(self, log_group: str) -> None:
         logs.SubscriptionFilter(
@@ -74,3 +81,13 @@ class Triggers(Construct):
             destination=log_destinations.LambdaDestination(self._target.alias),
             filter_pattern=logs.FilterPattern.literal(AUDIT_LOG_FILTER),
         )
+
+
+def _name_without_stack(rule: events.Rule, spec: FunctionSpec) -> None:
+    """Give the permission to invoke the function an id of its own: the CDK's contains the stack's name.
+
+    A release's template serves every cluster, and its update must not replace what `cdk deploy` made.
+    """
+    for part in rule.node.children:
+        if isinstance(part, lambda_.CfnPermission):
+            part.override_logical_id(re.sub(r"[^0-9A-Za-z]", "", f"{spec.name}{rule.node.id}MayInvoke"))

@@ -88,6 +88,7 @@ class Application:
     @cached_property
     def reconciliation(self) -> Reconciliation:
         """Controller of `reconcile`."""
+        from lambdas.controllers.events import ObjectWarnings
         from lambdas.controllers.reconciliation import ObservedPoolBrakes, Reconciliation, ReconciliationResync
 
         given = self.adapters
@@ -101,6 +102,7 @@ class Application:
             sweeps=self.sweeps,
             log=given.sweep_log,
             unreadable=given.stores.unreadable,
+            warnings=ObjectWarnings(given.kubernetes, given.clock),
             clock=given.clock,
         )
 

@@ -13,7 +13,7 @@ from lambdas.controllers.disruption import (
     SkipConditions,
 )
 from lambdas.controllers.disruption_state import DeletionCostWriter, RunCoordination, TargetProgress
-from lambdas.controllers.events import DecisionEvents
+from lambdas.controllers.events import DecisionEvents, ObjectWarnings
 from lambdas.controllers.resync import AbsentClaims, BudgetCheck, DisruptionResync
 
 
@@ -30,7 +30,7 @@ def disruption(shared: SharedControllers) -> DisruptionController:
     events = DecisionEvents(kubernetes, clock, adapters.run_tasks.messages)
     rule, cluster = settings.approval_rule(), settings.cluster_name
     approvals = Approvals(rule, adapters.proposals, adapters.approval_topic, events, cluster=cluster, clock=clock)
-    costs = DeletionCostWriter(kubernetes, is_on=settings.steer_scale_in)
+    costs = DeletionCostWriter(kubernetes, is_on=settings.steers_scale_in)
     decision_pass = DecisionPass(
         observer=observer,
         stores=stores,
@@ -40,6 +40,7 @@ def disruption(shared: SharedControllers) -> DisruptionController:
         gate=CommandGate(stores.moves),
         writer=CommandWriter(stores.commands, adapters.ledger, adapters.queues.work, clock),
         only_observed=ObservedCommands(adapters.ledger, clock),
+        warnings=ObjectWarnings(kubernetes, clock),
         clock=clock,
     )
     return DisruptionController(

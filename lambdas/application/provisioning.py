@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lambdas.application.shared_controllers import SharedControllers
 from lambdas.controllers.draining import Replacing
-from lambdas.controllers.events import DecisionEvents
+from lambdas.controllers.events import DecisionEvents, ObjectWarnings
 from lambdas.controllers.planning import (
     ObservedPlans,
     PlanDecision,
@@ -25,7 +25,7 @@ def provisioning(shared: SharedControllers) -> Provisioning:
     judging = shared.observer.judging(adapters.cloud)
     events, buffers = UnschedulableEvents(kubernetes, clock), BufferStatus(kubernetes, clock)
     decided = DecisionEvents(kubernetes, clock, adapters.run_tasks.messages)
-    decision = PlanDecision(judging, adapters.ledger, settings, clock)
+    decision = PlanDecision(judging, adapters.ledger, settings, clock, ObjectWarnings(kubernetes, clock))
     return Provisioning(
         observer=judging,
         batcher=PodBatcher(judging, settings, clock, adapters.pause),

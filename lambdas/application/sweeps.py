@@ -31,9 +31,11 @@ from lambdas.controllers.sweeps.instances import (
     UntrackedInstances,
 )
 from lambdas.controllers.sweeps.nodes import (
+    ChangingSpecifications,
     DeletedNodes,
     InconsistentNodes,
     OrphanedNodes,
+    OutdatedNodes,
     StaleTaints,
     UninitializedNodes,
 )
@@ -52,10 +54,12 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         StaleTaints(kubernetes, cloud, stores, work),
         Requeue(stores, work),
         Usage(stores.claims),
+        OutdatedNodes(kubernetes, cloud),
         UninitializedNodes(),
         InconsistentNodes(work),
         OrphanedNodes(kubernetes, cloud),
         PodEvents(stores),
+        ChangingSpecifications(kubernetes, stores),
         Statuses(ObjectStatus(kubernetes, cloud, stores, adapters.catalogues, clock)),
         Expiry(terminator),
         ScheduledChanges(terminator),

@@ -25,6 +25,7 @@ PUBLIC = (
     "reconciliation",
     "refresh",
     "resync",
+    "run_requests",
     "status",
     "status_writer",
 )

@@ -13,6 +13,7 @@ from core.approval import verification
 from core.approval.proposal import PROPOSALS_MAX, Proposal, ProposalEnd
 from core.approval.rule import ApprovalRule
 from core.approval.verification import Verification
+from core.disruption.shrink_limit import shrinking
 from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part
 from core.model.plan import Command, DisruptionPlan
 from core.model.snapshot import Snapshot
@@ -114,8 +115,8 @@ class Approvals:
     def begin(self, proposal: Proposal, report: RunReport) -> bool:
         """End an approved proposal whose command is about to be stored; return whether it may be.
 
-        This conditional write comes first, so that a concurrent rejection wins. After a crash in between, the command is
-        proposed again.
+        Each approval is used once: the write is conditional. Verdicts are read again after it, so that a concurrent rejection
+        wins: whoever rejects reads the proposal after writing. After a crash in between, the command is proposed again.
 
         Raises:
             PortError: If the table cannot be written.
@@ -124,7 +125,13 @@ class Approvals:
         now, message = self._clock.now(), f"approved by {by}"
         end = ProposalEnd(reason=CommandReason.APPROVED, message=message, at=now)
         try:
-            self._store.change(proposal, msgspec.structs.replace(proposal, end=end))
+            ended = self._store.change(proposal, msgspec.structs.replace(proposal, end=end))
+            verdict = self._store.verdict_on(proposal)
+            if verdict is None or not verdict.is_approved:
+                rejected = msgspec.structs.replace(ended, verdict=verdict, end=None)
+                said = "rejected by " + verdict.by if verdict is not None else "its approval is gone"
+                self._end(rejected, CommandReason.REJECTED, said, report)
+                return False
         except ConflictError as error:
             report.decide(DecisionKind.SKIP, proposal.id, reason_of(error), str(error))
             return False
@@ -133,15 +140,20 @@ class Approvals:
         return True
 
     def by_approval(
-        self, commands: Sequence[tuple[str, Command]], waiting: Sequence[Proposal], report: RunReport
+        self,
+        commands: Sequence[tuple[str, Command]],
+        waiting: Sequence[Proposal],
+        snapshot: Snapshot,
+        report: RunReport,
     ) -> CommandsByApproval:
         """Separate the commands that wait for approval from the others; beyond `PROPOSALS_MAX`, no further one is proposed."""
         if self._rule is None:
             return CommandsByApproval(list(commands), [])
+        too_fast = shrinking(commands, snapshot, self._rule.shrink_percent)
         room = PROPOSALS_MAX - sum(proposal.end is None for proposal in waiting)
         startable, unapproved = list[tuple[str, Command]](), list[UnapprovedCommand]()
         for command_id, command in commands:
-            why = self._rule.reason_to_wait(command)
+            why = self._rule.reason_to_wait(command) or too_fast.get(command_id, "")
             if not why:
                 startable.append((command_id, command))
             elif len(unapproved) < room:

@@ -17,11 +17,15 @@ from typing import Any, Final
 import msgspec
 
 from adapters.messages import deleted_node_claim, made_node_claim, wake_up
+from adapters.observability import logger
 from adapters.ports import Clock, FunctionQueues
 from adapters.run_report import RunReport
 from adapters.store import PodEnds
 from core.errors import InvalidInputError
 from core.lifecycle.records import ANY_NODE
+from core.reasons.code import DecisionKind
+from core.reasons.runs import RunReason
+from installation.metric_names import SET_ASIDE
 from lambdas.controllers.run_requests import SpacedRequests
 
 # Reads fields of audit events without assuming that they have the API server's form.
@@ -226,26 +230,46 @@ class AuditLog:
 
 def _found_in(event: Any, report: RunReport) -> _Found:
     found = _Found()
-    for entry in read_delivery(event):
-        report.count("auditEvents")
-        name = deleted_node_claim_of(entry)
-        if name:
-            found.deleted[name] = None
-        name = made_node_claim_of(entry)
-        if name:
-            found.made[name] = None
-        end = pod_end(entry, _received(entry))
-        if end is not None:
-            found.ends.append(end)
-        reason = reason_to_wake(entry)
-        if reason:
-            found.reasons[reason] = found.reasons.get(reason, 0) + 1
-            found.latest = max(filter(None, (found.latest, _received(entry))), default=None)
+    for line in read_delivery(event):
+        try:
+            entry = _entry(line)
+            if entry is not None:
+                report.count("auditEvents")
+                _note(entry, found)
+        except Exception as error:  # noqa: BLE001 - whatever one line causes costs only that line
+            logger.exception("audit log line set aside")
+            report.count(SET_ASIDE)
+            report.decide(DecisionKind.SKIP, "audit log line", RunReason.INTERNAL_ERROR, type(error).__name__)
     return found
 
 
-def read_delivery(event: Any) -> Iterator[dict[str, Any]]:
-    """Return the audit events of one delivery; control messages and lines that are not JSON objects yield none.
+def _note(entry: dict[str, Any], found: _Found) -> None:
+    name = deleted_node_claim_of(entry)
+    if name:
+        found.deleted[name] = None
+    name = made_node_claim_of(entry)
+    if name:
+        found.made[name] = None
+    end = pod_end(entry, _received(entry))
+    if end is not None:
+        found.ends.append(end)
+    reason = reason_to_wake(entry)
+    if reason:
+        found.reasons[reason] = found.reasons.get(reason, 0) + 1
+        found.latest = max(filter(None, (found.latest, _received(entry))), default=None)
+
+
+def _entry(line: Any) -> dict[str, Any] | None:
+    """Return the audit event of a line, None if it is no JSON object."""
+    try:
+        entry = msgspec.json.decode(line.get("message", ""))
+    except msgspec.MsgspecError:
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def read_delivery(event: Any) -> Iterator[Any]:
+    """Return the lines of one delivery, none for control messages.
 
     Raises:
         InvalidInputError: If the delivery is not a CloudWatch Logs payload.
@@ -264,15 +288,8 @@ def read_delivery(event: Any) -> Iterator[dict[str, Any]]:
         msgspec.MsgspecError,
     ) as e:
         raise InvalidInputError(f"is not a CloudWatch Logs delivery: {e}", subject="audit log") from e
-    if kind != "DATA_MESSAGE":
-        return
-    for line in lines:
-        try:
-            entry = msgspec.json.decode(line.get("message", ""))
-        except msgspec.MsgspecError:
-            continue
-        if isinstance(entry, dict):
-            yield entry
+    if kind == "DATA_MESSAGE":
+        yield from lines
 
 
 def reason_to_wake(entry: dict[str, Any]) -> str:
@@ -328,7 +345,9 @@ def _is_unschedulable(body: dict[str, Any]) -> bool:
 def _conditions(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
     status = body.get("status")
     conditions = status.get("conditions") if isinstance(status, dict) else None
-    return [condition for condition in conditions or () if isinstance(condition, dict)]
+    return (
+        [condition for condition in conditions if isinstance(condition, dict)] if isinstance(conditions, list) else []
+    )
 
 
 def _received(entry: dict[str, Any]) -> datetime | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -83,11 +83,12 @@ class ClaimDeletion:
         report: RunReport,
         *,
         ends_at: datetime | None = None,
+        drain_within: timedelta | None = None,
     ) -> ClaimRecord:
         """Store that the claim must be removed, regardless of budgets; it counts in them.
 
         A leaving claim is unchanged, unless its removal was voluntary and now is mandatory, or must be earlier.
-        `ends_at` is when its instance would end, and so bounds the wait for replacements.
+        `ends_at` is when its instance would end, and so bounds the wait for replacements. `drain_within` bounds its drain.
         """
         if record.deletion is not None:
             after = deletion.expedited(record, reason, message, ends_at)
@@ -95,7 +96,8 @@ class ClaimDeletion:
                 return record
             report.decide(DecisionKind.TERMINATE, record.name, reason, message)
             return self._claims.change(record, after)
-        changed = self._claims.change(record, deletion.leaving(record, reason, message, self._clock.now(), ends_at))
+        now = self._clock.now()
+        changed = self._claims.change(record, deletion.leaving(record, reason, message, now, ends_at, drain_within))
         self._has_begun(changed, reason, message, report)
         return changed
 

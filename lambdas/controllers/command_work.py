@@ -17,7 +17,7 @@ from adapters.ports import Clock, ConflictError, FunctionQueues, Kubernetes, Not
 from adapters.run_report import RunReport
 from adapters.store import DISRUPTION, PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, Requested, Targets
 from core.brakes import Brake, BrakeKind, action_of
-from core.disruption.node_health import HealthCheck
+from core.disruption.node_health import drain_bound
 from core.interpreter import collector_paused
 from core.ledger.outcome import DecisionOutcome, OutcomeState
 from core.lifecycle import steps
@@ -29,7 +29,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandPhase, Comman
 from core.lifecycle.steps import CommandFacts
 from core.model.plan import Command
 from core.model.snapshot import EvictedNode, Snapshot
-from core.model.state_node import state_nodes
+from core.model.values.quantity import CPU
 from core.pods import is_reschedulable
 from core.reasons.code import DecisionKind, Refusal, TerminationReason
 from core.reasons.runs import CommandReason, FailureReason
@@ -138,7 +138,7 @@ class CommandValidator:
     ) -> bool:
         """Store that the command starts, with a place in the budgets for each of its nodes; return whether it was possible."""
         now = self._clock.now()
-        bounds = BudgetPlaces(view, command.reason, self._clock, together=_together(command, view.snapshot)).now()
+        bounds = BudgetPlaces(view, command.reason, self._clock, together=frozenset(command.claims)).now()
         after = msgspec.structs.replace(record, phase=CommandPhase.STARTING, phase_since=now, command=command)
         changes = [ClaimChange(view.claims[name], view.claims[name]) for name in command.claims]
         try:
@@ -169,14 +169,6 @@ class CommandValidator:
         request_run(self._run_requests, "command dropped")
         if refusal.reason == CommandReason.VALIDATION_FAILED:
             self._stores.moves.write(self._stores.moves.read(now).after_failure(record.command, now), now)
-
-
-def _together(command: Command, snapshot: Snapshot) -> frozenset[str]:
-    """Return the claims of the command; for unhealthy nodes, also all others that are due: each would wait for the rest."""
-    if command.reason != TerminationReason.UNHEALTHY:
-        return frozenset(command.claims)
-    states = state_nodes(snapshot)
-    return HealthCheck(states, snapshot.now).due(states).union(command.claims)
 
 
 def _with_hashes(command: Command, snapshot: Snapshot) -> Command:
@@ -505,30 +497,43 @@ class CommandWork:
     ) -> None:
         """Begin to remove candidates, then drop a finished command; in this order, a crash leaves no stray marks."""
         going = [facts.claims[name] for name in step.claims]
-        self._remember(record, {claim.name: claim.plan.node_pool for claim in going if claim.deletion is None}, reader)
+        self._remember(record, {claim.name: claim for claim in going if claim.deletion is None}, reader)
         message = f"command {record.id}, {record.command.method}"
         reason = TerminationReason.stored(record.command.reason)
         for claim in going:
-            self._deletion.begin(claim, reason, message, report)
+            self._deletion.begin(claim, reason, message, report, drain_within=self._drain_within(claim, reason, reader))
         now = self._clock.now()
         if step.is_last:
             self._stores.commands.remove(record)
             report.outcomes.append(done(record, now))
         self._work.send(work_on_claim(claim.name, now) for claim in going)
 
-    def _remember(self, record: CommandRecord, pools: Mapping[str, str], reader: NodeStateReader) -> None:
-        """Record the workloads whose pods are about to move; `pools` are the NodePools of these claims."""
+    def _drain_within(self, claim: ClaimRecord, reason: TerminationReason, reader: NodeStateReader) -> timedelta | None:
+        """Return the bound on the drain of an unhealthy node, by what is wrong with it now; None for other reasons."""
+        if reason != TerminationReason.UNHEALTHY:
+            return None
+        node = reader.node(claim.node_name)
+        return drain_bound(node.node if node is not None else None, self._clock.now())
+
+    def _remember(self, record: CommandRecord, going: Mapping[str, ClaimRecord], reader: NodeStateReader) -> None:
+        """Record the workloads whose pods are about to move from the nodes of these claims."""
         named = zip(record.command.claims, record.command.nodes, strict=True)
-        nodes = [node for claim, node in named if claim in pools]
+        nodes = [node for claim, node in named if claim in going]
         pods = {node: [pod for pod in reader.pods_on(node) if is_reschedulable(pod)] for node in nodes}
         workloads = {pod.workload for own in pods.values() for pod in own}
         if workloads:
             now = self._clock.now()
             drained = {
-                claim: EvictedNode(node_pool=pools[claim], pods=len(pods[node]), at=now)
+                claim: _evicted(going[claim], len(pods[node]), now)
                 for claim, node in zip(record.command.claims, record.command.nodes, strict=True)
                 if pods.get(node)
             }
             history = self._stores.moves.readable(now)
             changed = history.after_command(record.id, record.command, workloads, now, drained)
             self._stores.moves.write(changed, now)
+
+
+def _evicted(claim: ClaimRecord, pods: int, now: datetime) -> EvictedNode:
+    """Return what is remembered of a node whose drain begins, from which this many pods need a new place."""
+    cpu = claim.machine.capacity.get(CPU, 0) if claim.machine is not None else 0
+    return EvictedNode(node_pool=claim.plan.node_pool, pods=pods, at=now, cpu=cpu, created_at=claim.requested_at)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -24,22 +25,27 @@ from core.approval.proposal import Proposal
 from core.approval.verification import without_proposed
 from core.brakes import Action, BrakeKind, EngagedBrakes, action_of
 from core.breakers import one_at_a_time
+from core.containment import contained
 from core.disruption.consolidation_nodes import payback_minutes
 from core.disruption.decision import disrupt, startable
 from core.disruption.move_history import MoveHistory
 from core.disruption.node_health import has_unhealthy_node
+from core.disruption.shrink_limit import brake as shrinking_brake
 from core.interpreter import collector_paused
 from core.ledger.entry import DISRUPT, THOUSANDTHS, RecordedTime, command_sentence, observed, of_disruption
 from core.lifecycle.commands import first_check_at
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.plan import Command, DisruptionPlan, StoredTarget
 from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
 from core.pool_admission import as_acting, observed_pools
 from core.reasons.code import DecisionKind, TargetReason, TerminationReason
+from core.reasons.nodes import NodeReason
 from core.reasons.runs import CommandReason
 from installation.metric_names import REFUSED_COMMANDS, ROLLOUTS_STOPPED
 from lambdas.controllers.approvals import Approvals, CommandsByApproval, PassProposals
 from lambdas.controllers.disruption_state import RunCoordination, TargetProgress, with_rollouts, write_pod_events
+from lambdas.controllers.events import ObjectWarnings
 from lambdas.controllers.resync import AbsentClaims, BudgetCheck, DisruptionResync, DisruptionState
 
 # Limits which commands of a decision may be stored now: brakes, and pauses after a failed validation.
@@ -166,6 +172,16 @@ def command_id(command: Command, now: datetime) -> str:
     return blake2b(text.encode(), digest_size=5).hexdigest()
 
 
+def _report_shrinking(plan: DisruptionPlan, snapshot: Snapshot, report: RunReport) -> None:
+    """Report each NodePool that may not shrink further now, with the first of its nodes that stay therefore."""
+    pool_of = {state.name: state.node_pool for state in state_nodes(snapshot)}
+    held = {
+        pool_of.get(found.node, ""): found for found in reversed(plan.blocked) if found.reason == NodeReason.SHRINKING
+    }
+    for pool, found in sorted(held.items()):
+        skipped(shrinking_brake(pool, found.message), pool, report)
+
+
 def _report(command: Command, report: RunReport) -> None:
     """Report for each node why it goes and what that saves."""
     minutes = payback_minutes(command)
@@ -228,9 +244,9 @@ class ObservedCommands:
         if is_same and self._decided_at is not None and now - self._decided_at < REUSED_FOR:
             return
         self._decided, self._decided_at = digest, now
-        time = RecordedTime(share_until(self._clock, until))
-        with collector_paused():
-            plan = disrupt(snapshot, deadline=time, proves=self._ledger.is_kept)
+        clock = share_until(self._clock, until)
+        decided = contained(snapshot, partial(self._timed_plan, clock), is_out_of_time=lambda: clock() >= 1)
+        (plan, time), snapshot = decided.result, decided.snapshot
         bound = SearchBound(snapshot.options.improve_iterations, tuple(time.elapsed))
         draft = self._ledger.draft(DISRUPT, snapshot, plan, bound, is_observed=True)
         concerned = _concerns(snapshot, pools)
@@ -247,6 +263,11 @@ class ObservedCommands:
             report.decide(DecisionKind.OBSERVE, ", ".join(command.nodes), reason, message)
         if not self._ledger.try_write(draft, summary, report):
             self._decided = ""
+
+    def _timed_plan(self, clock: Callable[[], float], snapshot: Snapshot) -> tuple[DisruptionPlan, RecordedTime]:
+        time = RecordedTime(clock)
+        with collector_paused():
+            return disrupt(snapshot, deadline=time, proves=self._ledger.is_kept), time
 
 
 def _concerns(snapshot: Snapshot, pools: Collection[str] | None) -> Callable[[Command], bool]:
@@ -323,6 +344,7 @@ class DecisionPass:
     gate: CommandGate
     writer: CommandWriter
     only_observed: ObservedCommands
+    warnings: ObjectWarnings
     clock: Clock
 
     def __post_init__(self) -> None:
@@ -365,18 +387,24 @@ class DecisionPass:
         remembered = None if given.is_window else self._quiet.recall(digest, now)
         if remembered is not None:
             report.count("unchanged")
-        time = RecordedTime(share_until(self.clock, given.deadline - STORING))
-        snapshot = self.target.with_target(observed)
-        plan = self._plan(snapshot, time) if remembered is None else remembered
+        clock = share_until(self.clock, given.deadline - STORING)
+        time, snapshot = RecordedTime(clock), self.target.with_target(observed)
+        plan = remembered
+        if plan is None:
+            decided = contained(snapshot, partial(self._timed_plan, clock), is_out_of_time=lambda: clock() >= 1)
+            (plan, time), snapshot = decided.result, decided.snapshot
+            self.warnings.set_aside(decided.set_aside, report)
         report.count("commands", len(plan.commands))
         for reason, number in sorted(Counter(blocked.reason for blocked in plan.blocked).items()):
             report.count(f"blocked{reason}", number)
+        _report_shrinking(plan, snapshot, report)
         return _Decided(snapshot, plan, digest, now, time, is_new=remembered is None)
 
-    def _plan(self, snapshot: Snapshot, time: RecordedTime) -> DisruptionPlan:
+    def _timed_plan(self, clock: Callable[[], float], snapshot: Snapshot) -> tuple[DisruptionPlan, RecordedTime]:
+        time = RecordedTime(clock)  # of this attempt alone, for a replay makes no other
         with collector_paused():
             # Only the ledger has the proven minimum.
-            return disrupt(snapshot, deadline=time, proves=self.writer.keeps_decisions)
+            return disrupt(snapshot, deadline=time, proves=self.writer.keeps_decisions), time
 
     def _store(
         self, decided: _Decided, view: ClusterState, proposals: PassProposals, given: PassInputs, report: RunReport
@@ -385,7 +413,7 @@ class DecisionPass:
         plan, snapshot, now = decided.plan, decided.snapshot, decided.at
         admitted = self.gate.admit(startable(plan.commands), view, given.claims, given.brakes, now, report)
         commands = [(command_id(command, now), command) for command in admitted]
-        kept = self.approvals.by_approval(commands, proposals.waiting, report)
+        kept = self.approvals.by_approval(commands, proposals.waiting, snapshot, report)
         if decided.is_new:
             kept = self.writer.write_decision(snapshot, plan, kept, decided.time, report)
             self.target.keep(snapshot, plan, kept.startable, report)
@@ -457,6 +485,7 @@ class DisruptionController:
         deadline: datetime,
         is_window: bool = False,
         is_woken: bool = False,
+        hops: int = 0,
     ) -> None:
         """Decide, and store what was decided.
 
@@ -466,7 +495,9 @@ class DisruptionController:
             deadline: When the run is cut off. Results are stored some time before that.
             is_window: Whether a budget window has just opened or closed.
             is_woken: Whether a message reports a change, or that a known time has come.
+            hops: How many messages in a row led to this run.
         """
+        self.skips.turns.began(hops, report)
         if is_woken and self.skips.turns.is_too_early(report):
             return
         claims = self._settled_claims(report, is_woken=is_woken)
@@ -485,11 +516,15 @@ class DisruptionController:
         if self.skips.resync.is_valid(state, self.clock.now()) and not (is_window or is_woken):
             report.count("skippedRuns")
             return
+        self._decide(PassInputs(claims, brakes, proposals, state, deadline, is_window, is_woken), owner, report)
+
+    def _decide(self, inputs: PassInputs, owner: str, report: RunReport) -> None:
+        """Run the pass under the lease; no pass where another run holds it."""
         lease = self.skips.turns.take(owner, report)
         if lease is None:
             return
         try:
-            self.decision_pass.run(PassInputs(claims, brakes, proposals, state, deadline, is_window, is_woken), report)
+            self.decision_pass.run(inputs, report)
         finally:
             self.skips.turns.give_up(lease)
 

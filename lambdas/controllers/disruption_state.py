@@ -110,6 +110,8 @@ def with_rollouts(moves: MoveHistoryStore, view: ClusterState, report: RunReport
         if gate.is_stopped:
             report.count(ROLLOUTS_STOPPED)
             report.decide(DecisionKind.SKIP, pool, NodeReason.ROLLOUT_STOPPED, gate.message)
+        elif gate.is_settling:
+            report.decide(DecisionKind.SKIP, pool, NodeReason.ROLLOUT_SETTLING, gate.message)
     snapshot = msgspec.structs.replace(view.snapshot, rollouts=gates)
     return msgspec.structs.replace(view, snapshot=snapshot) if gates else view
 
@@ -145,6 +147,10 @@ class RunCoordination:
         self._pace = RunPace()
         self._is_postponed = False
         self._clock = clock
+
+    def began(self, hops: int, report: RunReport) -> None:
+        """Record that a run begins to which this many messages in a row have led."""
+        self._requests.began(hops, report)
 
     def is_too_early(self, report: RunReport) -> bool:
         """Whether a run that a message started is too soon after the last pass; requests a later one then."""

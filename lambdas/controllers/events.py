@@ -11,14 +11,19 @@ from typing import Final
 
 from adapters.observability import logger
 from adapters.ports import Clock, ConflictError, DeniedError, JsonObject, Kubernetes, NotFoundError, PortError
+from adapters.run_report import RunReport
 from adapters.runtime import RunTasks
 from core.approval.proposal import Proposal
+from core.containment import SetAside
 from core.ledger.entry import DecisionSummary, command_sentence
 from core.lifecycle.commands import replacement_names
 from core.lifecycle.records import CommandRecord
 from core.manifests.wire import resources
-from core.reasons.code import ClaimReason
-from core.reasons.runs import CommandReason
+from core.model.snapshot import DaemonSet
+from core.reasons.code import ClaimReason, DecisionKind
+from core.reasons.pods import PodReason
+from core.reasons.runs import CommandReason, RunReason
+from installation.metric_names import SET_ASIDE
 
 # Recognizes errors of the API server that an admission webhook caused.
 
@@ -79,6 +84,67 @@ def about_pod(namespace: str, name: str, uid: str = "") -> JsonObject:
     """Return the reference of an event about a pod."""
     reference = {"apiVersion": "v1", "kind": "Pod", "name": name, "namespace": namespace}
     return {**reference, "uid": uid} if uid else reference
+
+
+def about_object(name: str) -> JsonObject:
+    """Return the reference of an event about an object that is named like `Pod/shop/web-1` or `NodePool/default`."""
+    kind, *place = name.split("/")
+    resource = resources.BY_KIND.get(kind)
+    about: JsonObject = {
+        "apiVersion": resource.api_version if resource is not None else "v1",
+        "kind": kind,
+        "name": place[-1],
+    }
+    if kind == "Node":
+        return about_node(place[-1])
+    return {**about, "namespace": place[0]} if len(place) > 1 else about
+
+
+class ObjectWarnings:
+    """Writes warnings about objects that are left out, or used with a reservation; the same at most once an hour."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+        self._written: set[str] = set()
+
+    def set_aside(self, objects: Iterable[SetAside], report: RunReport) -> None:
+        """Report objects that are set aside: count, decisions and events."""
+        found = sorted(set(objects))
+        for aside in found:
+            report.count(SET_ASIDE)
+            report.decide(DecisionKind.SKIP, aside.object, RunReason.INTERNAL_ERROR, aside.message)
+        self._write([(aside.object, aside.reason, aside.message) for aside in found])
+
+    def oversized_daemons(self, daemons: Iterable[DaemonSet]) -> None:
+        """Warn about DaemonSets whose pod is too large for every node: no room is kept for them."""
+        message = (
+            "its pod is too large for every node and every instance type that may run it, so no room is kept for it"
+        )
+        names = [f"DaemonSet/{daemon.namespace}/{daemon.name}" for daemon in daemons]
+        self._write([(name, PodReason.NO_OFFERING_FITS, message) for name in names])
+
+    def doubted_nodes(self, doubts: Iterable[tuple[str, str]]) -> None:
+        """Warn on Nodes whose report is not believed: (name, why)."""
+        self._write([(f"Node/{name}", RunReason.READ_WITH_RESERVATION, message) for name, message in doubts])
+
+    def _write(self, warnings: Sequence[tuple[str, str, str]]) -> None:
+        now = self._clock.now()
+        events = [
+            warning(about_object(name), reason, message, now, identity=f"{reason}/{message}")
+            for name, reason, message in warnings
+        ]
+        fresh = [event for event in events if event["metadata"]["name"] not in self._written][:WARNINGS_AT_ONCE]
+        written = write(self._kubernetes, in_time(fresh, self._clock))
+        if len(self._written) > WARNINGS_REMEMBERED:
+            self._written.clear()
+        self._written.update(event["metadata"]["name"] for event in fresh[:written])
+
+
+WARNINGS_AT_ONCE: Final = 10
+"""The most warnings of one run; the others follow in later runs."""
+
+WARNINGS_REMEMBERED: Final = 10_000
 
 
 def warning(about: JsonObject, reason: str, message: str, now: datetime, *, identity: str) -> JsonObject:

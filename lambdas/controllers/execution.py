@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from adapters.messages import WorkItem, joined, read_work, redelivered
+from adapters.messages import HOPS_MAX, WorkItem, joined, read_work, redelivered
 from adapters.observability import logger
 from adapters.ports import (
     Clock,
@@ -29,6 +29,7 @@ from adapters.runtime import RunTasks, Task
 from core.errors import InvalidInputError
 from core.lifecycle.steps import BindPods
 from core.reasons.code import DecisionKind
+from installation.metric_names import CHAINS_CUT
 from lambdas.controllers.binding import PodBinder, TurnResult
 from lambdas.controllers.command_work import CommandWork
 from lambdas.controllers.hand_made_claims import HandMadeClaims
@@ -236,6 +237,7 @@ class ClaimGroup:
             is_deleted=item.is_deleted,
             is_made=item.is_made,
             notice=item.notice,
+            hops=item.hops + 1,
         )
 
     def _fail(self, name: str) -> None:
@@ -243,7 +245,7 @@ class ClaimGroup:
         if len(self.names) == 1:
             self.has_failed = True
         else:
-            self._go_alone(WorkItem(claim=name, until=self._item.until), AFTER_FAULT)
+            self._go_alone(WorkItem(claim=name, until=self._item.until, hops=self._item.hops + 1), AFTER_FAULT)
 
     def _wait(self, name: str, delay: timedelta) -> None:
         """Note when to check again, in whole seconds as SQS counts: claims with the same delay share a message."""
@@ -269,17 +271,22 @@ class ClaimGroup:
         """Request the next checks of these claims, except of those that another message checks as early and for as long."""
         now, until = self._clock.now(), self._item.until
         due = now + delay
-        if until is None or due > until:
+        if until is None or due > until or self._is_too_long(names):
             return
         left = [name for name in names if not self._next_checks.is_asked(name, now, due, self._item)]
-        for item in joined(left, until, due=due):
+        for item in joined(left, until, due=due, hops=self._item.hops + 1):
             self._work.send([item.to_message()], delay=delay)
         for name in left:
             self._next_checks.note(name, now, due, until)
 
     def _send(self, item: WorkItem, delay: timedelta) -> None:
-        if item.until is not None and self._clock.now() + delay <= item.until:
-            self._work.send([item.to_message()], delay=delay)
+        if item.until is None or self._clock.now() + delay > item.until or self._is_too_long(item.claim_names):
+            return
+        self._work.send([item.to_message()], delay=delay)
+
+    def _is_too_long(self, names: Sequence[str]) -> bool:
+        """Whether the chain of checks is cut here; `reconcile` begins a new one."""
+        return _is_cut(self._item, names[0], self.reports[names[0]])
 
 
 ANSWER_WITHIN: Final = timedelta(seconds=3)
@@ -380,7 +387,7 @@ class Execution:
         for message in messages:
             try:
                 if self._clock.now() + BEGIN_WITHIN > deadline:
-                    self._work.send([message.item.to_message()], delay=HAND_BACK_AFTER)
+                    self._send(message.item, HAND_BACK_AFTER, message.report)
                     message.report.count("handedBack")
                 else:
                     self._handle_command(message.item, reader, message.report)
@@ -399,7 +406,20 @@ class Execution:
         if delay is None:
             return
         if item.until is not None and self._clock.now() + delay <= item.until:
-            self._work.send([msgspec.structs.replace(item, failures=failures).to_message()], delay=delay)
+            self._send(msgspec.structs.replace(item, failures=failures), delay, report)
+
+    def _send(self, item: WorkItem, delay: timedelta, report: RunReport) -> None:
+        if not _is_cut(item, item.command, report):
+            self._work.send([msgspec.structs.replace(item, hops=item.hops + 1).to_message()], delay=delay)
+
+
+def _is_cut(item: WorkItem, subject: str, report: RunReport) -> bool:
+    """Whether the message is one of a chain that does not end by itself, so that it must not be followed by another."""
+    if item.hops < HOPS_MAX:
+        return False
+    report.count(CHAINS_CUT)
+    logger.error("chain of messages cut", extra={"subject": subject, "hops": item.hops})
+    return True
 
 
 def _after_turn(groups: Sequence[ClaimGroup], delay: timedelta) -> None:

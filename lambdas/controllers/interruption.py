@@ -88,6 +88,11 @@ def read_event(event: Any) -> Interruption | None:
     return None
 
 
+_SPARED: Final = ("RESOLVED", "UNIMPAIRED")
+"""Status of an entity that an open event lists although the change no longer concerns it: Health sends an event again with each
+change of its entities (docs/engineering/aws-facts.md#health-entities)."""
+
+
 def _scheduled_change(detail: dict[str, Any]) -> Interruption | None:
     """Return the change of instances that a Health event announces; None if it is about something else, past or cancelled."""
     if detail.get("service") != "EC2" or detail.get("eventTypeCategory") != "scheduledChange":
@@ -95,7 +100,9 @@ def _scheduled_change(detail: dict[str, Any]) -> Interruption | None:
     if detail.get("statusCode") == "closed":
         return None
     entities = detail.get("affectedEntities") or ()
-    instances = tuple(str(entity.get("entityValue", "")) for entity in entities)
+    instances = tuple(str(entity.get("entityValue", "")) for entity in entities if entity.get("status") not in _SPARED)
+    if entities and not instances:
+        return None
     return Interruption(TerminationReason.SCHEDULED_CHANGE, instances, _moment(detail.get("startTime")))
 
 

@@ -420,7 +420,10 @@ class LaunchAnswerWriter:
         token, current = self._tokens.again(record.token), record
         for attempt in range(1, STORE_ATTEMPTS + 1):
             try:
-                return self._claims.change(current, msgspec.structs.replace(_failed(current, error), token=token))
+                failed = _failed(current, error)
+                # An attempt more: what follows an unclear answer is no longer unclear itself.
+                attempts = current.attempts + bool(current.attempts)
+                return self._claims.change(current, msgspec.structs.replace(failed, token=token, attempts=attempts))
             except ConflictError:
                 latest = self._claims.get(record.name)
                 if attempt == STORE_ATTEMPTS or latest is None or not is_unanswered(latest, record.first):

@@ -133,6 +133,7 @@ def order_of(
         tenancy=tenancy(plan.requirements),
         partition=partition(plan.requirements),
         uses_reservations=uses_reservations,
+        attempts=record.attempts,
     )
 
 
@@ -351,7 +352,7 @@ class LaunchGate:
         if not keys:
             return
         try:
-            self._unavailable.mark(keys, now)
+            self._unavailable.mark(keys, now, choices=len({offering.key for offering in record.offerings}))
         except PortError as error:
             could_not(f"{len(keys)} offerings", error, report)
 

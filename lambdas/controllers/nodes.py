@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -261,6 +262,10 @@ def _once(reader: Callable[[NodeStateReader], T]) -> Callable[[NodeStateReader],
     return answer
 
 
+_NAME_OF_INSTANCE: Final = re.compile(r"(ip-|i-)[0-9a-f-]+\.")
+"""The form of the names that EC2 gives instances, after their address or their id; all others are checked."""
+
+
 class NodeStateReader:
     """A short-lived view for claims' next steps; every object is as of its first read.
 
@@ -288,7 +293,7 @@ class NodeStateReader:
 
     def facts(self, record: ClaimRecord) -> ClaimFacts:
         """Return all facts on which the claim's next step depends."""
-        found = self.nodes.of(record)
+        found = self._believed(record, self.nodes.of(record))
         node = found[0] if len(found) == 1 else None
         gone = instance = None
         if needs_instance(record, node, self._clock.now()):
@@ -313,6 +318,19 @@ class NodeStateReader:
             is_instance_gone=gone,
             tagged_instance=instance.instance_id if instance else "",
         )
+
+    def _believed(self, record: ClaimRecord, found: tuple[Node, ...]) -> tuple[Node, ...]:
+        """Return the nodes that may be the claim's before it has registered one.
+
+        Anyone who may create Nodes can copy a provider id. EKS names a node after its instance's private DNS name, so if
+        several Nodes have the id, or one of a name that no instance has, EC2 says which is the instance's.
+        """
+        if record.node_name or not found or (len(found) == 1 and _NAME_OF_INSTANCE.match(found[0].name)):
+            return found
+        instance = self.instance(record.instance_id)
+        if instance is None or not instance.private_dns_name:
+            return found
+        return tuple(node for node in found if node.name == instance.private_dns_name)
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
         """Return the pods bound to a node, by key; unreadable ones are left out."""

@@ -10,14 +10,17 @@ from typing import Final
 import msgspec
 
 from adapters.ledger import DecisionDraft, LedgerWriter, SearchBound
-from adapters.messages import LAUNCHES_A_MESSAGE, wake_up, work_on_claims
+from adapters.messages import HOPS_MAX, LAUNCHES_A_MESSAGE, wake_up, work_on_claims
+from adapters.observability import logger
 from adapters.observation.observer import ClusterState, Observer, awaits_pods, has_unavailable
 from adapters.observation.stores import PlanCache, snapshot_digest
-from adapters.ports import Clock, JsonObject, Kubernetes, Queue
+from adapters.ports import Clock, JsonObject, Kubernetes, PortError, Queue
 from adapters.run_report import RunReport
 from adapters.runtime import stopwatch
 from adapters.store import Nominations
+from core.containment import Contained, contained, fair_slice, without_time_for
 from core.disruption.static_capacity import static_claims
+from core.errors import OutOfTimeError
 from core.interpreter import collector_paused
 from core.launch.denials import with_refusals
 from core.ledger.entry import PROVISION, DecisionSummary, RecordedTime, observed, of_provisioning
@@ -34,9 +37,18 @@ from core.reasons.code import ClaimReason, DecisionKind
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
 from core.scheduling import Planner
+from installation.metric_names import CHAINS_CUT
 from installation.settings import Settings
 from lambdas.controllers.boundary import Boundary
-from lambdas.controllers.events import DecisionEvents, about_pod, in_time, warning, with_decision_id, write
+from lambdas.controllers.events import (
+    DecisionEvents,
+    ObjectWarnings,
+    about_pod,
+    in_time,
+    warning,
+    with_decision_id,
+    write,
+)
 from lambdas.controllers.launch_answers import refused as refused_claim
 from lambdas.controllers.launching import LaunchResults, ParallelLaunches
 from lambdas.controllers.status_writer import BufferStatus
@@ -181,23 +193,91 @@ REUSED_FOR: Final = timedelta(minutes=5)
 """Pods for which no node can be launched are planned again after this time, even if nothing has changed."""
 
 
+PLANNING_MIN: Final = timedelta(seconds=10)
+PLANNING_MAX: Final = timedelta(seconds=60)
+LAUNCHING: Final = timedelta(seconds=15)
+"""Time that a run keeps for its launches after the plan."""
+
+EXPLAINING: Final = timedelta(seconds=3)
+"""The most time for the question which refusals keep pods waiting."""
+
+ATTEMPTS_MAX: Final = 6
+SLICE_DIVISOR: Final = 4
+"""Each attempt has half the time of the one before, and a quarter of its pods."""
+
+WATCHED_CALLS: Final = 16
+"""The clock is read once in so many calls: a system call for each pod would take longer than small pods' plans."""
+
+
+class Watch:
+    """Raises OutOfTimeError once a stopwatch has reached its end."""
+
+    def __init__(self, elapsed: Callable[[], float]) -> None:
+        self._elapsed = elapsed
+        self._calls = 0
+
+    def __call__(self) -> None:
+        """Look at the clock, not at each call."""
+        self._calls += 1
+        if self._calls % WATCHED_CALLS == 1 and self._elapsed() >= 1:
+            raise OutOfTimeError
+
+
+class PodSlices:
+    """How many pods one sandbox had time for, and which of them got no place although they were planned."""
+
+    def __init__(self) -> None:
+        self._size: int | None = None
+        self._tried: set[str] = set()
+
+    def first(self, waiting: int) -> int:
+        """Return how many pods to plan first: all, or twice as many as there was time for when there was too little."""
+        return waiting if self._size is None else min(waiting, 2 * self._size)
+
+    def of(self, waiting: Sequence[Pod], size: int) -> frozenset[str]:
+        """Return the keys of so many pods; those that had their turn without getting a place come later."""
+        return fair_slice(waiting, max(1, size), self._tried)
+
+    def ended(self, chosen: Collection[str], plan: Plan, *, is_whole: bool) -> None:
+        """Note a plan: the next begins with the pods that this one had no time for."""
+        if is_whole:
+            self._size = None
+            self._tried = set()
+            return
+        self._size = max(1, len(chosen))
+        unplaced = {found.pod for found in plan.unschedulable}
+        self._tried |= unplaced & set(chosen)
+
+
 class PlanDecision:
     """Makes plans for an observation, and stores the decisions."""
 
-    def __init__(self, observer: Observer, ledger: LedgerWriter, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self,
+        observer: Observer,
+        ledger: LedgerWriter,
+        settings: Settings,
+        clock: Clock,
+        warnings: ObjectWarnings | None = None,
+    ) -> None:
         self._observer = observer
         self._ledger = ledger
         self._settings = settings
         self._clock = clock
+        self._warnings = warnings
         self._last: PlanCache[Plan] = PlanCache(REUSED_FOR)
+        self._slices = PodSlices()
 
-    def plan(self, view: ClusterState, digest: str, report: RunReport) -> tuple[Plan, DecisionDraft]:
+    def plan(
+        self, view: ClusterState, digest: str, report: RunReport, deadline: datetime | None = None
+    ) -> tuple[Plan, DecisionDraft]:
         """Return the plan. A plan that launches nothing for its pods is reused while nothing changes.
 
         Args:
             view: The observation, with the stored target.
             digest: The digest of its snapshot without the target.
             report: Collects figures, and failures of the search.
+            deadline: When the run is cut off. If there is no time for all pods, the plan is for some of them.
         """
         snapshot, now = view.snapshot, self._clock.now()
         digest = f"{digest} {sorted(snapshot.drained_later)}"
@@ -205,32 +285,88 @@ class PlanDecision:
         if plan is not None:
             return plan, DecisionDraft()
         with collector_paused():
-            planned, bound = self.improved(snapshot, report)
-            plan = self._with_refusals(planned, view)
+            decided = self._in_time(snapshot, report, deadline)
+            (planned, bound), snapshot = decided.result, decided.snapshot
+            plan = self._with_refusals(planned, view, report)
         plan = without_planned_moves(plan, snapshot.pods, view.claims.values(), view.commands)
         report.count("plannedMicrodollars", plan.cost.hourly // 1000)
         report.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
-        if not plan.claims:
+        if not plan.claims and not any(found.reason == PodReason.DEADLINE_REACHED for found in plan.unschedulable):
             self._last.keep(digest, now, plan)
+        if self._warnings is not None:
+            self._warnings.set_aside(decided.set_aside, report)
         return plan, self._ledger.draft(PROVISION, snapshot, planned, bound)
 
-    def _with_refusals(self, plan: Plan, view: ClusterState) -> Plan:
-        """Return the plan, with EC2's denials as the reasons of pods that a plan without refusals gives a node."""
+    def _in_time(
+        self, snapshot: Snapshot, report: RunReport, deadline: datetime | None
+    ) -> Contained[tuple[Plan, SearchBound]]:
+        """Return the plan for all pods, or for as many as there is time for: the oldest, from each namespace in turn."""
+        waiting = [pod for pod in snapshot.pods if is_pending(pod, requires_mark=False)]
+        now = self._clock.now()
+        whole = max(PLANNING_MIN, (deadline or now + PLANNING_MAX) - now - LAUNCHING)
+        size = self._slices.first(len(waiting))
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            chosen = {pod.key for pod in waiting} if size >= len(waiting) else self._slices.of(waiting, size)
+            rest = [pod.key for pod in waiting if pod.key not in chosen]
+            watch = Watch(stopwatch(self._clock, whole / 2**attempt))
+            try:
+                decided = self._contained(without_time_for(snapshot, frozenset(rest)), report, watch)
+            except OutOfTimeError:
+                report.count("cutOffPlans")
+                size = len(chosen) // SLICE_DIVISOR
+                continue
+            self._slices.ended(chosen, decided.result[0], is_whole=not rest)
+            if rest:
+                report.count("podsWithoutTime", len(rest))
+            return decided
+        everyone = frozenset(pod.key for pod in waiting)
+        self._slices.ended((), Plan(now=now), is_whole=False)
+        return self._contained(without_time_for(snapshot, everyone), report, Watch(lambda: 0.0))
+
+    def _contained(self, snapshot: Snapshot, report: RunReport, watch: Watch) -> Contained[tuple[Plan, SearchBound]]:
+        """Return the plan without the objects that make it raise."""
+        return contained(
+            snapshot,
+            lambda given: self.improved(given, report, watch),
+            probe=lambda given: Planner(given, watch=watch).results(),
+        )
+
+    def _with_refusals(self, plan: Plan, view: ClusterState, report: RunReport) -> Plan:
+        """Return the plan, with EC2's denials as the reasons of pods that a plan without refusals gives a node.
+
+        It only explains: without time, or if it fails, the reasons stay as they are.
+        """
         if not plan.unschedulable or not has_unavailable(view.snapshot.catalogue):
             return plan
-        without = Planner(self._observer.open_market.without_refusals(view)).results().plan
+        try:
+            watch = Watch(stopwatch(self._clock, EXPLAINING))
+            without = Planner(self._observer.open_market.without_refusals(view), watch=watch).results().plan
+        except PortError:
+            raise
+        except Exception as error:  # noqa: BLE001 - launches must not wait for reasons
+            report.count("unexplainedRefusals")
+            logger.warning("refusals not explained", extra={"error": type(error).__name__})
+            return plan
         explained = with_refusals(plan.unschedulable, without.claims, view.denials)
         return msgspec.structs.replace(plan, unschedulable=explained)
 
-    def improved(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, SearchBound]:
+    def improved(
+        self, snapshot: Snapshot, report: RunReport, watch: Callable[[], None] = lambda: None
+    ) -> tuple[Plan, SearchBound]:
         """Return the best plan that time allows, and what ended its search.
 
         If the search for cheaper nodes fails, it is the greedy plan.
+
+        Raises:
+            OutOfTimeError: By `watch`, if there is no time even for the greedy plan.
         """
-        planner, steps = Planner(snapshot), snapshot.options.improve_iterations
+        planner, steps = Planner(snapshot, watch=watch), snapshot.options.improve_iterations
         time = RecordedTime(stopwatch(self._clock, self._settings.improving(planner.pods)))
         try:
             plan = planner.plan(time if steps is None else None)
+            self._warn_of_daemons(planner)
+        except OutOfTimeError:
+            raise
         except Exception as error:  # noqa: BLE001 - pods wait, and the greedy plan is valid without the search
             report.count("failedImprovements")
             report.decide(
@@ -241,6 +377,10 @@ class PlanDecision:
             )
             return planner.results().plan, SearchBound(is_greedy=True)
         return plan, SearchBound(steps, tuple(time.elapsed))
+
+    def _warn_of_daemons(self, planner: Planner) -> None:
+        if self._warnings is not None:
+            self._warnings.oversized_daemons(planner.context.oversized_daemons())
 
     def keep(
         self, draft: DecisionDraft, records: Iterable[ClaimRecord], plan: Plan, report: RunReport
@@ -368,8 +508,14 @@ class ShadowProvisioning:
         self._clock = clock
         self._had_waited = False
 
-    def run(self, report: RunReport, *, until: datetime) -> None:
-        """Record one plan. `until`: a further run is requested only if it comes by then. Raises PortError."""
+    def run(self, report: RunReport, *, until: datetime, hops: int = 0) -> None:
+        """Record one plan. Raises PortError.
+
+        Args:
+            report: Collects the decisions.
+            until: A further run is requested only if it comes by then.
+            hops: How many messages in a row led to this run.
+        """
         waiting = [pod for pod in self._observer.unbound_pods() if is_pending(pod, requires_mark=False)]
         report.count("pendingPods", len(waiting))
         has_ended, self._had_waited = self._had_waited and not waiting, bool(waiting)
@@ -378,8 +524,12 @@ class ShadowProvisioning:
         # Also recorded when the last pod stops waiting: otherwise its wait would seem up to a minute longer.
         self._plans.record(self._observer.observe().snapshot, report)
         delay = timedelta(seconds=self._settings.poll_seconds)
-        if waiting and self._clock.now() + delay <= until:
-            self._wake_ups.send([wake_up("pods wait", until)], delay=delay)
+        if not waiting or self._clock.now() + delay > until:
+            return
+        if hops > HOPS_MAX:
+            report.count(CHAINS_CUT)
+            return
+        self._wake_ups.send([wake_up("pods wait", until, hops)], delay=delay)
 
 
 # Writes Kubernetes events on pods about why they get no node; few, and never the same twice.

@@ -13,13 +13,15 @@ import msgspec
 
 from adapters.brakes import skipped
 from adapters.current_target import current_target
-from adapters.messages import WokenBy, wake_up
+from adapters.messages import HOPS_MAX, WokenBy, between_schedules, wake_up
+from adapters.observability import logger
 from adapters.observation.observer import ClusterState, Observer
 from adapters.observation.stores import OwnRows, Stores, snapshot_digest
 from adapters.ports import Clock, CloudProvider, Instance, PortError, Queue, reason_of
 from adapters.run_report import RunReport
 from adapters.store import PLANNER, ClaimStore, Lease, Leases, MoveHistoryStore, Requested, Targets
 from core.brakes import Action
+from core.containment import internal_error
 from core.disruption.move_history import LaunchedNode
 from core.disruption.static_capacity import lacks_nodes, static_claims, waiting_for_addresses
 from core.lifecycle.deletion import CONSOLIDATION
@@ -31,7 +33,7 @@ from core.model.snapshot import Snapshot
 from core.reasons.code import DecisionKind, Refusal
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
-from installation.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
+from installation.metric_names import CHAINS_CUT, LAUNCH_DENIALS, QUOTA_DENIALS
 from installation.settings import Settings
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.draining import Replacing
@@ -84,7 +86,15 @@ class ClaimRecords:
         for planned in plan.claims:
             named = with_decision(with_class_hash(planned, snapshot.node_classes), decision)
             name = f"{planned.node_pool}-{lease.stamp}-{used + len(records)}"
-            record = self._launcher.record(named, name, snapshot, now)
+            try:
+                record = self._launcher.record(named, name, snapshot, now)
+            except PortError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the other claims of the plan are launched nevertheless
+                logger.exception("claim set aside", extra={"nodePool": planned.node_pool})
+                aside = internal_error(f"NodePool/{planned.node_pool}", error)
+                left_out += [Unschedulable(pod, PodReason.SET_ASIDE, aside.message) for pod in planned.pods]
+                continue
             if isinstance(record, Refusal):
                 left_out += [Unschedulable(pod, record.reason, record.message) for pod in planned.pods]
                 continue
@@ -242,6 +252,13 @@ class NextRun:
         self._news_at = datetime.min.replace(tzinfo=UTC)
         self._requested: tuple[datetime, datetime] | None = None
         """The time of the last requested run, and until when it may request further ones."""
+        self._hops = 0
+
+    def began(self, hops: int, report: RunReport) -> None:
+        """Record that a run begins to which this many messages in a row have led."""
+        self._hops = hops
+        if hops > HOPS_MAX:
+            report.count(CHAINS_CUT)
 
     def ask(self, reason: str, until: datetime, delay: timedelta) -> None:
         """Request a run after this delay if the chain lasts until then. Raises PortError.
@@ -250,14 +267,19 @@ class NextRun:
         """
         now = self._clock.now()
         at = now + delay
-        if at > until:
+        if at > until or self._hops > HOPS_MAX:
             return
         if self._requested is not None:
             comes_at, its_until = self._requested
             if now < comes_at <= at and comes_at + delay <= its_until:
                 return
-        self._wake_ups.send([wake_up(reason, until)], delay=delay)
+        self._wake_ups.send([wake_up(reason, until, self._hops)], delay=delay)
         self._requested = at, until
+
+    def run_between_schedules(self, until: datetime, every: timedelta) -> None:
+        """Have a run look for waiting pods once more before the schedule does, which comes at `until`. Raises PortError."""
+        if every and self._clock.now() + every < until:
+            self._wake_ups.send([between_schedules(until)], delay=every)
 
     def is_too_early(self, cause: WokenBy) -> bool:
         """Whether a run that messages started is too soon after a plan. Raises PortError.
@@ -279,6 +301,9 @@ class NextRun:
 
 
 BUSY: Final = timedelta(seconds=5)
+
+_WITHOUT_NEWS: Final = (WokenBy.SCHEDULE, WokenBy.BETWEEN_SCHEDULES)
+"""Causes that report no pod: the run first checks whether any waits."""
 
 
 @dataclass(kw_only=True)
@@ -308,7 +333,16 @@ class Provisioning:
     _recorded_digest: str = field(default="", init=False)
     """The last digest of the cluster that `disrupt` and `reconcile` were notified of."""
 
-    def run(self, report: RunReport, *, owner: str, deadline: datetime, until: datetime, cause: WokenBy) -> None:
+    def run(
+        self,
+        report: RunReport,
+        *,
+        owner: str,
+        deadline: datetime,
+        until: datetime,
+        cause: WokenBy,
+        hops: int = 0,
+    ) -> None:
         """Launch what pending pods need.
 
         Args:
@@ -317,16 +351,13 @@ class Provisioning:
             deadline: No work begins close to it.
             until: A further run is requested only if it comes by then, see `chain_ends_at`.
             cause: What started the run. After an event, static NodePools may lack nodes.
+            hops: How many messages in a row led to it.
         """
+        self.next_run.began(hops, report)
         heard_at = self.clock.now()
-        if self.next_run.is_too_early(cause):
-            report.count("spacedRuns")
-            return
-        if cause is WokenBy.SCHEDULE and self._is_quiet():
-            return  # brakes are not read either: there is nothing to stop
-        brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
-        if brake is not None:
-            skipped(brake, "launches", report)
+        if cause in _WITHOUT_NEWS:
+            self.next_run.run_between_schedules(until, timedelta(seconds=self.settings.look_seconds))
+        if not self._may_plan(cause, report):
             return
         lease = self.leases.acquire(PLANNER, owner, now=heard_at, for_=max(deadline - heard_at, MARGIN))
         if lease is None:
@@ -344,6 +375,18 @@ class Provisioning:
             self.leases.release(lease)
             raise
         self.leases.release(lease)
+
+    def _may_plan(self, cause: WokenBy, report: RunReport) -> bool:
+        """Whether the run is due, work may wait, and no brake stops it. Brakes come last: a quiet run has nothing to stop."""
+        if self.next_run.is_too_early(cause):
+            report.count("spacedRuns")
+            return False
+        if cause in _WITHOUT_NEWS and self._is_quiet():
+            return False
+        brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
+        if brake is not None:
+            skipped(brake, "launches", report)
+        return brake is None
 
     def record_change(self) -> None:
         """Record that the cluster has changed, so that `disrupt` and `reconcile` observe it.
@@ -411,7 +454,7 @@ class Provisioning:
             digest = snapshot_digest(view.snapshot)
             self._record_if_new(digest)
             view = self._with_target(view)
-            plan, draft = self.decision.plan(view, digest, report)
+            plan, draft = self.decision.plan(view, digest, report, deadline)
             report.count(QUOTA_DENIALS, int(PodReason.QUOTA_REACHED in {pod.reason for pod in plan.unschedulable}))
             plan = _with_static_claims(plan, view.snapshot, report)
             records, plan = self.claim_records.of_plan(plan, draft.id, view, lease, used=used, heard_at=heard_at)
@@ -428,6 +471,8 @@ class Provisioning:
                 self.observed.observe(view.snapshot, report)
             if not refused:
                 self.publisher.report(plan, requested.refused, report)
+                if any(found.reason == PodReason.DEADLINE_REACHED for found in plan.unschedulable):
+                    self.next_run.ask("no time for all pods", until, SPACING)
                 return
             if self.clock.now() + MARGIN > deadline or number == self.settings.plan_rounds:
                 self.publisher.report(plan, (), report)

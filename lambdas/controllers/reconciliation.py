@@ -28,6 +28,7 @@ from core.disruption.budget_openings import closed_for_long
 from core.disruption.expiration import expired
 from core.lifecycle.launching import is_unnamed
 from core.lifecycle.records import ClaimRecord
+from core.manifests.wire import resources
 from core.model.snapshot import Snapshot
 from core.pool_admission import observed_pools
 from core.reasons.code import DecisionKind
@@ -41,6 +42,7 @@ from installation.metric_names import (
     UNREADABLE_ROWS,
 )
 from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.events import ObjectWarnings
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen, Sweep
 
 # Engages a brake for each observed NodePool: functions that do not list NodePools read the brake from the table.
@@ -235,6 +237,7 @@ class Reconciliation:
     sweeps: Sequence[Sweep]
     log: SweepLog
     unreadable: UnreadableRows
+    warnings: ObjectWarnings
     clock: Clock
 
     def run(self, report: RunReport, *, deadline: datetime) -> None:
@@ -273,6 +276,12 @@ class Reconciliation:
         if boundary.failed or report.decisions or any(state.failures for state in states.values()):
             self.resync.end()
         _report(seen, report)
+        if view is not None:
+            aside = [problem.set_aside for problem in view.problems if problem.set_aside is not None]
+            self.warnings.set_aside(aside, report)
+            of_nodes = [found for found in view.problems if found.resource == resources.NODES and found.is_warning]
+            doubts = [found for found in of_nodes if found.set_aside is None]
+            self.warnings.doubted_nodes((found.subject.partition(" ")[2], found.problem) for found in doubts)
 
     def _in_order(self) -> tuple[Sweep, ...]:
         return in_order(self.sweeps, self.clock.now())
@@ -351,6 +360,8 @@ def _report(seen: Seen, report: RunReport) -> None:
     snapshot = seen.view.snapshot
     report.count(BUDGETS_CLOSED_FOR_A_WEEK, len(closed_for_long(snapshot.node_pools, snapshot.now)))
     for problem in seen.view.problems:
+        if problem.set_aside is not None:
+            continue
         report.decide(
             DecisionKind.SKIP,
             problem.subject,

@@ -196,7 +196,7 @@ class DisruptionState(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         market: When the market was last read.
         unavailable: Offerings that refused recently; one that is available again may be cheaper for a node.
-        proposals: Commands that wait for approval; a verdict changes their version.
+        proposals: Commands that wait for approval, with the verdicts of people.
     """
 
     claims: tuple[ClaimRecord, ...]
@@ -210,6 +210,6 @@ class DisruptionState(msgspec.Struct, frozen=True, kw_only=True):
         """Return a digest of all of it."""
         versions = [[(record.name, record.version) for record in self.claims]]
         versions += [[(record.id, record.version) for record in self.commands]]
-        versions += [[(record.id, record.version) for record in self.proposals]]
-        known = (versions, self.brakes, self.market, sorted(self.unavailable))
+        proposals = [(record.id, record.version, record.verdict) for record in self.proposals]
+        known = (versions, proposals, self.brakes, self.market, sorted(self.unavailable))
         return blake2b(msgspec.json.encode(known), digest_size=16).digest()

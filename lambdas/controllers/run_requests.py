@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from adapters.messages import wake_up
+from adapters.messages import HOPS_MAX, wake_up
 from adapters.observability import logger
 from adapters.ports import Clock, ConflictError, PortError, Queue
 from adapters.run_report import RunReport
@@ -15,6 +15,7 @@ from core.lifecycle.records import ClaimRecord
 from core.model.values import quantity
 from core.reasons.code import DecisionKind
 from core.reasons.runs import RunReason
+from installation.metric_names import CHAINS_CUT
 
 # Compares the counters of NodePools' limits and budgets with what their claims hold.
 #
@@ -98,10 +99,10 @@ DELAY_MAX: Final = timedelta(minutes=15)
 """The longest delay of SQS; later times are requested by a later run."""
 
 
-def request_run(queue: Queue, reason: str, delay: timedelta = timedelta(0)) -> bool:
+def request_run(queue: Queue, reason: str, delay: timedelta = timedelta(0), hops: int = 0) -> bool:
     """Request a run; return whether the queue accepted the request. The schedule compensates for a lost request."""
     try:
-        queue.send([wake_up(reason)], delay=delay)
+        queue.send([wake_up(reason, hops=hops)], delay=delay)
     except PortError as error:
         logger.warning("run could not be requested", extra={"problem": str(error)})
         return False
@@ -115,13 +116,23 @@ class RunRequests:
         self._queue = queue
         self._clock = clock
         self._asked: datetime | None = None
+        self._hops = 0
+        """The hops of the next message."""
+
+    def began(self, hops: int, report: RunReport) -> None:
+        """Record that a run begins to which this many messages in a row have led: its own requests continue that chain."""
+        self._hops = hops
+        if hops > HOPS_MAX:
+            report.count(CHAINS_CUT)
 
     def ask(self, reason: str, at: datetime) -> bool:
         """Request a run at this time unless one is requested by then already; return whether it was requested."""
         now = self._clock.now()
         if at - now > DELAY_MAX or (self._asked is not None and now < self._asked <= at + GATHERED):
             return False
-        if not request_run(self._queue, reason, max(timedelta(0), at - now)):
+        if self._hops > HOPS_MAX:  # the schedule begins a new chain
+            return False
+        if not request_run(self._queue, reason, max(timedelta(0), at - now), self._hops):
             return False
         self._asked = at
         return True

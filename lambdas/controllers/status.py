@@ -18,7 +18,7 @@ from adapters.ports import CatalogueStore, Clock, CloudProvider, JsonObject, Kub
 from adapters.run_report import RunReport
 from core import labels
 from core.api.objects import generation_of, mapping, name_of
-from core.api.status import annotations_of, readiness
+from core.api.status import annotations_of, conditions, readiness
 from core.brakes import Action, EngagedBrakes
 from core.breakers import Breaker
 from core.catalogue.build import MarketFacts
@@ -42,7 +42,7 @@ from core.pool_admission import short_quotas
 from core.reasons.code import DecisionKind
 from core.reasons.nodes import NodeReason
 from core.reasons.runs import RunReason
-from installation.metric_names import CHANGED_NODE_CLASSES
+from installation.metric_names import CHANGED_NODE_CLASSES, UNKNOWN_FIELDS
 from lambdas.controllers.events import about_node_class, about_node_pool, normal, warning, write
 from lambdas.controllers.status_writer import Present, StatusWriter, condition, tolerate_gone
 
@@ -80,7 +80,7 @@ def seen_memory(node_class: str, view: ClusterState) -> Iterator[SeenMemory]:
 
     A node whose stopped instance was changed to another type is ignored: its memory is not that of the launched type.
     """
-    nodes = {node.provider_id: node for node in view.snapshot.nodes if node.provider_id}
+    nodes = {node.provider_id: node for node in view.snapshot.nodes if node.provider_id and not node.unreadable}
     for claim in view.claims.values():
         machine = claim.machine
         if machine is None or not claim.is_registered or claim.plan.node_class.name != node_class:
@@ -339,6 +339,36 @@ def _message(before: LaunchValidation | None, now: LaunchValidation) -> str:
     return f"{changed}{now.explanation() or _AGREED}"
 
 
+# Condition KnownFields: fields of an object that this version does not know, and drops.
+
+
+KNOWN_FIELDS: Final = "KnownFields"
+
+
+class UnknownFields:
+    """Tells people which fields of their objects have no effect: a condition, an event when it changes, and a count."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+
+    def condition(self, manifest: JsonObject, about: JsonObject, report: RunReport) -> list[JsonObject]:
+        """Return the condition; none for an object without unknown fields that never had any."""
+        from core.api.unknown_fields import unknown_fields
+
+        found, before = unknown_fields(manifest), conditions(manifest).get(KNOWN_FIELDS)
+        if not found:
+            return [] if before is None else [condition(KNOWN_FIELDS, "True")]
+        report.count(UNKNOWN_FIELDS, len(found))
+        message = f"this version does not know {', '.join(found)}, and drops it"
+        if before is None or before.message != message:
+            kind = f"{about['kind']} {about['name']}"
+            report.decide(DecisionKind.SKIP, kind, RunReason.UNKNOWN_FIELD, message)
+            said = warning(about, RunReason.UNKNOWN_FIELD, message, self._clock.now(), identity=message)
+            write(self._kubernetes, [said])
+        return [condition(KNOWN_FIELDS, "False", message, reason="UnknownField")]
+
+
 # Writes the status of EC2NodeClasses: what they resolve to, whether EC2 allows launches, and memory that nodes reported.
 
 
@@ -492,6 +522,7 @@ class ObjectStatus:
         self._registrations = RegistrationConditions(stores.breakers, clock)
         self._objects = UserObjects(kubernetes, clock)
         self._classes = NodeClassStatus(cloud, self._objects, ValidationEvents(kubernetes, clock), clock)
+        self._unknown_fields = UnknownFields(kubernetes, clock)
 
     def write(self, view: ClusterState, report: RunReport, attempt: Attempt) -> None:
         """Bring the status of every class, then of every pool, up to date.
@@ -510,11 +541,14 @@ class ObjectStatus:
         def write_class(name: str, manifest: JsonObject) -> None:
             self._classes.keep_memory(manifest, view)
             own = [pool for pool in pools.values() if pool.node_class.name == name]
-            ready[name] = self._classes.write(manifest, known[name], own, readings.launches(name), report)
+            fields = self._unknown_fields.condition(manifest, about_node_class(manifest), report)
+            more = [*readings.launches(name), *fields]
+            ready[name] = self._classes.write(manifest, known[name], own, more, report)
 
         def write_pool(name: str, manifest: JsonObject) -> None:
             pool = measured(pools[name], view.node_classes, self._cloud.user_data_problem)
             more = self._pool_conditions(pool, manifest, view, readings)
+            more += self._unknown_fields.condition(manifest, about_node_pool(manifest), report)
             self._write_pool(manifest, pool, [*pool_readiness(pool, ready), *more], view, report)
 
         for name, manifest in view.node_classes.items():

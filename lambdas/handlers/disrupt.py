@@ -6,7 +6,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from adapters.messages import is_window, is_woken
+from adapters.messages import hops_of, is_window, is_woken
 from adapters.observability import reported
 from adapters.run_report import RunReport
 from adapters.runtime import deadline_of
@@ -14,7 +14,7 @@ from lambdas.bootstrap import application, reads_cluster, starts
 from lambdas.repeated_runs import repeated_by_schedule
 
 
-@repeated_by_schedule
+@repeated_by_schedule(lambda: application().adapters.queues.run_requests)
 @reported
 @starts(lambda app: app.disruption, reads_cluster)
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
@@ -30,5 +30,6 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
         deadline=deadline,
         is_window=is_window(event),
         is_woken=is_woken(event),
+        hops=hops_of(event),
     )
     app.adapters.ledger.record_outcomes("disrupt", report.outcomes)

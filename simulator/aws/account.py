@@ -384,6 +384,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         bus: Takes EC2's events: source, detail type, detail.
         spend: Advances the virtual time of the function that makes a call.
+        describe_lag: Returns how old the list is with which DescribeInstances answers.
+        repeats_launches: Whether EC2 repeats its whole answer to a token of CreateFleet that it knows.
     """
 
     clock: VirtualClock
@@ -393,6 +395,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     bus: Bus
     spend: Callable[[timedelta], None]
     seed: int
+    describe_lag: Callable[[], timedelta] = timedelta
+    repeats_launches: bool = True
 
 
 class Account:
@@ -409,6 +413,7 @@ class Account:
 
     def __init__(self, around: Surroundings, region: Region, *, validates: bool = True) -> None:
         clock, recorder, seed = around.clock, around.recorder, around.seed
+        self._describe_lag = around.describe_lag
         self.clock = clock
         self.exchange = Exchange(recorder, region.types)
         self.instances = Instances(clock, recorder, stream(seed, "instances"), around.bus)
@@ -447,7 +452,7 @@ class Account:
             self._quotas,
             self._placement_groups,
         )
-        return Fleets(
+        fleets = Fleets(
             around.clock,
             around.recorder,
             self.exchange,
@@ -457,6 +462,8 @@ class Account:
             checks,
             self.reservations,
         )
+        fleets.repeats_launches = around.repeats_launches
+        return fleets
 
     def _denies(self, pool: Pool) -> str:
         """Return the error code with which the current call's fault denies this pool, empty for none."""
@@ -469,7 +476,8 @@ class Account:
     def _age(self) -> timedelta:
         """Return how old the list is with which the current call is answered."""
         fault = self.wire.fault
-        return fault.delay if fault is not None and fault.kind == faults.STALE else timedelta(0)
+        stale = fault.delay if fault is not None and fault.kind == faults.STALE else timedelta(0)
+        return max(stale, self._describe_lag())
 
     def _ec2_answers(self) -> dict[str, Responder]:
         return {

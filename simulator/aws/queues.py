@@ -6,8 +6,10 @@ Consumers are called when a message becomes visible, without polling.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -127,14 +129,23 @@ DELAY_MAX: Final = timedelta(minutes=15)
 Carry = Callable[[str, Callable[[], None]], None]
 
 
+Lineage = Mapping[str, int]
+"""Function → how many of its invocations lie in the chain that led here, as Lambda counts them in its trace header."""
+
+
 class Message(msgspec.Struct, kw_only=True):
-    """One message; `receives` counts deliveries."""
+    """One message; `receives` counts deliveries, `lineage` is that of the invocation that sent it."""
 
     id: str
     body: str
     sent_at: datetime
     visible_at: datetime
     receives: int = 0
+    lineage: Lineage = {}
+
+
+DONE_KEPT: Final = 10_000
+"""Messages of a queue that can be replayed."""
 
 
 class Queue:
@@ -145,9 +156,15 @@ class Queue:
         self.max_receives = max_receives
         self.messages: dict[str, Message] = {}
         self.dead: list[Message] = []
+        self.done: deque[tuple[datetime, Message]] = deque(maxlen=DONE_KEPT)
+        self.lag = timedelta(0)
+        self.lags_until: datetime | None = None
+        self.down_until: datetime | None = None
 
     def receive(self, now: datetime, at_most: int, visibility: timedelta) -> list[Message]:
         """Receive visible messages, oldest first; those received too often go to the dead-letter queue."""
+        if self.is_down(now):
+            return []
         taken: list[Message] = []
         for message in list(self.messages.values()):
             if len(taken) == at_most:
@@ -162,14 +179,23 @@ class Queue:
             taken.append(message)
         return taken
 
-    def delete(self, ids: Iterable[str]) -> None:
-        """Forget messages that were dealt with; those that are gone already are fine."""
+    def delete(self, ids: Iterable[str], now: datetime | None = None) -> None:
+        """Forget messages that were dealt with; those that are gone already are fine. A queue that is down keeps them."""
+        if now is not None and self.is_down(now):
+            return
         for message_id in ids:
-            self.messages.pop(message_id, None)
+            message = self.messages.pop(message_id, None)
+            if message is not None and now is not None:
+                self.done.append((now, message))
 
     def next_visible_at(self) -> datetime | None:
         """When the next message can be received, None for an empty queue."""
-        return min((message.visible_at for message in self.messages.values()), default=None)
+        first = min((message.visible_at for message in self.messages.values()), default=None)
+        return first if first is None or self.down_until is None else max(first, self.down_until)
+
+    def is_down(self, now: datetime) -> bool:
+        """Whether nothing passes now."""
+        return self.down_until is not None and now < self.down_until
 
 
 class Queues:
@@ -182,6 +208,8 @@ class Queues:
         self._prefix = f"https://sqs.{region}.amazonaws.com/{account}/"
         self._queues: dict[str, Queue] = {}
         self._on_message: Callable[[str], None] = lambda _: None
+        self._on_delay: Callable[[str, timedelta], None] = lambda _name, _lag: None
+        self._lineage: Callable[[], Lineage] = dict
 
     def create(self, name: str, max_receives: int) -> str:
         """Make a queue; returns its URL."""
@@ -191,6 +219,39 @@ class Queues:
     def on_message(self, listener: Callable[[str], None]) -> None:
         """Call `listener` with the queue's name when a message has arrived in it."""
         self._on_message = listener
+
+    def on_delay(self, listener: Callable[[str, timedelta], None]) -> None:
+        """Call `listener` with the queue's name and the time by which a message of it is late."""
+        self._on_delay = listener
+
+    def trace(self, lineage: Callable[[], Lineage]) -> None:
+        """Ask `lineage` with each message for the chain of the invocation that sends it."""
+        self._lineage = lineage
+
+    def slow(self, name: str | None, lag: timedelta, until: datetime) -> None:
+        """Let messages that are sent before `until` become visible that much later."""
+        for queue in self._chosen(name):
+            queue.lag, queue.lags_until = lag, until
+
+    def cut(self, name: str | None, until: datetime) -> None:
+        """Let nothing pass before `until`: sending fails, and nothing is received."""
+        for queue in self._chosen(name):
+            queue.down_until = until
+            self._clock.at(until, partial(self._on_message, queue.name))
+
+    def replay(self, name: str | None, since: datetime) -> None:
+        """Deliver the messages that were dealt with since then once more."""
+        now = self._clock.now()
+        for queue in self._chosen(name):
+            for _, message in [entry for entry in queue.done if entry[0] >= since]:
+                again = Message(
+                    id=self._new_id(), body=message.body, sent_at=now, visible_at=now, lineage=message.lineage
+                )
+                queue.messages[again.id] = again
+            self._on_message(queue.name)
+
+    def _chosen(self, name: str | None) -> list[Queue]:
+        return list(self._queues.values()) if name is None else [self.get(name)]
 
     def get(self, name: str) -> Queue:
         """The queue with this name.
@@ -240,13 +301,20 @@ class Queues:
 
     def _take_in(self, queue: Queue, entry: dict[str, Any]) -> dict[str, Any]:
         body, now = entry["MessageBody"], self._clock.now()
+        if queue.is_down(now):
+            raise AwsError("ServiceUnavailable", "The service cannot answer now.", 503)
         visible_at = now + min(timedelta(seconds=entry.get("DelaySeconds") or 0), DELAY_MAX)
-        answered_id = self._new_id()
+        if queue.lags_until is not None and now < queue.lags_until:
+            visible_at += queue.lag
+            self._on_delay(queue.name, queue.lag)
+        answered_id, lineage = self._new_id(), dict(self._lineage())
 
         def arrive() -> None:
             message_id = answered_id if answered_id not in queue.messages else self._new_id()
             arrived = max(visible_at, self._clock.now())
-            queue.messages[message_id] = Message(id=message_id, body=body, sent_at=now, visible_at=arrived)
+            queue.messages[message_id] = Message(
+                id=message_id, body=body, sent_at=now, visible_at=arrived, lineage=lineage
+            )
             self._on_message(queue.name)
 
         self._carry(f"queue {queue.name}", arrive)

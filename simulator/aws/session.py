@@ -6,7 +6,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from random import Random
@@ -25,6 +25,7 @@ from cronsim import CronSim, CronSimError
 
 from simulator.aws.ec2.templates import paged
 from simulator.aws.queues import AwsError, UnansweredError, in_part, refusal
+from simulator.aws.request_rules import problems_of, too_many_tags
 from simulator.clock import VirtualClock
 from simulator.invocation import faults
 from simulator.invocation.faults import Call, CrashError, Fault
@@ -273,6 +274,7 @@ class Wire:
         self._responders: dict[str, Responder] = {}
         self._listeners: list[Listener] = []
         self._on_call: Callable[[], None] = lambda: None
+        self._elsewhere: Callable[[], AbstractContextManager[Any]] = nullcontext
         self.fault: Fault | None = None
         self.spend = spend
 
@@ -287,6 +289,10 @@ class Wire:
     def on_call(self, listener: Callable[[], None]) -> None:
         """Call `listener` when a function makes a call, before its first attempt."""
         self._on_call = listener
+
+    def answer_in(self, elsewhere: Callable[[], AbstractContextManager[Any]]) -> None:
+        """Answer each attempt within such a context: another machine does it."""
+        self._elsewhere = elsewhere
 
     def begin(self) -> None:
         """Begin a call; its attempts follow."""
@@ -328,14 +334,15 @@ class Wire:
         self._throttle(call)
         if responder is None:
             raise UnansweredError(f"{call.name} is not answered by the embedded account: add it to {_ANSWERS}")
-        try:
-            answer = responder(call.parameters) if fault is None else in_part(call, fault, responder)
-        except AwsError as error:
-            self._notify(call, error)
-            raise
-        finally:
-            self.fault = None
-        self._notify(call, answer)
+        with self._elsewhere():
+            try:
+                answer = responder(call.parameters) if fault is None else in_part(call, fault, responder)
+            except AwsError as error:
+                self._notify(call, error)
+                raise
+            finally:
+                self.fault = None
+            self._notify(call, answer)
         return answer
 
     def _throttle(self, call: Call) -> None:
@@ -426,6 +433,10 @@ class Client:
             parameters.setdefault(member, self._new_token())
         if self._validates:
             _validate(operation, parameters)
+            problems = problems_of(f"{self._service}:{operation.name}", operation.input_shape, parameters)
+            if problems:
+                code = "TagLimitExceeded" if too_many_tags(parameters) else "InvalidParameterValue"
+                raise self._client_error(AwsError(code, "; ".join(problems)), operation.name, 0)
         call = Call(service=self._service, operation=operation.name, parameters=parameters)
         tried = Try(operation)
         self._wire.begin()

@@ -16,170 +16,9 @@ from core.api.objects import JsonObject
 from core.model.catalogue import InstanceType
 from core.model.values.quotas import STANDARD
 from simulator.aws.installation import Region, builtin_region
+from simulator.campaign.workloads import NAMESPACE, draw_workloads
 from simulator.draws import stream
 from simulator.scenario import Scenario, scenario_of
-
-# Draws a world's workloads by its seed: the usual kinds, with spreads, volumes, protections and PodDisruptionBudgets.
-
-
-NAMESPACE: Final = "default"
-STORAGE_CLASS: Final = "ebs"
-RUN_SECONDS: Final = "simulate.fleetwright.dev/run-seconds"
-DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
-
-_ZONE: Final = "topology.kubernetes.io/zone"
-_HOSTNAME: Final = "kubernetes.io/hostname"
-_HOSTILE: Final = ("$(reboot)", "a,b --anonymous-auth=true", "x\ny", "")
-_CPUS: Final = ("250m", "500m", "1", "1500m", "3", "7")
-_BUDGETS: Final = (
-    {"minAvailable": "50%"},
-    {"minAvailable": 1},
-    {"maxUnavailable": 1},
-    {"maxUnavailable": "25%"},
-    {"maxUnavailable": 0},
-)
-
-
-def draw_workloads(rng: Random, *, large: bool) -> list[JsonObject]:
-    """Draw some Deployments, and sometimes other kinds."""
-    found: list[JsonObject] = []
-    for number in range(rng.randint(2, 5) if large else rng.randint(1, 3)):
-        found += _with_budget(rng, _deployment(rng, f"app{number}", replicas=rng.randint(1, 10 if large else 6)))
-    if rng.random() < 0.1:
-        found.append(_hostile_deployment(rng, "odd"))
-    if rng.random() < 0.5:
-        found.append(_storage_class())
-        found += _with_budget(rng, _stateful_set(rng, "store"))
-    if rng.random() < 0.3:
-        found.append(_job(rng, "job"))
-    if rng.random() < 0.3:
-        found.append(_daemon_set("agent"))
-    return found
-
-
-def _deployment(rng: Random, name: str, *, replicas: int) -> JsonObject:
-    template = _pod_template(rng, name)
-    if rng.random() < 0.25:
-        _spread_over_hosts(rng, template, name)
-    elif rng.random() < 0.3:
-        _spread_over_zones(rng, template, name)
-    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
-    return _workload("apps/v1", "Deployment", name, spec)
-
-
-def _hostile_deployment(rng: Random, name: str) -> JsonObject:
-    """A workload whose pods require an invalid label value, which a shell would read as a command."""
-    template = _pod_template(rng, name)
-    term = {"matchExpressions": [{"key": "example.com/team", "operator": "In", "values": [rng.choice(_HOSTILE)]}]}
-    required = {"nodeSelectorTerms": [term]}
-    template["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    spec = {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template}
-    return _workload("apps/v1", "Deployment", name, spec)
-
-
-def _stateful_set(rng: Random, name: str) -> JsonObject:
-    template = _pod_template(rng, name)
-    template["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
-    spec = {
-        "replicas": rng.randint(1, 3),
-        "serviceName": name,
-        "selector": {"matchLabels": {"app": name}},
-        "template": template,
-        "volumeClaimTemplates": [
-            {
-                "metadata": {"name": "data"},
-                "spec": {
-                    "accessModes": ["ReadWriteOnce"],
-                    "storageClassName": STORAGE_CLASS,
-                    "resources": {"requests": {"storage": "10Gi"}},
-                },
-            }
-        ],
-    }
-    return _workload("apps/v1", "StatefulSet", name, spec)
-
-
-def _job(rng: Random, name: str) -> JsonObject:
-    template = _pod_template(rng, name)
-    template["metadata"]["annotations"] = {RUN_SECONDS: str(rng.choice((30, 120, 400)))}
-    template["spec"]["restartPolicy"] = "Never"
-    spec = {"parallelism": rng.randint(1, 4), "completions": rng.randint(4, 8), "template": template}
-    return _workload("batch/v1", "Job", name, spec)
-
-
-def _daemon_set(name: str) -> JsonObject:
-    container = {"name": "main", "image": name, "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}}}
-    spec = {
-        "selector": {"matchLabels": {"app": name}},
-        "template": {
-            "metadata": {"labels": {"app": name}},
-            "spec": {"containers": [container], "tolerations": [{"operator": "Exists"}]},
-        },
-    }
-    return _workload("apps/v1", "DaemonSet", name, spec)
-
-
-def _pod_template(rng: Random, name: str) -> JsonObject:
-    requests = {"cpu": rng.choice(_CPUS), "memory": rng.choice(("256Mi", "1Gi", "4Gi"))}
-    spec: JsonObject = {"containers": [{"name": "main", "image": name, "resources": {"requests": requests}}]}
-    metadata: JsonObject = {"labels": {"app": name}}
-    if rng.random() < 0.15:
-        metadata["annotations"] = {DO_NOT_DISRUPT: rng.choice(("true", "3m"))}
-    if rng.random() < 0.3:
-        spec["terminationGracePeriodSeconds"] = rng.choice((1, 10, 60, 120))
-    if rng.random() < 0.1:
-        spec["nodeSelector"] = {"karpenter.sh/capacity-type": rng.choice(("spot", "on-demand"))}
-    return {"metadata": metadata, "spec": spec}
-
-
-def _spread_over_hosts(rng: Random, template: JsonObject, name: str) -> None:
-    selector = {"matchLabels": {"app": name}}
-    if rng.random() < 0.5:
-        term = {"topologyKey": _HOSTNAME, "labelSelector": selector}
-        template["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    else:
-        template["spec"]["topologySpreadConstraints"] = [_spread(_HOSTNAME, "DoNotSchedule", name)]
-
-
-def _spread_over_zones(rng: Random, template: JsonObject, name: str) -> None:
-    hardness = rng.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"))
-    template["spec"]["topologySpreadConstraints"] = [_spread(_ZONE, hardness, name)]
-
-
-def _spread(key: str, hardness: str, name: str) -> JsonObject:
-    selector = {"matchLabels": {"app": name}}
-    return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": hardness, "labelSelector": selector}
-
-
-def _with_budget(rng: Random, workload: JsonObject) -> list[JsonObject]:
-    if rng.random() < 0.5:
-        return [workload]
-    name = workload["metadata"]["name"]
-    # A PodDisruptionBudget that allows no disruption is rare, as in real clusters.
-    bounds = rng.choices(_BUDGETS, weights=(4, 4, 4, 4, 1))[0]
-    budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {**bounds, "selector": {"matchLabels": {"app": name}}},
-    }
-    return [workload, budget]
-
-
-def _storage_class() -> JsonObject:
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": STORAGE_CLASS},
-        "provisioner": "ebs.csi.aws.com",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
-
-
-def _workload(api_version: str, kind: str, name: str, spec: JsonObject) -> JsonObject:
-    metadata = {"name": name, "namespace": NAMESPACE}
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
-
 
 # EC2's market in a campaign: a dozen real types in three zones, few enough that planning is fast.
 
@@ -600,6 +439,69 @@ def _by_hand(rng: Random, objects: Sequence[JsonObject]) -> JsonObject:
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": own}
 
 
+# Draws what kubelets, queues, other programs and neighbours do in a world; all of it is over when its faults are.
+
+
+DISTURBED: Final = 0.4
+"""Share of the worlds with options that have such a thing."""
+
+
+def draw_disturbances(rng: Random, fault_time: timedelta) -> list[JsonObject]:
+    """Return one or two steps of a world whose faults last for `fault_time`; none in most worlds."""
+    if rng.random() >= DISTURBED:
+        return []
+    last = round(fault_time.total_seconds())
+    draws = (_kubelets, _queues, _calls, _actors, _webhooks, _neighbours)
+    return [step for draw in rng.sample(draws, rng.choice((1, 1, 2))) for step in draw(rng, last)]
+
+
+def _span(rng: Random, last: int) -> tuple[int, int]:
+    """Return when something begins, and for how long it lasts at most."""
+    at = rng.randint(60, last - 60)
+    return at, rng.randint(30, last - at)
+
+
+def _kubelets(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, lasting = _span(rng, last)
+    ready = rng.choice((False, "unknown"))
+    chosen: JsonObject = rng.choice(({"fraction": 0.3}, {"zone": rng.choice(ZONES)}, {"count": 2}))
+    cut_off = {"cutOff": True} if ready == "unknown" and rng.random() < 0.5 else {}
+    yield {"at": at, "kubelet": {**chosen, "ready": ready, "for": lasting, **cut_off}}
+
+
+def _queues(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, lasting = _span(rng, last)
+    name = rng.choice(({}, {"name": "work"}, {"name": "wake-ups"}, {"name": "looks"}))
+    what = rng.choice(({"lag": rng.choice((90, 600, 1200)), "for": lasting}, {"down": True, "for": lasting}))
+    yield {"at": at, "queue": {**name, **what}}
+    yield {"at": last, "queue": {**name, "replay": {"since": at}}}
+
+
+def _calls(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, lasting = _span(rng, last)
+    call = rng.choice(("*:*", "kube:*", "ec2:*", "dynamodb:*"))
+    yield {"at": at, "fault": {"call": call, "kind": "error", "share": rng.choice((0.1, 0.3)), "for": lasting}}
+
+
+def _actors(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, lasting = _span(rng, last)
+    act = rng.choice(({"deleteNodes": {"fraction": 0.2}}, {"deleteNodeClaims": {"fraction": 0.2}}))
+    yield {"at": at, "actor": {"name": "cleaner", "every": rng.choice((45, 90)), "for": lasting, **act}}
+
+
+def _webhooks(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, lasting = _span(rng, last)
+    on = rng.choice(("pods/create", "nodeclaims/create", "events/create", "nodes/update"))
+    yield {"at": at, "webhook": {"on": on, "delay": rng.choice((0, 5)), "fail": rng.choice((0.1, 0.5)), "for": lasting}}
+
+
+def _neighbours(rng: Random, last: int) -> Iterator[JsonObject]:
+    """A neighbour's row closes an offering for ten years."""
+    at, _ = _span(rng, last)
+    offering = f"{rng.choice(sorted(TYPES))}#{rng.choice(ZONES)}#{rng.choice(('spot', 'on-demand'))}"
+    yield {"at": at, "row": {"put": {"pk": "unavailable-offerings", "sk": offering, "until": 2_100_000_000}}}
+
+
 NODE_OVERLAY: Final = "NodeOverlay"
 CAPACITY_BUFFER: Final = "CapacityBuffer"
 """Gates, each named after the kind of object that it enables."""
@@ -652,7 +554,8 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
     reservations, reserved_steps = draw_reservations(stream(seed, "reservations"), objects, fault_time)
     steps = draw_steps(rng, objects, fault_time, replicas=(0, 1, 3, 8, 15) if large else (0, 1, 3, 6))
     options = draw_options(stream(seed, "options"), objects, steps, fault_time) if opts_in else Options()
-    steps += [*reserved_steps, *options.steps]
+    disturbances = draw_disturbances(stream(seed, "disturbances"), fault_time) if opts_in else []
+    steps += [*reserved_steps, *options.steps, *disturbances]
     spec = {
         "duration": (fault_time + SETTLING).total_seconds(),
         "seed": seed,
@@ -662,6 +565,7 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
         "vcpuQuotas": options.quotas,
         "capacityReservations": reservations,
         "steps": steps,
+        "aws": draw_silences(stream(seed, "silences")) if opts_in else {},
     }
     scenario = scenario_of(Path("campaign"), {"metadata": {"name": f"seed-{seed}"}, "spec": spec})
     return DrawnWorld(
@@ -673,6 +577,22 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
         steps=steps,
         keeps_ledger=stream(seed, "ledger").random() < _WITH_LEDGER,
     )
+
+
+def draw_silences(rng: Random) -> dict[str, Any]:
+    """Draw how AWS behaves where it promises nothing (docs/engineering/aws-facts.md)."""
+    chosen: dict[str, Any] = {
+        "auditLogLag": rng.choice(("2s", "8s", {"p50": "8s", "p99": "60s"}, {"p50": "60s", "p99": "180s"})),
+        "boot": rng.choice(("25s", "60s", {"p50": "45s", "p99": "180s"})),
+        "describeLag": rng.choice(("0s", {"p50": "1s", "p99": "10s"}, {"p50": "5s", "p99": "30s"})),
+        "scheduleJitter": rng.choice(("0s", {"p50": "5s", "p99": "60s"})),
+        "repeatedLaunch": rng.choice(("whole", "silent")),
+    }
+    return {name: value for name, value in chosen.items() if rng.random() < _SILENT}
+
+
+_SILENT: Final = 0.5
+"""How many of AWS's silences a world that opts in draws again."""
 
 
 def _feature_gates(rng: Random) -> dict[str, bool]:

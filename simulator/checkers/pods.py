@@ -16,6 +16,7 @@ from typing import Final, Protocol
 import msgspec
 
 from core.model.values import quantity
+from simulator.aws.ec2.instances import STRANGER
 from simulator.checkers.disruption import (
     LAUNCH,
     BudgetJudge,
@@ -179,7 +180,11 @@ def _is_at_work(pod: PodFacts) -> bool:
 
 
 class DoubleLaunchJudge:
-    """Counts duplicate instances: those with the token of another, or with the claim of another that still runs."""
+    """Counts duplicate instances: those with the token of another, with the claim of another that still runs, or of nobody.
+
+    An instance of a shared launch that the functions end before it has the name of a claim was launched for nobody: others were
+    launched in its place, because an answer was lost.
+    """
 
     name = "doubleLaunches"
 
@@ -194,6 +199,10 @@ class DoubleLaunchJudge:
             if token and any(i.token == token for i in self._ledger.instances.values()):
                 self._report(f"{event.fields['instance']} is the second instance for token {token}")
             self._check_launch(event.fields["instance"], event.fields["tags"].get(LAUNCH, ""), token)
+        if event.event == "instanceTerminated" and event.fields.get("by") == "api":
+            facts = self._ledger.instances.get(event.fields["instance"])
+            if facts is not None and facts.launch and facts.claim == facts.launch:
+                self._report(f"{event.fields['instance']} of {facts.launch} ended without ever being a claim's")
         if event.event in ("instanceLaunched", "instanceTagged"):
             self._check_claim(event.fields["instance"], claim_of(event.fields["tags"]))
 
@@ -413,6 +422,7 @@ class Judges:
     def __init__(self, capacity_of: CapacityOf) -> None:
         self.ledger = Ledger()
         self._found: list[Violation] = []
+        self._foreign: set[str] = set()
         self._now = datetime.min.replace(tzinfo=UTC)
         self._orphans = OrphanJudge(self.ledger, self._reporter(OrphanJudge.name))
         self._stranded = StrandedPodsJudge(self.ledger, self._reporter(StrandedPodsJudge.name), capacity_of)
@@ -431,6 +441,10 @@ class Judges:
     def see(self, event: Event) -> None:
         """Judge one event of the record."""
         self._now = datetime.fromisoformat(event.t)
+        if event.fields.get("by") == STRANGER:
+            self._foreign.add(event.fields["instance"])
+        if event.fields.get("instance") in self._foreign:
+            return
         for judge in self._judges:
             judge.see(self._now, event)
         self.ledger.see(self._now, event)

@@ -4,5 +4,5 @@ from simulator.cluster.cluster import Cluster
 
 __all__ = ["Cluster"]
 
-PUBLIC = ("store",)
+PUBLIC = ("kubelet", "store")
 """Files that the rest of the project may import; the others are this package's inside."""

@@ -14,6 +14,7 @@ from core.api.objects import JsonObject
 from core.errors import InvalidInputError
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.resources import Resource
+from core.pod_disruption_budgets import ignores_budgets, may_go_unready
 from simulator.cluster.controllers import selects
 from simulator.cluster.scheduler import Scheduler
 from simulator.cluster.store import (
@@ -61,7 +62,7 @@ class Evictions:
         pod = self._store.get(resources.PODS, name, namespace)
         if uid and uid != uid_of(pod):
             raise ConflictError(CALL, f"{name}: the uid in the precondition differs")
-        if not _ignores_budgets(pod):
+        if not ignores_budgets(phase_of(pod), is_going=is_deleting(pod)):
             self._charge(pod)
         self._store.delete(resources.PODS, name, namespace=namespace, uid=uid, by=by, cause=EVICTION)
 
@@ -93,18 +94,13 @@ class Evictions:
         )
 
 
-def _ignores_budgets(pod: JsonObject) -> bool:
-    return is_deleting(pod) or phase_of(pod) != "Running" or not node_of(pod)
-
-
 def _may_go_unhealthy(pod: JsonObject, budget: JsonObject) -> bool:
-    """A pod that is not ready may be evicted freely under AlwaysAllow, otherwise only while its application is healthy."""
+    """Whether a pod that is not ready may be evicted freely."""
     if is_ready(pod):
         return False
-    if spec_of(budget).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
-        return True
     status = status_of(budget)
-    return 0 < int(status.get("desiredHealthy", 0)) <= int(status.get("currentHealthy", 0))
+    healthy, wanted = int(status.get("currentHealthy", 0)), int(status.get("desiredHealthy", 0))
+    return may_go_unready(spec_of(budget).get("unhealthyPodEvictionPolicy", ""), healthy, wanted)
 
 
 # Selectors of a list request, as the Kubernetes API takes them: `spec.nodeName=,status.phase=Pending`, `!team,tier in (a)`.

@@ -20,9 +20,10 @@ from core.model.values.requirements import labels_fault
 from simulator.clock import VirtualClock
 from simulator.cluster.api import ClusterApi, Evictions, FaultHook, PodBindings
 from simulator.cluster.controllers import CONTROLLER_DELAY, NodeLifecycle, PodDisruptionBudgets, WorkQueue, tolerates
+from simulator.cluster.definitions import stored
 from simulator.cluster.jobs import CronJobs, Jobs
 from simulator.cluster.kubelet import EventRecorder, Kubelets
-from simulator.cluster.scheduler import Scheduler
+from simulator.cluster.scheduler import OtherScheduler, Scheduler
 from simulator.cluster.scheduler_state import nominated_node
 from simulator.cluster.store import (
     CONTROLLER,
@@ -75,6 +76,8 @@ def check(resource: Resource, obj: JsonObject) -> None:
     if not (obj.get("metadata") or {}).get("name"):
         raise InvalidInputError("is required", subject=subject, field="metadata.name")
     decoding.from_object(resource, obj)
+    if obj.get("apiVersion") == resource.api_version:
+        stored(resource, obj)
     try:
         if resource in _TEMPLATES:
             _check_pod(obj, _TEMPLATES[resource])
@@ -221,7 +224,7 @@ class AuditLog:
         subresource: str = "",
         code: int = _OK,
     ) -> None:
-        if not self._listeners:
+        if not self._listeners or self._store.is_restoring:
             return
         self._count += 1
         event = self._event(resource, obj, verb, user)
@@ -382,15 +385,16 @@ class Cluster:
         self._store = Store(clock, rng)
         EventRecorder(self._store, recorder)
         self._audit = AuditLog(self._store)
-        scheduler, self._kubelets = _start_control_plane(self._store)
+        scheduler, self._kubelets = _start_control_plane(self._store, recorder)
+        self._scheduler = scheduler
         bindings = PodBindings(self._store, scheduler, recorder)
         self.api = ClusterApi(self._store, Evictions(self._store), bindings, recorder)
         self._applied: dict[tuple[Resource, tuple[str, str]], JsonObject] = {}
 
-    def apply(self, objects: Iterable[JsonObject], by: str = USER) -> None:
+    def apply(self, objects: Iterable[JsonObject], by: str = USER, manager: str = "") -> None:
         """Create or update objects, as `kubectl apply` does: what the last manifest had and this one lacks is removed.
 
-        Unknown kinds are ignored.
+        Unknown kinds are ignored. `manager` is who the objects' managedFields name; empty: they name nobody.
 
         Raises:
             InvalidInputError: If the API server would refuse one of them; none is applied then.
@@ -399,7 +403,7 @@ class Cluster:
         for resource, obj in known:
             check(resource, obj)
         for resource, obj in sorted(known, key=lambda pair: pair[0] not in _FIRST):
-            self._apply(resource, copy.deepcopy(obj), by)
+            self._apply(resource, copy.deepcopy(obj), by, manager)
 
     def scale(self, kind: str, namespace: str, name: str, replicas: int, by: str = USER) -> None:
         """Set a workload's replicas. Raises InvalidInputError for an unknown kind, NotFoundError for an unknown name."""
@@ -412,9 +416,35 @@ class Cluster:
         self._store.delete(resource, name, namespace=namespace if resource.namespaced else "", by=by)
         self._applied.pop((resource, (namespace, name)), None)
 
-    def join_node(self, node: JsonObject, *, node_claim: str = "") -> None:
+    def join_node(self, node: JsonObject, *, node_claim: str = "", becomes_ready: bool = True) -> None:
         """Register the Node of an instance that has booted, the one that `node_claim` was launched for by its tags."""
-        self._kubelets.join(copy.deepcopy(node), node_claim)
+        self._kubelets.join(copy.deepcopy(node), node_claim, becomes_ready=becomes_ready)
+
+    @property
+    def kubelets(self) -> Kubelets:
+        """The kubelets of all running instances."""
+        return self._kubelets
+
+    @property
+    def store(self) -> Store:
+        """The API server's storage."""
+        return self._store
+
+    def patch(self, kind: str, namespace: str, name: str, body: JsonObject, by: str = USER) -> None:
+        """Merge a patch into an object. Raises as `scale` does."""
+        self._store.patch(_resource(kind), name, body, namespace=namespace, by=by)
+
+    def bind_anywhere(self, labels: Mapping[str, str]) -> Callable[[], None]:
+        """Start a second scheduler for pods with these labels; returns what ends it."""
+        return OtherScheduler(self._store, self._scheduler, labels).stop
+
+    def restore(self, moment: datetime, runs: Callable[[str], bool]) -> None:
+        """Let the API server be as it was at a moment. `runs` tells by a providerID whether that instance still runs."""
+        for node in self._store.restore(moment):
+            if runs(spec_of(node).get("providerID", "")):
+                self._kubelets.revive(node)
+            else:
+                self._kubelets.forget(node)
 
     def lose_instance(self, provider_id: str) -> None:
         """Terminate an instance: its kubelet stops at once, the rest of the cluster notices later."""
@@ -440,7 +470,7 @@ class Cluster:
         """Return all current objects of a kind. Do not change them. Raises InvalidInputError for an unknown kind."""
         return self._store.all(_resource(kind))
 
-    def _apply(self, resource: Resource, obj: JsonObject, by: str) -> None:
+    def _apply(self, resource: Resource, obj: JsonObject, by: str, manager: str) -> None:
         if resource.namespaced:
             obj["metadata"].setdefault("namespace", "default")
         else:
@@ -452,15 +482,15 @@ class Cluster:
             if resource == resources.NODES:
                 self._kubelets.adopt(obj)
                 return
-            self._store.create(resource, obj, by=by)
+            self._store.create(resource, obj, by=by, manager=manager)
             return
         patch = {key: value for key, value in obj.items() if key != "status"}
         if before is not None:
             patch = _pruned(difference(before, obj), patch)
-        self._store.patch(resource, name, patch, namespace=namespace, by=by)
+        self._store.patch(resource, name, patch, namespace=namespace, by=by, manager=manager)
 
 
-def _start_control_plane(store: Store) -> tuple[Scheduler, Kubelets]:
+def _start_control_plane(store: Store, recorder: Recorder) -> tuple[Scheduler, Kubelets]:
     """Start the controllers, the scheduler and the kubelets; they listen to the store in this order."""
     GarbageCollector(store)
     for resource in (resources.REPLICA_SETS, resources.REPLICATION_CONTROLLERS):
@@ -473,7 +503,7 @@ def _start_control_plane(store: Store) -> tuple[Scheduler, Kubelets]:
     PodDisruptionBudgets(store)
     TaintEviction(store)
     scheduler = Scheduler(store, VolumeBinder(store))
-    return scheduler, Kubelets(store, VolumeAttacher(store), NodeLifecycle(store))
+    return scheduler, Kubelets(store, VolumeAttacher(store), NodeLifecycle(store), recorder)
 
 
 def _pruned(removals: JsonObject, patch: JsonObject) -> JsonObject:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from core.api.objects import JsonObject
@@ -13,6 +14,7 @@ from core.manifests.wire.resources import Resource
 from simulator.clock import VirtualClock
 from simulator.cluster.store import (
     CONTROLLER,
+    AdmissionError,
     Change,
     Key,
     Store,
@@ -26,6 +28,7 @@ from simulator.cluster.store import (
     name_of,
     namespace_of,
     node_of,
+    phase_of,
     spec_of,
     status_of,
     uid_of,
@@ -74,20 +77,41 @@ class NodeLifecycle:
         """Stop the node's heartbeats: its instance is terminated."""
         self._store.clock.after(NODE_GRACE, lambda: self._mark_unreachable(node))
 
-    def _mark_unreachable(self, lost: JsonObject) -> None:
-        node = self._present(lost)
+    def note_unready(self, seen: JsonObject, *, is_silent: bool) -> bool:
+        """Mark a node and its pods as not ready: its kubelet says so, or is silent. Return whether the node exists."""
+        node = self._present(seen)
         if node is None:
-            return
+            return False
         now = self._store.clock.now()
-        conditions = with_condition(node, "Ready", "Unknown", now, reason="NodeStatusUnknown")
-        taints = [*(t for t in spec_of(node).get("taints") or () if t not in NOT_READY_TAINTS), *UNREACHABLE_TAINTS]
+        status, reason = ("Unknown", "NodeStatusUnknown") if is_silent else ("False", "KubeletNotReady")
+        conditions = with_condition(node, "Ready", status, now, reason=reason)
+        taints = [*_without_trouble(node), *(UNREACHABLE_TAINTS if is_silent else NOT_READY_TAINTS)]
         body = {"spec": {"taints": taints}, "status": {"conditions": conditions}}
         self._store.patch(resources.NODES, name_of(node), body)
         for pod in self._store.pods_on(name_of(node)):
             if is_ready(pod):
-                unready = with_condition(pod, "Ready", "False", now, reason="NodeStatusUnknown")
+                unready = with_condition(pod, "Ready", "False", now, reason=reason)
                 self._store.patch_status(resources.PODS, pod, conditions=unready)
-        self._store.clock.after(CLOUD_CHECK_DELAY, lambda: self._delete(lost))
+        return True
+
+    def note_ready(self, seen: JsonObject) -> bool:
+        """Mark a node as ready again, and its pods that run. Return whether the node exists."""
+        node = self._present(seen)
+        if node is None:
+            return False
+        now = self._store.clock.now()
+        conditions = with_condition(node, "Ready", "True", now, reason="KubeletReady")
+        body = {"spec": {"taints": _without_trouble(node)}, "status": {"conditions": conditions}}
+        self._store.patch(resources.NODES, name_of(node), body)
+        for pod in self._store.pods_on(name_of(node)):
+            if phase_of(pod) == "Running" and not is_deleting(pod) and not is_ready(pod):
+                ready = with_condition(pod, "Ready", "True", now)
+                self._store.patch_status(resources.PODS, pod, conditions=ready)
+        return True
+
+    def _mark_unreachable(self, lost: JsonObject) -> None:
+        if self.note_unready(lost, is_silent=True):
+            self._store.clock.after(CLOUD_CHECK_DELAY, lambda: self._delete(lost))
 
     def _delete(self, lost: JsonObject) -> None:
         node = self._present(lost)
@@ -120,6 +144,11 @@ class NodeLifecycle:
             is_lost = not is_finished(pod) and (owner is None or owner["kind"] != "DaemonSet")
             cause = NODE_LOST if is_lost else ""
             self._store.delete(resources.PODS, name, namespace=namespace, grace_seconds=0, by=CONTROLLER, cause=cause)
+
+
+def _without_trouble(node: JsonObject) -> list[JsonObject]:
+    trouble = (*NOT_READY_TAINTS, *UNREACHABLE_TAINTS)
+    return [taint for taint in spec_of(node).get("taints") or () if taint not in trouble]
 
 
 def is_unreachable(node: JsonObject) -> bool:
@@ -275,7 +304,10 @@ class WorkQueue:
     def _run(self) -> None:
         due, self._waiting = sorted(self._waiting), set()
         for key in due:
-            self._reconcile(key)
+            try:
+                self._reconcile(key)
+            except AdmissionError as error:
+                self._clock.after(max(error.wait, self._delay), partial(self.add, key))
 
 
 DISRUPTED_TIMEOUT: Final = timedelta(minutes=2)

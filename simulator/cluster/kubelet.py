@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Final
+
+import msgspec
 
 from core import labels
 from core.api.objects import JsonObject
 from core.manifests.wire import resources
 from core.manifests.wire.resources import Resource
-from simulator.cluster.controllers import NOT_READY_TAINTS, NodeLifecycle
+from simulator.cluster.controllers import NODE_GRACE, NOT_READY_TAINTS, NodeLifecycle
 from simulator.cluster.store import (
     CONTROLLER,
     RUN_SECONDS,
     USER,
+    AdmissionError,
     Change,
     Store,
     annotations_of,
@@ -148,6 +152,9 @@ POD_START_DELAY: Final = timedelta(seconds=2)
 MOUNT_RETRY_DELAY: Final = timedelta(seconds=2)
 """How often a pod checks whether its volume has been detached from another node."""
 
+ADMISSION_RETRY: Final = timedelta(seconds=1)
+"""How soon a kubelet registers again where a webhook refused its node."""
+
 POD_EXIT_DELAY: Final = timedelta(seconds=2)
 """From a pod's deletion to its exit, unless its grace period is shorter."""
 
@@ -156,19 +163,43 @@ EBS_VOLUMES_MAX: Final = 25
 """Volumes that the EBS driver attaches to one node: 28 slots of a Nitro instance less its root volume and interfaces."""
 
 
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with a kubelet.
+
+    Attributes:
+        is_unready: It reports that it is not ready.
+        is_silent: It reports nothing.
+        is_cut_off: Nothing reaches it: it starts and ends no pods.
+    """
+
+    is_unready: bool = False
+    is_silent: bool = False
+    is_cut_off: bool = False
+
+
+WELL: Final = Trouble()
+
+
 class Kubelets:
     """The kubelets of all running instances."""
 
-    def __init__(self, store: Store, attacher: VolumeAttacher, lifecycle: NodeLifecycle) -> None:
+    def __init__(
+        self, store: Store, attacher: VolumeAttacher, lifecycle: NodeLifecycle, recorder: Recorder | None = None
+    ) -> None:
         self._store = store
         self._attacher = attacher
         self._lifecycle = lifecycle
+        self._recorder = recorder
         self._alive: dict[str, str] = {}
         self._exits: dict[str, timedelta] = {}
+        self._troubles: dict[str, Trouble] = {}
+        self._truths: dict[str, JsonObject] = {}
+        self._stuck: set[str] = set()
+        self._newcomers: list[Callable[[str], None]] = []
         store.watch(self._pod_changed, resources.PODS)
         store.watch(self._node_changed, resources.NODES)
 
-    def join(self, node: JsonObject, node_claim: str) -> None:
+    def join(self, node: JsonObject, node_claim: str, *, becomes_ready: bool = True) -> None:
         """Register a node that is not ready yet, and make it ready a little later."""
         metadata = node["metadata"]
         if node_claim:
@@ -176,7 +207,16 @@ class Kubelets:
         taints = [*(spec_of(node).get("taints") or ()), *NOT_READY_TAINTS]
         ready = {"type": "Ready", "status": "False", "reason": "KubeletNotReady"}
         status = {**status_of(node), "conditions": [ready]}
-        made = self._register({**node, "metadata": metadata, "spec": {**spec_of(node), "taints": taints}}, status)
+        try:
+            made = self._register({**node, "metadata": metadata, "spec": {**spec_of(node), "taints": taints}}, status)
+        except AdmissionError as error:
+            again = max(error.wait, ADMISSION_RETRY)
+            self._store.clock.after(again, lambda: self.join(node, node_claim, becomes_ready=becomes_ready))
+            return
+        if not becomes_ready:
+            self._troubles[name_of(made)] = Trouble(is_unready=True)
+        for troubled in [self._newcomers.pop(0)] if self._newcomers else []:
+            troubled(name_of(made))
         self._store.clock.after(NODE_READY_DELAY, lambda: self._become_ready(made))
 
     def adopt(self, node: JsonObject) -> None:
@@ -195,6 +235,80 @@ class Kubelets:
             if node is not None:
                 self._lifecycle.lose(node)
 
+    def trouble_next(self, count: int, troubled: Callable[[str], None]) -> None:
+        """Call `troubled` with the name of each of the next `count` nodes that join."""
+        self._newcomers += [troubled] * count
+
+    def trouble(self, name: str, trouble: Trouble) -> None:
+        """Change what is wrong with a node's kubelet; `WELL` ends it."""
+        node = self._store.find(resources.NODES, name)
+        if node is None or name not in self._alive:
+            return
+        before = self._troubles.get(name, WELL)
+        self._troubles[name] = trouble
+        if trouble.is_silent and not before.is_silent:
+            self._store.clock.after(NODE_GRACE, lambda: self._note_silence(node, trouble))
+        elif trouble.is_unready:
+            self._lifecycle.note_unready(node, is_silent=False)
+        elif trouble == WELL and before != WELL and self._lifecycle.note_ready(node):
+            self._catch_up(name)
+
+    def report(self, name: str, capacity: Mapping[str, str] | None, allocatable: Mapping[str, str] | None) -> None:
+        """Let a kubelet report these amounts beside the true ones of other resources; None is the truth."""
+        node = self._store.find(resources.NODES, name)
+        if node is None:
+            return
+        truth = self._truths.setdefault(name, status_of(node))
+        said = {
+            field: {**(truth.get(field) or {}), **(amounts or {})}
+            for field, amounts in (("capacity", capacity), ("allocatable", allocatable))
+        }
+        gone = {
+            field: dict.fromkeys(key for key in status_of(node).get(field) or {} if key not in amounts)
+            for field, amounts in said.items()
+        }
+        status = {field: {**amounts, **gone[field]} for field, amounts in said.items()}
+        self._store.patch(resources.NODES, name, {"status": status})
+        if self._recorder is not None:
+            self._recorder.emit("nodeReported", node=name, **said)
+
+    def hold(self, pods: Iterable[str]) -> None:
+        """Do not end these pods, each `namespace/name`."""
+        self._stuck.update(pods)
+
+    def let_go(self, pods: Iterable[str]) -> None:
+        """End these pods again, at once if they were to end."""
+        for full in pods:
+            self._stuck.discard(full)
+            namespace, _, name = full.partition("/")
+            pod = self._store.find(resources.PODS, name, namespace)
+            if pod is not None and is_deleting(pod) and node_of(pod) in self._alive:
+                self._exits.pop(uid_of(pod), None)
+                self._plan_exit(pod)
+
+    def revive(self, node: JsonObject) -> None:
+        """Let the kubelet of an instance that runs serve its Node, which is back after a restore of the API server."""
+        self._alive[name_of(node)] = spec_of(node).get("providerID", "")
+        for pod in self._store.pods_on(name_of(node)):
+            self._plan_exit(pod) if is_deleting(pod) else self._plan_start(pod)
+
+    def forget(self, node: JsonObject) -> None:
+        """A Node is back whose instance is gone: it has no kubelet, as the node controller notices."""
+        self._lifecycle.lose(node)
+
+    def _note_silence(self, node: JsonObject, trouble: Trouble) -> None:
+        if self._troubles.get(name_of(node)) == trouble and name_of(node) in self._alive:
+            self._lifecycle.note_unready(node, is_silent=True)
+
+    def _catch_up(self, name: str) -> None:
+        """Do what did not reach the kubelet meanwhile."""
+        for pod in self._store.pods_on(name):
+            if is_deleting(pod):
+                self._exits.pop(uid_of(pod), None)
+                self._plan_exit(pod)
+            else:
+                self._plan_start(pod)
+
     def _register(self, node: JsonObject, status: JsonObject, by: str = CONTROLLER) -> JsonObject:
         capacity = status.get("capacity") or status.get("allocatable") or {}
         status = {"allocatable": capacity, **status, "capacity": capacity}
@@ -204,6 +318,8 @@ class Kubelets:
     def _become_ready(self, joined: JsonObject) -> None:
         node = self._store.find(resources.NODES, name_of(joined))
         if node is None or uid_of(node) != uid_of(joined) or name_of(node) not in self._alive:
+            return
+        if self._troubles.get(name_of(node), WELL) != WELL:
             return
         conditions = with_condition(node, "Ready", "True", self._store.clock.now(), reason="KubeletReady")
         taints = [taint for taint in spec_of(node).get("taints") or () if taint not in NOT_READY_TAINTS]
@@ -231,6 +347,8 @@ class Kubelets:
     def _node_changed(self, change: Change) -> None:
         if change.new is None:
             self._alive.pop(name_of(change.obj), None)
+            self._troubles.pop(name_of(change.obj), None)
+            self._truths.pop(name_of(change.obj), None)
             if self._store.find(resources.CSI_NODES, name_of(change.obj)) is not None:
                 self._store.delete(resources.CSI_NODES, name_of(change.obj))
 
@@ -284,7 +402,7 @@ class Kubelets:
 
     def _exit(self, planned: JsonObject) -> None:
         pod = self._present(planned)
-        if pod is None:
+        if pod is None or full_name(pod) in self._stuck:
             return
         namespace, name = key_of(pod)
         if not is_finished(pod) and pod["metadata"].get("finalizers"):
@@ -298,7 +416,7 @@ class Kubelets:
         pod = self._store.find(resources.PODS, name, namespace)
         if pod is None or uid_of(pod) != uid_of(planned) or node_of(pod) not in self._alive:
             return None
-        return pod
+        return None if self._troubles.get(node_of(pod), WELL).is_cut_off else pod
 
 
 def _run_seconds(pod: JsonObject) -> float | None:

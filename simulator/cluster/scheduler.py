@@ -395,6 +395,12 @@ class Scheduler:
         with self._state.without_taint(*but_for):
             return Placement(self._store, self._state, self._state.classes.of(pod), pod).why_not(node)
 
+    def any_room(self, pod: JsonObject) -> str:
+        """Return the first node by name that has the resources, whatever its taints say; empty for none."""
+        pod_class = self._state.classes.of(pod)
+        rooms = (self._state.nodes[name] for name in sorted(self._state.nodes))
+        return next((room.name for room in rooms if not room.lacks(pod_class, {})), "")
+
     def _pod_changed(self, change: Change) -> None:
         key = key_of(change.obj)
         if change.new is not None and _awaits_binding(change.new):
@@ -489,3 +495,42 @@ def _awaits_binding(pod: JsonObject) -> bool:
     spec = pod["spec"]
     is_ours = spec["schedulerName"] == _DEFAULT and not spec.get("schedulingGates")
     return is_ours and not node_of(pod) and is_active(pod)
+
+
+OTHER_DELAY: Final = timedelta(milliseconds=100)
+"""The second scheduler is faster than the first one."""
+
+
+class OtherScheduler:
+    """A scheduler of somebody else's: it binds pods with certain labels wherever there is room, on closed nodes, too."""
+
+    def __init__(self, store: Store, scheduler: Scheduler, labels: Mapping[str, str]) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._labels = labels
+        self._is_due = self._is_over = False
+        store.watch(lambda _: self._wake(), resources.PODS, resources.NODES)
+        self._wake()
+
+    def stop(self) -> None:
+        """Bind nothing more."""
+        self._is_over = True
+
+    def _wake(self) -> None:
+        if not self._is_due and not self._is_over:
+            self._is_due = True
+            self._store.clock.after(OTHER_DELAY, self._bind_all)
+
+    def _bind_all(self) -> None:
+        for pod in self._store.all(resources.PODS) if not self._is_over else ():
+            node = self._scheduler.any_room(pod) if self._is_for(pod) else ""
+            if node:
+                namespace, name = key_of(pod)
+                conditions = with_condition(pod, "PodScheduled", "True", self._store.clock.now())
+                body = {"spec": {"nodeName": node}, "status": {"conditions": conditions, "nominatedNodeName": None}}
+                self._store.patch(resources.PODS, name, body, namespace=namespace)
+        self._is_due = False
+
+    def _is_for(self, pod: JsonObject) -> bool:
+        mine = all(labels_of(pod).get(key) == value for key, value in self._labels.items())
+        return mine and not node_of(pod) and is_active(pod) and not spec_of(pod).get("schedulingGates")

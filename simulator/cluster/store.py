@@ -15,11 +15,13 @@ from uuid import UUID
 
 import msgspec
 
-from adapters.ports import ConflictError, NotFoundError
+from adapters.ports import ConflictError, DeniedError, NotFoundError, TransientError
 from core.api.objects import JsonObject
+from core.errors import InvalidInputError
 from core.manifests.wire import resources
 from core.manifests.wire.resources import Resource
 from simulator.clock import VirtualClock
+from simulator.cluster.definitions import stored
 
 # Fills in what the API server and its admission plugins do when an object is created.
 
@@ -288,7 +290,9 @@ def condition_of(obj: JsonObject, kind: str) -> JsonObject:
 def with_condition(obj: JsonObject, kind: str, status: str, now: datetime, **fields: str) -> list[JsonObject]:
     """The object's conditions with one of them set; the transition time moves only where the status does."""
     before = condition_of(obj, kind)
-    since = before["lastTransitionTime"] if before.get("status") == status else timestamp(now)
+    since = timestamp(now)
+    if before.get("status") == status:
+        since = before.get("lastTransitionTime", since)
     others = [c for c in status_of(obj).get("conditions") or () if c["type"] != kind]
     return [*others, {"type": kind, "status": status, "lastTransitionTime": since, **fields}]
 
@@ -449,6 +453,22 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         return latest if latest is not None else {}
 
 
+class AdmissionError(TransientError):
+    """A webhook failed, or has not answered yet.
+
+    Attributes:
+        wait: When to ask again.
+    """
+
+    def __init__(self, call: str, detail: str, wait: timedelta) -> None:
+        super().__init__(call, detail)
+        self.wait = wait
+
+
+Admission = Callable[[Resource, str, JsonObject, str], JsonObject]
+"""Admits an object: kind, verb, object, who asks; returns what is stored, or raises AdmissionError."""
+
+
 class Store(IndexedObjects):
     """All objects of the cluster as the API server keeps them."""
 
@@ -460,6 +480,50 @@ class Store(IndexedObjects):
         self._deleted_by: dict[str, str] = {}
         self._watchers: dict[Resource, list[Callable[[Change], None]]] = {resource: [] for resource in resources.ALL}
         self._version = 0
+        self._admissions: list[Admission] = []
+        self._history: list[tuple[datetime, Resource, Key, JsonObject | None]] | None = None
+        self.is_restoring = False
+
+    def admit(self, admission: Admission) -> Callable[[], None]:
+        """Ask `admission` about each object from now on; returns what ends that."""
+        self._admissions.append(admission)
+        return lambda: self._admissions.remove(admission)
+
+    def keep_history(self) -> None:
+        """Keep what every object was, for `restore`."""
+        self._history = self._history or []
+
+    def restore(self, moment: datetime) -> list[JsonObject]:
+        """Let every object be as it was at a moment, not before `keep_history`; returns the Nodes that are back."""
+        before: dict[tuple[Resource, Key], JsonObject | None] = {}
+        for at, resource, key, obj in reversed(self._history or ()):
+            if at <= moment:
+                break
+            before[resource, key] = obj
+        self.is_restoring = True
+        try:
+            for (resource, key), obj in sorted(before.items(), key=lambda entry: entry[0]):
+                present = self.find(resource, key[1], key[0])
+                if obj is not None and obj is not present:
+                    self._write(resource, present, obj, CONTROLLER)
+                elif obj is None and present is not None:
+                    self._remove(resource, present, CONTROLLER)
+        finally:
+            self.is_restoring = False
+        return [obj for (resource, _), obj in before.items() if obj is not None and resource == resources.NODES]
+
+    def _managed(self, obj: JsonObject, manager: str) -> JsonObject:
+        """Name who wrote an object in its managedFields; without fieldsV1, which nothing reads."""
+        if not manager:
+            return obj
+        others = [entry for entry in obj["metadata"].get("managedFields") or () if entry["manager"] != manager]
+        own = {"manager": manager, "operation": "Update", "time": timestamp(self.clock.now())}
+        return {**obj, "metadata": {**obj["metadata"], "managedFields": [*others, own]}}
+
+    def _admitted(self, resource: Resource, verb: str, obj: JsonObject, by: str) -> JsonObject:
+        for admission in tuple(self._admissions):
+            obj = admission(resource, verb, obj, by)
+        return obj
 
     def watch(self, callback: Callable[[Change], None], *watched: Resource) -> None:
         """Call back at once on each change of these kinds, or of all kinds if none is given."""
@@ -489,7 +553,7 @@ class Store(IndexedObjects):
                 self._names.add(name)
                 return name
 
-    def create(self, resource: Resource, body: JsonObject, *, by: str = CONTROLLER) -> JsonObject:
+    def create(self, resource: Resource, body: JsonObject, *, by: str = CONTROLLER, manager: str = "") -> JsonObject:
         """Create an object, with what the API server fills in. Raises ConflictError if it exists."""
         metadata = dict(body.get("metadata") or {})
         if "name" not in metadata and "generateName" in metadata:
@@ -509,7 +573,9 @@ class Store(IndexedObjects):
             raise ConflictError(f"kube:create {resource.plural}", f'{resource.plural} "{key[1]}" already exists')
         if resource.namespaced and resource != resources.NAMESPACES:
             self._ensure_namespace(key[0])
-        return self._write(resource, None, defaulted(resource, obj, self._default_source), by)
+        obj = self._managed(self._admitted(resource, "create", obj, by), manager)
+        obj = _judged(f"kube:create {resource.plural}", resource, defaulted(resource, obj, self._default_source), None)
+        return self._write(resource, None, obj, by)
 
     def patch(
         self,
@@ -519,6 +585,7 @@ class Store(IndexedObjects):
         *,
         namespace: str = "",
         by: str = CONTROLLER,
+        manager: str = "",
     ) -> JsonObject:
         """Merge a patch into an object. Raises NotFoundError, and ConflictError where a resourceVersion differs."""
         old = self.get(resource, name, namespace)
@@ -528,7 +595,11 @@ class Store(IndexedObjects):
         new: JsonObject = merged(old, _changeable(body))
         if new is old:
             return old
-        if new.get("spec") is not old.get("spec"):
+        new = self._managed(new, manager)
+        if self._admissions and new.get("status") is old.get("status"):
+            new = self._admitted(resource, "update", new, by)
+        new = _judged(f"kube:patch {resource.plural}", resource, new, old)
+        if new.get("spec") is not old.get("spec") and not _is_bound(resource, old, new):
             generation = old["metadata"].get("generation", 1) + 1
             new = {**new, "metadata": {**new["metadata"], "generation": generation}}
         if is_deleting(new) and not new["metadata"].get("finalizers") and not _is_in_grace(new):
@@ -561,6 +632,7 @@ class Store(IndexedObjects):
         obj = self.get(resource, name, namespace)
         if uid and uid != uid_of(obj):
             raise ConflictError(f"kube:delete {resource.plural}", f"{name}: the uid in the precondition differs")
+        self._admitted(resource, "delete", obj, by)
         self._deleted_by.setdefault(uid_of(obj), by)
         grace = _grace_of(obj, grace_seconds) if resource == resources.PODS else 0
         if not grace and not obj["metadata"].get("finalizers"):
@@ -590,6 +662,8 @@ class Store(IndexedObjects):
         self, resource: Resource, old: JsonObject | None, new: JsonObject, by: str, cause: str = ""
     ) -> JsonObject:
         self._version += 1
+        if self._history is not None:
+            self._history.append((self.clock.now(), resource, key_of(new), old))
         new = {**new, "metadata": {**new["metadata"], "resourceVersion": str(self._version)}}
         self._put(resource, old, new)
         self._notify(Change(resource=resource, old=old, new=new, by=by, cause=cause))
@@ -597,6 +671,8 @@ class Store(IndexedObjects):
 
     def _remove(self, resource: Resource, obj: JsonObject, by: str, cause: str = "") -> None:
         self._version += 1
+        if self._history is not None:
+            self._history.append((self.clock.now(), resource, key_of(obj), self.find(resource, *reversed(key_of(obj)))))
         self._take_out(resource, key_of(obj))
         first = self._deleted_by.pop(uid_of(obj), by)
         self._notify(Change(resource=resource, old=obj, new=None, by=first, cause=cause))
@@ -606,9 +682,22 @@ class Store(IndexedObjects):
             callback(change)
 
 
+def _judged(call: str, resource: Resource, obj: JsonObject, old: JsonObject | None) -> JsonObject:
+    """Return the object as the CustomResourceDefinitions let it be stored. Raises DeniedError if they do not."""
+    try:
+        return stored(resource, obj, old)
+    except InvalidInputError as error:
+        raise DeniedError(call, f"422 {error}") from error
+
+
 def _is_default(obj: JsonObject) -> bool:
     marked = annotations_of(obj).get("storageclass.kubernetes.io/is-default-class") == "true"
     return marked or bool(obj.get("globalDefault"))
+
+
+def _is_bound(resource: Resource, old: JsonObject, new: JsonObject) -> bool:
+    """Whether the change binds a pod: the only change of a spec that leaves `generation` as it was (Kubernetes)."""
+    return resource == resources.PODS and node_of(new) != node_of(old)
 
 
 def _is_in_grace(obj: JsonObject) -> bool:

@@ -120,6 +120,7 @@ class _Armed(msgspec.Struct, kw_only=True):
     nth: int | None
     left: int | None
     until: datetime | None
+    chance: Callable[[], bool] | None = None
     seen: int = 0
     used: int = 0
 
@@ -131,7 +132,9 @@ class _Armed(msgspec.Struct, kw_only=True):
         if self.function not in ("", function) or not self.pattern.fullmatch(call):
             return False
         self.seen += 1
-        return self.nth is None or self.seen == self.nth
+        if self.nth is not None and self.seen != self.nth:
+            return False
+        return self.chance is None or self.chance()
 
 
 class Faults:
@@ -158,6 +161,7 @@ class Faults:
         lasting: timedelta | None = None,
         function: str = "",
         nth: int | None = None,
+        chance: Callable[[], bool] | None = None,
     ) -> None:
         """Arm a fault.
 
@@ -168,10 +172,20 @@ class Faults:
             lasting: How long from now it is armed; None: until it is used up.
             function: The function whose calls it affects; empty: all functions.
             nth: It affects only the attempt of this number from now on; None: each.
+            chance: Draws whether it affects an attempt; None: it does.
         """
         until = None if lasting is None else self._clock.now() + lasting
         pattern = re.compile(".*".join(re.escape(part) for part in call.split("*")))
-        armed = _Armed(pattern=pattern, call=call, fault=fault, function=function, nth=nth, left=count, until=until)
+        armed = _Armed(
+            pattern=pattern,
+            call=call,
+            fault=fault,
+            function=function,
+            nth=nth,
+            left=count,
+            until=until,
+            chance=chance,
+        )
         self._all.append(armed)
         self._live.append(armed)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -13,6 +14,7 @@ import msgspec
 from installation.wiring import FunctionSpec
 from simulator.clock import VirtualClock
 from simulator.invocation.faults import CrashError, TimeoutExpiredError
+from simulator.invocation.work import Memory, MemoryExceededError, Uncounted, Work, work_of
 from simulator.record import Recorder
 
 # What Lambda tells a handler about its invocation.
@@ -26,6 +28,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     aws_request_id: str
     clock: VirtualClock
     deadline: datetime
+    uncharged: Callable[[], timedelta] = timedelta
     function_version: str = "$LATEST"
     log_stream_name: str = "simulated"
 
@@ -41,7 +44,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     def get_remaining_time_in_millis(self) -> int:
         """How long the invocation may still run."""
-        return max(0, round((self.deadline - self.clock.now()) / timedelta(milliseconds=1)))
+        left = self.deadline - self.clock.now() - self.uncharged()
+        return max(0, round(left / timedelta(milliseconds=1)))
 
 
 OK: Final = "ok"
@@ -61,12 +65,18 @@ class _Invocation(msgspec.Struct, kw_only=True):
 
     Attributes:
         called_at: When it made its present call to AWS, or the last one.
+        work: What it has worked.
+        charged: How much of that has passed in virtual time.
+        lineage: Function → how many of its invocations lie in the chain up to this one, itself included.
     """
 
     function: str
     started: datetime
     deadline: datetime
     called_at: datetime
+    lineage: Mapping[str, int]
+    work: Work = Uncounted()
+    charged: timedelta = timedelta(0)
 
 
 class Sandboxes:
@@ -79,6 +89,8 @@ class Sandboxes:
         build: Creates the state that a new sandbox keeps between invocations.
         use: Makes that state current for the handlers, right before one runs.
         handler_of: The handler of a function.
+        processor: What processor time does to virtual time, and its factor.
+        memory_mib: What a function may use before it crashes; None: no limit.
     """
 
     def __init__(
@@ -89,6 +101,8 @@ class Sandboxes:
         build: Callable[[FunctionSpec], Any],
         use: Callable[[Any], None],
         handler_of: Callable[[FunctionSpec], Handler],
+        processor: tuple[str, float] = ("none", 1.0),
+        memory_mib: int | None = None,
     ) -> None:
         self._clock = clock
         self._recorder = recorder
@@ -99,7 +113,12 @@ class Sandboxes:
         self._running: dict[str, int] = {}
         self._current: _Invocation | None = None
         self._requests = 0
+        self._processor = processor
+        self._memory_mib = memory_mib
+        self._memory = Memory() if memory_mib is not None or processor[0] != "none" else None
         self.failures: list[str] = []
+        self.cpu_seconds: dict[str, float] = {}
+        self.peak_memory_mib: dict[str, int] = {}
 
     def running(self) -> str:
         """Return the name of the running function, empty for none."""
@@ -113,10 +132,23 @@ class Sandboxes:
         """When the function that runs made its present call to AWS, None where none runs."""
         return None if self._current is None else self._current.called_at
 
+    def lineage(self) -> Mapping[str, int]:
+        """Return the chain of the function that runs, empty where none does."""
+        return {} if self._current is None else self._current.lineage
+
     def note_call(self) -> None:
         """Record that the function that runs makes a call to AWS; its retries belong to it."""
         if self._current is not None:
             self._current.called_at = self._clock.now()
+
+    def worked(self) -> timedelta:
+        """The processor time of the invocation that runs, as the world counts it."""
+        return timedelta(0) if self._current is None else self._current.work.taken()
+
+    def uncharged(self) -> timedelta:
+        """How much of that has not passed in virtual time yet."""
+        current = self._current
+        return timedelta(0) if current is None else current.work.taken() - current.charged
 
     def has_room(self, function: FunctionSpec) -> bool:
         """Return whether the function's concurrency allows one more."""
@@ -129,11 +161,24 @@ class Sandboxes:
             TimeoutExpiredError: If its time-out comes first.
         """
         current = self._current
-        if current is None or self._clock.now() + duration < current.deadline:
+        if current is None:
             self._spend(duration)
             return
-        self._spend(max(current.deadline - self._clock.now(), timedelta(0)))
+        self._check_memory()
+        with current.work.aside():
+            worked = current.work.taken()
+            duration, current.charged = duration + worked - current.charged, worked
+            if self._clock.now() + duration < current.deadline:
+                self._spend(duration)
+                current.work.limit(current.deadline - self._clock.now())
+                return
+            self._spend(max(current.deadline - self._clock.now(), timedelta(0)))
         raise TimeoutExpiredError
+
+    def elsewhere(self) -> AbstractContextManager[None]:
+        """Return a context for what another machine does: it is no work of the function that runs."""
+        found: AbstractContextManager[None] = (_NO_WORK if self._current is None else self._current.work).aside()
+        return found
 
     def side_by_side(self, tasks: Sequence[Callable[[], None]], patience: timedelta) -> tuple[bool, ...]:
         """Run tasks of the function that runs at the same time, as threads do (`adapters.runtime`).
@@ -147,7 +192,8 @@ class Sandboxes:
         def run(task: Callable[[], None]) -> None:
             self._current = None if own is None else msgspec.structs.replace(own)
             try:
-                task()
+                with (_NO_WORK if own is None else own.work).within():
+                    task()
             except CrashError as crash:
                 crashes.append(crash)
             finally:
@@ -168,11 +214,17 @@ class Sandboxes:
         event: dict[str, Any],
         trigger: str,
         done: Callable[[str, dict[str, Any] | None], None],
+        lineage: Mapping[str, int] | None = None,
     ) -> None:
-        """Run the function. `done(outcome, response)` is called at its end, which may be later than now."""
+        """Run the function. `done(outcome, response)` is called at its end, which may be later than now.
+
+        `lineage` is the chain that led to it, without itself; only messages of queues carry one.
+        """
+        chain = dict(lineage or {})
+        chain[function.name] = chain.get(function.name, 0) + 1
         self._running[function.name] = self._running.get(function.name, 0) + 1
         # Not at once: what the caller still puts on the clock for this moment must be there when the function first waits.
-        self._clock.begin(lambda: self._run(function, event, trigger, done))
+        self._clock.begin(lambda: self._run(function, event, trigger, done, chain))
 
     def _run(
         self,
@@ -180,15 +232,24 @@ class Sandboxes:
         event: dict[str, Any],
         trigger: str,
         done: Callable[[str, dict[str, Any] | None], None],
+        chain: Mapping[str, int],
     ) -> None:
-        started = self._clock.now()
-        self._current = _Invocation(
-            function=function.name, started=started, deadline=started + function.timeout, called_at=started
+        started, work = self._clock.now(), work_of(*self._processor, self._check_memory)
+        own = self._current = _Invocation(
+            function=function.name,
+            started=started,
+            deadline=started + function.timeout,
+            called_at=started,
+            work=work,
+            lineage=chain,
         )
+        if self._memory is not None:
+            self._memory.begin()
         try:
-            outcome, response = self._attempt(function, event, started)
+            outcome, response, error = self._attempt(function, event, started)
         finally:
             self._current = None
+        self._note_use(function.name, own)
         self._running[function.name] -= 1
         self._recorder.emit(
             "invocation",
@@ -196,33 +257,55 @@ class Sandboxes:
             trigger=trigger,
             durationMillis=round((self._clock.now() - started) / timedelta(milliseconds=1)),
             outcome=outcome,
+            error=error,
+            isolated=isolated_in(response),
+            cpuMillis=round(work.taken() / timedelta(milliseconds=1)),
+            hops=chain[function.name],
         )
         done(outcome, response)
 
+    def _note_use(self, name: str, own: _Invocation) -> None:
+        """Add an invocation's processor time and memory to the figures of its function."""
+        if self._processor[0] != "none":
+            seconds = own.work.taken().total_seconds()
+            self.cpu_seconds[name] = self.cpu_seconds.get(name, 0.0) + seconds
+        if self._memory is not None:
+            self.peak_memory_mib[name] = max(self.peak_memory_mib.get(name, 0), self._memory.peak_mib())
+
+    def _check_memory(self) -> None:
+        if self._memory is not None and self._memory_mib is not None and self._memory.peak_mib() > self._memory_mib:
+            raise MemoryExceededError
+
     def _attempt(
         self, function: FunctionSpec, event: dict[str, Any], started: datetime
-    ) -> tuple[str, dict[str, Any] | None]:
+    ) -> tuple[str, dict[str, Any] | None, str]:
         idle = self._idle.setdefault(function.name, [])
         context = self._context(function, started)
         try:
             application = idle.pop() if idle else self._cold_start(function)
             self.spend(WARM_START)
             response = self._call(function, application, event, context)
+            self.spend(timedelta(0))
         except TimeoutExpiredError:
-            return TIMEOUT, None
-        except CrashError:
-            return CRASH, None
+            return TIMEOUT, None, ""
+        except CrashError as crash:
+            return CRASH, None, type(crash).__name__ if isinstance(crash, MemoryExceededError) else ""
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is an invocation that failed
             self.failures.append(f"{function.name}\n{_traceback(error)}")
-            return ERROR, None
-        return OK, response
+            return ERROR, None, type(error).__name__
+        return OK, response, ""
 
     def _call(
         self, function: FunctionSpec, application: Any, event: dict[str, Any], context: Context
     ) -> dict[str, Any] | None:
         self._use(application)
+        current = self._current
+        work: Work = _NO_WORK if current is None else current.work
+        if current is not None:
+            work.limit(current.deadline - self._clock.now())
         try:
-            return self._handler_of(function)(event, context)
+            with work.within():
+                return self._handler_of(function)(event, context)
         except CrashError:
             application = None
             raise
@@ -252,7 +335,20 @@ class Sandboxes:
             aws_request_id=f"00000000-0000-4000-8000-{self._requests:012d}",
             clock=self._clock,
             deadline=started + function.timeout,
+            uncharged=self.uncharged,
         )
+
+
+_NO_WORK: Final = Uncounted()
+
+
+ISOLATED: Final = "setAsideObjects"
+"""The count of objects that a run set aside, in its answer."""
+
+
+def isolated_in(response: Mapping[str, Any] | None) -> int:
+    """Return how many objects a run set aside, by its answer."""
+    return int((response or {}).get(ISOLATED, 0))
 
 
 def _traceback(error: BaseException) -> str:

@@ -18,12 +18,14 @@ from adapters.list_prices import FILE, PriceList, listed_regions, price_list
 from core.catalogue.document import Market, Shape
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
+from core.model.values.quotas import SizingSettings
 
 DATA: Final = Path(__file__).parent.parent / "data"
 TYPES: Final = DATA / "instance-types.json.gz"
 OFFERINGS: Final = DATA / "offerings.json.gz"
 SOURCE: Final = "on-demand list; spot is modelled"
 
+_SIZING: Final = SizingSettings()
 _SPOT_FLOOR_PERMILLE: Final = 300
 _SPOT_SPAN_PERMILLE: Final = 151
 
@@ -40,7 +42,9 @@ class RegionOffers(msgspec.Struct, frozen=True, kw_only=True):
     offered: dict[str, str]
 
 
-def builtin_catalogue(region: str, node_classes: Sequence[Mapping[str, Any]] = ()) -> Catalogue:
+def builtin_catalogue(
+    region: str, node_classes: Sequence[Mapping[str, Any]] = (), settings: SizingSettings = _SIZING
+) -> Catalogue:
     """The catalogue of a region, sized for these EC2NodeClasses and, by default, for AL2023.
 
     Raises:
@@ -49,7 +53,7 @@ def builtin_catalogue(region: str, node_classes: Sequence[Mapping[str, Any]] = (
     from core.catalogue.build import build_catalogue
 
     market = builtin_market(region)
-    return build_catalogue(builtin_shapes(), market, node_classes)
+    return build_catalogue(builtin_shapes(), market, node_classes, settings)
 
 
 def regions() -> tuple[str, ...]:

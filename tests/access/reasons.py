@@ -67,16 +67,20 @@ WHY_ACTION: Final[Mapping[str, str]] = {
 """AWS action → what a function does by it; `BY_LAMBDA` says it of what Lambda does under the function's role."""
 
 _SPREADING: Final = "Finds the pods that a default spread constraint is about."
+_NEXT_POD: Final = "Knows the template of the pod that follows, and the pods that a default spread constraint is about."
+_ADMISSION: Final = "Knows what the API server adds to pods of a template, and which it refuses."
 _VOLUME: Final = "Knows where a pod's volumes can be, and how many a node holds."
 _BUFFER: Final = "Reads CapacityBuffers and what they keep room for."
 
 WHY_LISTED: Final[Mapping[str, str]] = {
     "capacitybuffers": _BUFFER,
+    "csidrivers": _VOLUME,
     "csinodes": _VOLUME,
     "daemonsets": "Knows what runs on each new node.",
     "deployments": _BUFFER,
     "ec2nodeclasses": "Reads what nodes are made of.",
     "leases": "Asks whether Karpenter runs, before it shows a claim as a NodeClaim.",
+    "limitranges": _ADMISSION,
     "namespaces": "Matches namespace selectors of affinity terms.",
     "nodeclaims": "Finds NodeClaims that users deleted, and those that are out of date.",
     "nodeoverlays": "Reads prices and capacities that the user changed.",
@@ -88,10 +92,11 @@ WHY_LISTED: Final[Mapping[str, str]] = {
     "pods": "Knows which pods wait, and what runs where.",
     "podtemplates": _BUFFER,
     "priorityclasses": "Plans pods in the order of their priority.",
-    "replicasets": _SPREADING,
+    "replicasets": _NEXT_POD,
     "replicationcontrollers": _SPREADING,
+    "runtimeclasses": _ADMISSION,
     "services": _SPREADING,
-    "statefulsets": _SPREADING,
+    "statefulsets": _NEXT_POD,
     "storageclasses": _VOLUME,
     "volumeattachments": "Ends an instance only when its volumes are detached.",
 }
@@ -181,17 +186,21 @@ SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
 
 _VOLUMES: Final = "where a pod has a volume"
 _SPREADS: Final = "where the scheduler has default spread constraints"
+_TEMPLATES: Final = "where a StatefulSet has pods, a DaemonSet has none yet, or a buffer keeps room"
 _BUFFERS: Final = "with the feature gate CapacityBuffer"
 SELDOM_LISTED: Final[Mapping[str, str]] = {
     "persistentvolumes": _VOLUMES,
     "persistentvolumeclaims": _VOLUMES,
     "storageclasses": _VOLUMES,
+    "csidrivers": _VOLUMES,
     "csinodes": _VOLUMES,
     "volumeattachments": _VOLUMES,
     "services": _SPREADS,
     "replicationcontrollers": _SPREADS,
-    "replicasets": _SPREADS,
-    "statefulsets": _SPREADS,
+    "replicasets": "where a pod was resized in place, or the scheduler has default spread constraints",
+    "statefulsets": "where a StatefulSet has pods, or the scheduler has default spread constraints",
+    "limitranges": _TEMPLATES,
+    "runtimeclasses": _TEMPLATES,
     "deployments": _BUFFERS,
     "podtemplates": _BUFFERS,
     "capacitybuffers": _BUFFERS,

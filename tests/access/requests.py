@@ -5,11 +5,11 @@ After the Service Authorization Reference. A new call must be added here; a call
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from adapters.aws.dynamodb import launch_memory
+from adapters.aws.dynamodb.table import TABLE
 from adapters.aws.market import KEY as MARKET
 from adapters.aws.quotas import KEY as QUOTAS
 from installation.settings import Settings
@@ -100,12 +100,13 @@ class Authorizations:
         return next((self._names[field, name] for field in fields if (field, name) in self._names), name)
 
     def _dynamodb(self, operation: str, given: Parameters) -> Iterator[Request]:
-        for action, table in _item_calls(operation, given):
+        for action, table, partition in _item_calls(operation, given):
             # The simulated account has one table; the partition shows whether clusters share the item.
-            text = json.dumps(given, default=str)
-            field = "shared_table_name" if any(partition in text for partition in _SHARED) else "table_name"
+            field = "shared_table_name" if partition in _SHARED else "table_name"
             arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self._named(table, field)}"
-            yield self._request(f"dynamodb:{action}", arn)
+            cluster, hash_, kind = partition.partition("#")
+            leading = f"{self._named(cluster, 'cluster_name')}{hash_}{kind}"
+            yield self._request(f"dynamodb:{action}", arn, dynamodb__LeadingKeys=[leading])
 
     def _sqs(self, operation: str, given: Parameters) -> Iterator[Request]:
         queue = self._named(given["QueueUrl"], "work_queue_url", "wake_up_queue_url", "look_queue_url").rpartition("/")[
@@ -162,7 +163,7 @@ class Authorizations:
             case "CreateFleet":
                 yield from self._fleet(given)
             case "RunInstances":
-                yield from self._run(given["LaunchTemplate"]["LaunchTemplateName"], given)
+                yield from self._run(given["LaunchTemplate"]["LaunchTemplateName"], given, of_request=given)
             case "CreateLaunchTemplate":
                 yield from self._created(operation, "launch-template", _tags_of(given, "launch-template"))
             case "DeleteLaunchTemplate":
@@ -185,9 +186,18 @@ class Authorizations:
             yield self._on("ec2:CreateFleet", f"launch-template/{template}")
             yield from self._run(template, given, spot=spot)
 
-    def _run(self, template: str, given: Parameters, *, spot: bool = False) -> Iterator[Request]:
-        """Instances from a template; with DryRun, EC2 asks for the same permissions."""
+    def _run(
+        self, template: str, given: Parameters, *, spot: bool = False, of_request: Parameters | None = None
+    ) -> Iterator[Request]:
+        """Instances from a template; with DryRun, EC2 asks for the same permissions.
+
+        `of_request`: a RunInstances request, which is judged by its own tags: that those of its template count is not promised
+        (docs/engineering/aws-facts.md#dry-run-context).
+        """
         own = self._template_tags.get(template, {})
+        if of_request is not None:
+            own = {given["ResourceType"]: _tags(given["Tags"]) for given in of_request.get("TagSpecifications") or ()}
+            spot = "InstanceMarketOptions" in of_request
         yield self._on("ec2:RunInstances", f"launch-template/{template}")
         made = {"instance": _tags_of(given, "instance"), "volume": _tags_of(given, "volume")}
         made["network-interface"] = own.get("network-interface", {})
@@ -221,15 +231,21 @@ def _used(data: Parameters) -> Iterator[str]:
         yield f"capacity-reservation/{reservation['CapacityReservationId']}"
 
 
-def _item_calls(operation: str, given: Parameters) -> Iterator[tuple[str, str]]:
-    """Return action and table of each item of a DynamoDB call."""
+def _item_calls(operation: str, given: Parameters) -> Iterator[tuple[str, str, str]]:
+    """Return action, table and partition of each item of a DynamoDB call."""
     if operation in ("TransactWriteItems", "TransactGetItems"):
         for item in given["TransactItems"]:
-            yield from ((_ITEM_ACTIONS[kind], arguments["TableName"]) for kind, arguments in item.items())
-    elif operation in ("BatchWriteItem", "BatchGetItem"):
-        yield from ((operation, table) for table in given["RequestItems"])
+            for kind, arguments in item.items():
+                yield _ITEM_ACTIONS[kind], arguments["TableName"], _partition(arguments)
     else:
-        yield operation, given["TableName"]
+        yield operation, given["TableName"], _partition(given)
+
+
+def _partition(given: Parameters) -> str:
+    """Return the partition of a call that names one item or queries one partition."""
+    if "KeyConditionExpression" in given:
+        return str(given["ExpressionAttributeValues"][":p"]["S"])
+    return str((given.get("Key") or given["Item"])[TABLE.partition_key]["S"])
 
 
 def _tags(listed: Iterable[Mapping[str, str]]) -> Tags:

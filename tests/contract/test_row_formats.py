@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -82,12 +83,15 @@ def test_every_stored_type_is_among_them() -> None:
     assert named <= set(TYPES)
 
 
+UNTIL: Final = str(int((NOW + timedelta(minutes=3)).timestamp()))
+
+
 class OfferingRows:
     """The table, with rows of refusals that another release wrote."""
 
     def __init__(self, *sorts: str) -> None:
         self._items = [
-            {"pk": {"S": PARTITION}, "sk": {"S": sort}, "until": {"N": "2000000000"}, "news": {"S": "of tomorrow"}}
+            {"pk": {"S": PARTITION}, "sk": {"S": sort}, "until": {"N": UNTIL}, "news": {"S": "of tomorrow"}}
             for sort in sorts
         ]
 

@@ -22,7 +22,7 @@ from adapters.store import (
     UnreadableRow,
     UnreadableRowError,
 )
-from core.approval.proposal import Proposal
+from core.approval.proposal import Proposal, ProposalVerdict, deciding
 from core.disruption.move_history import MoveHistory
 from core.disruption.target.stored import decode, encode
 from core.launch.denials import PROBE, LaunchDenial
@@ -41,6 +41,7 @@ class Rows:
         self.claims: dict[str, ClaimRecord] = {}
         self.commands: dict[str, CommandRecord] = {}
         self.proposals: dict[str, Proposal] = {}
+        self.verdicts: dict[tuple[str, str, str], ProposalVerdict] = {}
         self.unindexed: set[str] = set()
         self.usage: dict[str, PoolUsage] = {}
         self.leases: dict[str, tuple[str, int, datetime | None]] = {}
@@ -375,7 +376,10 @@ class MemoryProposals:
 
     def all(self) -> tuple[Proposal, ...]:
         self._rows.before_call("read")
-        return tuple(self._rows.proposals[name] for name in sorted(self._rows.proposals))
+        found = [self._rows.proposals[name] for name in sorted(self._rows.proposals)]
+        return tuple(
+            msgspec.structs.replace(one, verdict=self.verdict_on(one)) if one.end is None else one for one in found
+        )
 
     def add(self, proposal: Proposal) -> Proposal:
         self._rows.before_call("write")
@@ -392,6 +396,15 @@ class MemoryProposals:
         self._rows.proposals[before.id] = msgspec.structs.replace(after, version=before.version + 1)
         self._rows.after_call("write")
         return self._rows.proposals[before.id]
+
+    def answer(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
+        self._rows.before_call("write")
+        self._rows.verdicts[proposal.id, proposal.digest, verdict.by] = verdict
+        self._rows.after_call("write")
+
+    def verdict_on(self, proposal: Proposal) -> ProposalVerdict | None:
+        said = self._rows.verdicts.items()
+        return deciding(verdict for key, verdict in said if key[:2] == (proposal.id, proposal.digest))
 
 
 class MemoryLeases:
@@ -437,7 +450,7 @@ class MemoryOfferings:
         half_open = (key for key, until in known.items() if key not in avoided and until + HALF_OPEN > now)
         return RefusedOfferings(avoided, frozenset(half_open))
 
-    def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
+    def mark(self, keys: Iterable[OfferingKey], now: datetime, choices: int | None = None) -> None:
         self._rows.before_call("write")
         marked = dict.fromkeys(keys, now + timedelta(minutes=3))
         self._rows.refused |= marked

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from core.brakes import BrakeKind
-from infra.constructs.alarms import RUNBOOK
+from infra.constructs.alarms import LATE_SECONDS, RUNBOOK
 from infra.constructs.dashboard import MONEY, OPERATIONS
 from installation import metric_names
-from installation.metric_names import NAMESPACE
+from installation.metric_names import CHAINS_CUT, NAMESPACE
 from installation.wiring import FUNCTIONS, QUEUES
 from tests.infra.conftest import ROOT, synthesize
 
@@ -178,7 +178,8 @@ def test_only_the_silence_of_reconcile_is_an_alarm(alarms: dict[str, Alarm]) -> 
     assert (silent["Period"], silent["EvaluationPeriods"]) == (300, 1)
     # One good invocation writes a zero, so the least of all is 1 only if none was good.
     assert (silent["Namespace"], silent["MetricName"], silent["Statistic"]) == ("AWS/Lambda", "Errors", "Minimum")
-    assert all(alarm["Threshold"] == 1 for alarm in alarms.values())
+    assert {name for name, alarm in alarms.items() if alarm["Threshold"] != 1} == {"late-messages"}
+    assert alarms["late-messages"]["Threshold"] == LATE_SECONDS
 
 
 def test_an_alarm_on_failed_runs_can_go_off(alarms: dict[str, Alarm]) -> None:
@@ -188,11 +189,24 @@ def test_an_alarm_on_failed_runs_can_go_off(alarms: dict[str, Alarm]) -> None:
     assert failed["DatapointsToAlarm"] < failed["EvaluationPeriods"], "two ticks may share a period"
 
 
+def test_messages_that_lambda_drops_wake_somebody(alarms: dict[str, Alarm]) -> None:
+    """Else, a missing setting shows only as pods that wait for two minutes more."""
+    read = [m["MetricStat"] for m in alarms["loops-stopped"]["Metrics"] if "MetricStat" in m]
+    dropped = [m for m in read if m["Metric"]["MetricName"] == "RecursiveInvocationsDropped"]
+    assert len(dropped) == len([function for function in FUNCTIONS if function.may_loop])
+    assert {m["Metric"]["Namespace"] for m in dropped} == {"AWS/Lambda"}
+    own = {m["Metric"]["MetricName"] for m in read} - {"RecursiveInvocationsDropped"}
+    assert own == {metric_names.in_cloudwatch(CHAINS_CUT)}
+    assert {m["Stat"] for m in read} == {"Sum"}
+
+
 def test_cloudwatch_is_told_what_an_alarm_or_a_graph_shows_and_nothing_else(alarms: dict[str, Alarm]) -> None:
     """A metric costs while it is published: counts without an alarm or a graph are in the log alone."""
     shown = {name for graph in (*OPERATIONS, *MONEY) for name in graph.metrics}
     shown |= {alarm["MetricName"] for alarm in alarms.values() if alarm.get("Namespace") == NAMESPACE}
-    shown |= set(map(metric_names.in_cloudwatch, (metric_names.DENIED_CALLS, metric_names.UNPERMITTED_CALLS)))
+    shown |= set(
+        map(metric_names.in_cloudwatch, (metric_names.DENIED_CALLS, metric_names.UNPERMITTED_CALLS, CHAINS_CUT))
+    )
     assert shown == set(map(metric_names.in_cloudwatch, metric_names.METRICS))
 
 

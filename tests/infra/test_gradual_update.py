@@ -125,14 +125,39 @@ def test_the_check_knows_every_version(resources: Resources) -> None:
 
 
 @pytest.mark.slow  # a synthesis of its own: `make lint-templates` runs it
-def test_an_update_at_once_is_still_checked(tmp_path: Any) -> None:
+def test_an_update_at_once_is_still_checked_and_stopped_by_no_alarm(tmp_path: Any) -> None:
+    """CodeDeploy stops a deployment while an alarm of its group is on, so the update that repairs it could not be deployed."""
     resources = resources_of(synthesize(tmp_path, {"canaryMinutes": "0"}))
     assert of_type(resources, "AWS::CodeDeploy::DeploymentConfig") == {}
     groups = of_type(resources, "AWS::CodeDeploy::DeploymentGroup").values()
     assert {group["Properties"]["DeploymentConfigName"] for group in groups} == {"CodeDeployDefault.LambdaAllAtOnce"}
     for alias in of_type(resources, "AWS::Lambda::Alias").values():
         assert alias["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"]["BeforeAllowTrafficHook"]
+    for group in groups:
+        assert not group["Properties"].get("AlarmConfiguration", {}).get("Alarms")
+        events = group["Properties"]["AutoRollbackConfiguration"]["Events"]
+        assert "DEPLOYMENT_STOP_ON_ALARM" not in events
+        assert "DEPLOYMENT_FAILURE" in events
+    assert of_type(resources, "AWS::CloudWatch::Alarm"), "they still notify"
 
 
 def test_the_check_asks_what_the_handlers_understand() -> None:
     assert messages.is_start_check(start_check.EVENT)
+
+
+def test_no_deployment_sets_the_kill_switch(resources: Resources) -> None:
+    """CloudFormation writes every property when one changes: another text would turn an operator's `stop` into `run`.
+
+    This is the resource of the first release. Do not change it; to word it otherwise, find another place for the words.
+    """
+    (switch,) = of_type(resources, "AWS::SSM::Parameter").values()
+    assert switch == {
+        "Type": "AWS::SSM::Parameter",
+        "Properties": {
+            "AllowedPattern": "run|pause-disruption|stop",
+            "Description": "Fleetwright on fleetwright: run | pause-disruption | stop (docs/how-to/stop-it.md)",
+            "Name": "/fleetwright/fleetwright/mode",
+            "Type": "String",
+            "Value": "run",
+        },
+    }

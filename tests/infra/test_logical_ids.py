@@ -76,6 +76,13 @@ def test_every_stack_is_written_down(templates: Templates) -> None:
     assert set(templates) == set(DEPLOYED)
 
 
+@pytest.mark.parametrize("stack", DEPLOYED)
+def test_no_logical_id_contains_the_stacks_name(templates: Templates, stack: str) -> None:
+    """A release has one template for every cluster: with such ids, it would replace what `cdk deploy` made."""
+    written = stack.replace("-", "")
+    assert "-" not in stack or [i for i in templates[stack]["Resources"] if written in i] == []
+
+
 def test_no_resource_takes_a_logical_id_of_another_kind(templates: Templates) -> None:
     """CloudFormation refuses an update that changes the type of a resource."""
     for stack, found in DEPLOYED.items():

@@ -56,6 +56,41 @@ def alias_of(template: Template, function: str) -> str:
     return found
 
 
+def consumers(provisioner: Template) -> dict[str, str]:
+    """Queue → the function that its messages start, by the function's name."""
+    names = {lambda_of(provisioner, spec.name)[0]: spec.name for spec in FUNCTIONS}
+    aliases = {i: r["Properties"]["FunctionName"]["Ref"] for i, r in of_type(provisioner, "AWS::Lambda::Alias").items()}
+    found = {}
+    for mapping in of_type(provisioner, "AWS::Lambda::EventSourceMapping").values():
+        properties = mapping["Properties"]
+        queue, text = properties["EventSourceArn"]["Fn::GetAtt"][0], json.dumps(properties["FunctionName"])
+        (found[queue],) = {names[function] for alias, function in aliases.items() if alias in text or function in text}
+    return found
+
+
+def test_exactly_the_functions_whose_messages_lead_back_to_them_allow_loops(provisioner: Template) -> None:
+    """Lambda drops the message that would start a function for the 17th time in a chain, unless the function allows it.
+
+    Then nodes that boot for longer than half a minute are found by `reconcile`, two minutes later. A function that allows it
+    without need would turn a defect into an endless loop.
+    """
+    started_by = consumers(provisioner)
+    may_start: dict[str, set[str]] = {}
+    for spec in FUNCTIONS:
+        role = lambda_of(provisioner, spec.name)[1]["Role"]["Fn::GetAtt"][0]
+        of_role = [p for p in policies_of(provisioner.to_json()).values() if {"Ref": role} in p.get("Roles", ())]
+        statements = [s for policy in of_role for s in policy["PolicyDocument"]["Statement"]]
+        text = json.dumps([statement for statement in statements if "sqs:SendMessage" in actions_of(statement)])
+        may_start[spec.name] = {function for queue, function in started_by.items() if queue in text}
+    reached = {name: set(next_ones) for name, next_ones in may_start.items()}
+    for _ in FUNCTIONS:
+        reached = {name: next_ones.union(*(reached[n] for n in next_ones)) for name, next_ones in reached.items()}
+    assert started_by
+    for spec in FUNCTIONS:
+        allowed = lambda_of(provisioner, spec.name)[1].get("RecursiveLoop")
+        assert allowed == ("Allow" if spec.name in reached[spec.name] else None), spec.name
+
+
 @pytest.mark.parametrize("spec", FUNCTIONS, ids=lambda spec: spec.name)
 def test_every_function_is_deployed_as_wired(provisioner: Template, spec: Any) -> None:
     _, properties = lambda_of(provisioner, spec.name)

@@ -167,7 +167,11 @@ def test_a_version_that_cannot_look_at_its_cluster_says_so(
 def test_a_message_is_delivered_again_only_if_no_schedule_does_its_work(
     deployed: Deployed, spec: wiring.FunctionSpec
 ) -> None:
-    """A wake-up that half an hour without API server makes a dead letter rings until somebody deletes it."""
+    """A wake-up that half an hour without API server makes a dead letter rings until somebody deletes it.
+
+    Messages of the work queue name a step. They are delivered again although a schedule looks for late steps, because it finds
+    a step only once it is a minute late.
+    """
 
     def unreachable() -> Application:
         raise TransientError("kube:list pods", "timeout")
@@ -175,11 +179,14 @@ def test_a_message_is_delivered_again_only_if_no_schedule_does_its_work(
     bootstrap.use(unreachable)
     handler = import_module(f"lambdas.handlers.{spec.name}").handler
     event = {"Records": [{"messageId": "1", "body": json.dumps({"wakeUp": "PodUnschedulable"})}]}
-    if spec.is_repeated:
+    if spec.is_repeated and spec.queue != wiring.WORK.name:
         assert handler(event, Context()) == {"batchItemFailures": []}
-        event = {}
-    with pytest.raises(TransientError):
-        handler(event, Context())
+    else:
+        with pytest.raises(TransientError):
+            handler(event, Context())
+    if spec.is_repeated:
+        with pytest.raises(TransientError):
+            handler({}, Context())
 
 
 def test_schedules_follow_the_windows(deployed: Deployed) -> None:

@@ -17,6 +17,7 @@ import yaml
 from core import labels
 from core.ami_families.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
 from core.catalogue.build import build_catalogue
+from core.catalogue.capacity import POD_ENI
 from core.catalogue.node_class import RAID0, read_node_class
 from core.model.catalogue import Catalogue, InstanceType
 from core.model.values import quantity
@@ -34,9 +35,7 @@ OFFERING_KEYS: Final = (labels.CAPACITY_TYPE, labels.ZONE)
 DIFFERENT: Final = {BANDWIDTH: {"g7", "i7i", "i7ie", "i8g", "i8ge", "r9g", "r9gd", "t8i"}}
 """Label → families. The provider has a table of bandwidths, older than EC2's descriptions; newer types are missing there."""
 
-OURS_ALONE: Final = labels.NITRO_SANDBOX
-"""Version 1.14.1 of the provider has it, the one that was asked (1.14.0) does not."""
-
+# POD_ENI is left out: the version that was asked (1.14.0) has an older table of branch interfaces than 1.15, which ours is.
 NOT_IN_ITS_TABLE_OF_INTERFACES: Final = WINDOWS_ADDRESSES
 """The provider has a table for the addresses of Windows nodes; types that are missing there have none."""
 
@@ -63,7 +62,7 @@ def test_labels_are_the_providers() -> None:
             own = {**one.labels, labels.INSTANCE_TYPE: (one.name,)}
             theirs = resolved().labels[one.name][family]
             for key in sorted(own.keys() | theirs.keys()):
-                if key not in (*OFFERING_KEYS, OURS_ALONE) and sorted(own.get(key, ())) != theirs.get(key, []):
+                if key not in OFFERING_KEYS and sorted(own.get(key, ())) != theirs.get(key, []):
                     different[key].add(one.name.partition(".")[0])
     assert different == DIFFERENT
 
@@ -74,7 +73,7 @@ def test_capacity_and_what_is_allocatable_are_the_providers() -> None:
         for one, size in pairs(name):
             for own, theirs in ((one.capacity, size.capacity), (one.allocatable(), size.allocatable)):
                 expected = {key: quantity.parse(text, key) for key, text in theirs.items()}
-                for key in own.keys() | expected.keys():
+                for key in (own.keys() | expected.keys()) - {POD_ENI}:
                     if own.get(key, 0) != max(0, expected.get(key, 0)):
                         assert expected.get(key, 0) == 0, (name, one.name, key)
                         different.add((name.partition(".")[0], key))

@@ -16,7 +16,13 @@ EVERY = timedelta(seconds=20)
 BOOT = timedelta(seconds=50)
 EMPTY_FOR = timedelta(minutes=5)
 TYPE, CPUS = "test.medium", 4
-READY = {"type": "Ready", "status": "True", "reason": "Ready", "lastTransitionTime": "2026-11-19T00:00:00Z"}
+READY = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "Ready",
+    "message": "",
+    "lastTransitionTime": "2026-11-19T00:00:00Z",
+}
 DISRUPTING = {"type": "DisruptionReason", "status": "True", "reason": "Empty"}
 
 

@@ -43,9 +43,13 @@ NOT_PLAYED: Final = {
 }
 """An action, of one function or of all → why no recorded world calls it."""
 
-LISTED_ONLY_WITH_DEFAULT_SPREADING: Final = frozenset(
-    {"podtemplates", "replicationcontrollers", "services", "replicasets", "statefulsets"}
+LISTED_ON_DEMAND: Final = frozenset(
+    {
+        *("podtemplates", "replicationcontrollers", "services", "replicasets", "statefulsets"),
+        *("limitranges", "runtimeclasses"),
+    }
 )
+"""Kinds that are read only with default spreading, or where a template must become a pod."""
 
 
 def test_every_permitted_call_to_aws_is_a_call_site_or_says_why_not() -> None:
@@ -73,7 +77,7 @@ def test_every_permitted_call_to_the_cluster_is_a_call_site_or_says_why_not() ->
         (function, f"kube:{verb}", resource.partition("/")[0])
         for function, rules in RULES_OF.items()
         for _, resource, verb in verbs(rules)
-        if resource not in LISTED_ONLY_WITH_DEFAULT_SPREADING
+        if resource not in LISTED_ON_DEMAND
     }
     assert permitted - sites == {("reconcile", "kube:get", "ec2nodeclasses")}
 

@@ -19,8 +19,8 @@ CALLS_MAX = 12
 """In ten minutes, for few pods and for many."""
 
 CALLS = {
-    Remembered.OFFERINGS: 4,
-    Remembered.SUBNET: 2,
+    Remembered.OFFERINGS: 5,
+    Remembered.SUBNET: 3,
     Remembered.QUOTA: 4,
     Remembered.CAPACITY_TYPE: 4,
     Remembered.REQUEST: 4,

@@ -132,7 +132,12 @@ def test_a_budget_that_never_opens_holds_its_node_until_the_grace_period_is_over
 
 def test_nothing_begins_while_the_functions_stand_still_or_karpenter_has_nodes(played: Any) -> None:
     """Deleted NodePools would end Karpenter's nodes, or wait for functions that do nothing."""
-    foreign = {"metadata": {"name": "theirs", "labels": {labels.NODEPOOL: "default"}}, "spec": {}}
+    spec = {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        "requirements": [],
+    }
+    theirs = {"labels": {labels.NODEPOOL: "default"}, "finalizers": [labels.KARPENTER_FINALIZER]}
+    foreign = {"metadata": {"name": "theirs", **theirs}, "spec": spec}
 
     def script(operator: Operator) -> None:
         operator.at(8, operator.switch("stop"))

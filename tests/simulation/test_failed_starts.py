@@ -20,10 +20,10 @@ CALLS = {
     "Client.VolumeLimitExceeded": (3, 3),
     "Client.InstanceInitiatedShutdown": (3, 3),
     "Client.": (3, 3),
-    "Server.InsufficientInstanceCapacity": (7, 10),
-    "Server.SpotInstanceShutdown": (7, 10),
-    "Server.SpotInstanceTermination": (7, 10),
-    "Server.": (7, 10),
+    "Server.InsufficientInstanceCapacity": (8, 12),
+    "Server.SpotInstanceShutdown": (8, 12),
+    "Server.SpotInstanceTermination": (8, 12),
+    "Server.": (8, 12),
 }
 """Code of a rule → CreateFleet calls in ten minutes, for 3 and for 40 pods."""
 

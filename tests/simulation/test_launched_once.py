@@ -60,3 +60,20 @@ def test_a_launch_with_a_token_of_its_own_breaks_the_law(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(Ec2Cloud, "launch", twice)
     assert doubled(tmp_path, lost_answers=1).summary["doubleLaunches"] > 0
+
+
+def silent(folder: Path) -> Result:
+    """A shared launch's answer is lost, and EC2 answers the repeated token with the fleet's id alone."""
+    pods = deployment(6)
+    pods["spec"]["template"]["spec"]["affinity"] = APART
+    steps: list[dict[str, Any]] = [
+        {"at": "1m", "fault": {"call": "ec2:CreateFleet", "kind": "lostReply", "count": 1}},
+        {"at": "1m", "apply": [pods]},
+    ]
+    return play(folder, node_pool(), steps=steps, duration="25m", aws={"repeatedLaunch": "silent"})
+
+
+def test_a_lost_answer_that_is_not_repeated_launches_nothing_twice(tmp_path: Path) -> None:
+    result = silent(tmp_path)
+    assert len(named(result, "instanceLaunched")) == 6
+    assert_lawful(result)

@@ -220,10 +220,6 @@ def test_deleting_a_node_claim_made_by_hand_drains_and_terminates_its_node(tmp_p
             ("Unknown", "NodeClassNotFound", "spec.nodeClassRef.name: EC2NodeClass none does not exist"),
         ),
         (
-            by_hand(requirements=[{"key": "example.com/a", "operator": "In", "values": []}]),
-            ("False", "NodeClaimValidationFailed", "spec.requirements[0]"),
-        ),
-        (
             by_hand(labels={labels.NODEPOOL: "default"}),
             ("Unknown", "LimitReached", "the limits of NodePool default have no room for it"),
         ),

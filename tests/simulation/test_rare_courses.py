@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import pytest
 
 from adapters.composition.functions import Adapters
@@ -91,7 +90,7 @@ def _verdict(number: int, *, approves: bool) -> Callable[[World], None]:
         store = Adapters(world._settings(), world.account.session, world.clock).proposals
         found = sorted(store.all(), key=lambda one: (one.proposed_at, one.id))[number]
         said = ProposalVerdict(is_approved=approves, by="ada", at=world.clock.now())
-        store.change(found, msgspec.structs.replace(found, verdict=said))
+        store.answer(found, said)
 
     return say
 

@@ -189,7 +189,11 @@ def test_explain_says_of_a_node_what_disrupt_would_say(world: World, ask: Ask) -
 
 
 @pytest.mark.parametrize(
-    ("command", "decision"), [("plan", "core.scheduling.schedule"), ("consolidate", "core.disruption.disrupt")]
+    ("command", "decision"),
+    [
+        ("plan", "core.disruption.static_capacity.schedule_beside_static_nodes"),
+        ("consolidate", "core.disruption.disrupt"),
+    ],
 )
 def test_decisions_follow_the_target_under_way(
     world: World, ask: Ask, command: str, decision: str, monkeypatch: pytest.MonkeyPatch

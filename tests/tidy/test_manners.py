@@ -23,7 +23,6 @@ LONGER: dict[str, int] = {}
 FOLDER_FILES_MIN, FOLDER_LINES_MIN = 2, 500
 SMALL_FOLDERS = {
     "adapters/composition": "its files are loaded by different starts",
-    "cli/terminal": "its two files are loaded by different commands",
     "core/approval": "its files are loaded by different starts",
     "infra/constructs/grants": "one file for each service",
     "lambdas": "what a sandbox keeps, beside the folders",

@@ -61,7 +61,7 @@ VAGUE_NAMES = frozenset({"look", "looks", "play", "played", "plays", "told", "wo
 OF_SCENARIOS = frozenset({"play", "played", "plays", "world"})
 """In the simulator and in benchmarks, a world is the whole that a scenario describes and a run plays."""
 
-PUBLISHED = frozenset({"look_queue_url"})
+PUBLISHED = frozenset({"look_queue_url", "look_seconds"})
 """Settings keep their names: installations have them."""
 
 KUBERNETES_OWN = frozenset(

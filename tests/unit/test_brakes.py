@@ -31,14 +31,21 @@ def test_brakes_have_one_order_whatever_engaged_them_first() -> None:
 
 
 WHOLE = (BrakeKind.STOP, BrakeKind.OBSERVED)
+NARROW = (BrakeKind.FOREIGN_INSTANCES, BrakeKind.SHRINKING)
+"""Brakes that stop a single action."""
 
 
-@pytest.mark.parametrize("kind", [kind for kind in BrakeKind if kind not in WHOLE])
+@pytest.mark.parametrize("kind", [kind for kind in BrakeKind if kind not in (*WHOLE, *NARROW)])
 def test_no_other_brake_stops_launches_evacuations_and_drains(kind: BrakeKind) -> None:
     brakes = EngagedBrakes((Brake(kind, "because"),))
     assert not any(brakes.stopping(action) for action in (Action.LAUNCH, Action.EVACUATE, Action.DRAIN))
     assert all(brakes.stopping(action) for action in (Action.EXPIRE, Action.REPAIR))
     assert (brakes.stopping(Action.DISRUPT) is None) == (kind is BrakeKind.POOL_PROBE)
+
+
+@pytest.mark.parametrize(("kind", "action"), [*zip(NARROW, (Action.END_UNKNOWN, Action.DISRUPT), strict=True)])
+def test_a_narrow_brake_stops_one_action(kind: BrakeKind, action: Action) -> None:
+    assert [stopped for stopped in Action if EngagedBrakes((Brake(kind, "x"),)).stopping(stopped)] == [action]
 
 
 @pytest.mark.parametrize("kind", WHOLE)

@@ -98,11 +98,12 @@ def test_budget_does_not_concern(changes: dict[str, Any]) -> None:
 
 
 def test_always_allow_frees_only_unready_pods() -> None:
-    """AlwaysAllow admits the eviction of an unready pod; a ready one stays protected."""
+    """AlwaysAllow admits the eviction of an unready pod; one that is ready or not known to be unready stays protected."""
     guard = budget(disruptions_allowed=0, unhealthy_pod_eviction_policy=ALWAYS_ALLOW)
-    broken, fine = running("a", is_ready=False), running("b")
+    broken = running("a", is_ready=False)
     assert not judged([broken], guard).not_evicted_now(broken)
-    assert judged([fine], guard).not_evicted_now(fine)
+    for fine in (running("b"), running("b", is_ready=None)):
+        assert judged([fine], guard).not_evicted_now(fine)
 
 
 def test_several_budgets_refuse_an_unready_pod_too() -> None:
@@ -279,3 +280,43 @@ def test_a_pod_that_does_not_run_yet_is_not_healthy() -> None:
 def test_budgets_that_never_let_a_pod_go(changes: dict[str, Any], replicas: int, why: str) -> None:
     """A node under such a budget cannot be drained; a node under another one only has to wait."""
     assert never_allows(budget(**changes), replicas) == why
+
+
+@pytest.mark.parametrize(
+    ("pod", "changes", "guarded"),
+    [
+        ({"phase": "Pending", "is_ready": False}, {}, False),
+        ({"phase": "Pending", "is_ready": None}, {}, False),
+        ({"phase": "Unknown"}, {}, True),
+        ({"is_ready": False}, {"current_healthy": 1, "desired_healthy": 1}, False),
+        ({"is_ready": False}, {"current_healthy": 0, "desired_healthy": 1}, True),
+        ({"is_ready": False}, {"current_healthy": 0, "desired_healthy": 0}, True),
+        ({"is_ready": False}, {"current_healthy": 0, "unhealthy_pod_eviction_policy": ALWAYS_ALLOW}, False),
+        ({"is_ready": True}, {"current_healthy": 1, "unhealthy_pod_eviction_policy": ALWAYS_ALLOW}, True),
+        ({"is_ready": None}, {"current_healthy": 1, "desired_healthy": 1}, True),
+    ],
+)
+def test_a_budget_guards_what_the_eviction_api_asks_it_about(
+    pod: dict[str, Any], changes: dict[str, Any], *, guarded: bool
+) -> None:
+    """registry/core/pod/storage/eviction.go: a pod that has not started is no disruption, and an unready one may be none."""
+    one = running("a", **pod)
+    found = judged([one], budget(disruptions_allowed=0, expected_pods=2, min_available="1", **changes))
+    assert bool(found.guards(one)) is guarded
+    assert bool(found.not_evicted_now(one)) is guarded
+
+
+def test_several_budgets_refuse_an_unready_pod_but_not_one_that_has_not_started() -> None:
+    """The API counts budgets before it looks at health, and looks at the phase before it counts."""
+    generous = [budget(name, disruptions_allowed=3, current_healthy=3, desired_healthy=1) for name in ("web", "more")]
+    unready, starting = running("a", is_ready=False), running("b", phase="Pending")
+    found = judged([unready, starting], *generous)
+    assert found.never_evicted(unready)
+    assert not found.never_evicted(starting)
+
+
+def test_without_a_status_healthy_pods_are_counted() -> None:
+    """As the budget's controller would."""
+    pods = [running("a", is_ready=False), running("b"), running("c")]
+    assert not judged(pods, budget(min_available="2")).guards(pods[0])
+    assert judged(pods, budget(min_available="3")).guards(pods[0])

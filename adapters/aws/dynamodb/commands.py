@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -20,7 +22,7 @@ from adapters.aws.dynamodb.table import (
 )
 from adapters.ports import ConflictError
 from adapters.store import COMMANDS
-from core.approval.proposal import Proposal
+from core.approval.proposal import Proposal, ProposalVerdict, deciding
 from core.disruption.target.stored import decode, encode
 from core.lifecycle.records import CommandRecord
 from core.model.plan import StoredTarget
@@ -77,20 +79,72 @@ KEPT_FOR: Final = timedelta(days=7)
 """How long a row is kept after its proposal ends, so that a late approval gets the outcome as its answer."""
 
 
+SIGNERS_MAX: Final = 20
+"""The most writers of verdicts that are asked about one proposal."""
+
+
 class DynamoProposals:
-    """The proposals of one cluster (`adapters.store.ProposalStore`). Nothing is deleted: rows expire."""
+    """The proposals of one cluster (`adapters.store.ProposalStore`). Nothing is deleted: rows expire.
+
+    Functions alone write proposals. A person's verdict is an item of its own, in a partition that ends with the person's
+    `aws:userid`: IAM lets each person write there only under their own (docs/how-to/approve.md).
+    """
 
     def __init__(self, table: DynamoTable, cluster: str) -> None:
         self._table = table
         self._items = RecordItems(table, partition_of(cluster, "proposals"), Proposal, requires_all=True)
+        self._notes = partition_of(cluster, "verdicts")
 
     def all(self) -> tuple[Proposal, ...]:
-        """Return every proposal, by id; also those that have ended.
+        """Return every proposal, by id; also those that have ended. Those that wait have the verdicts of people.
+
+        What a row says of a verdict counts only once the proposal has ended: a function has then found the verdict itself.
 
         Raises:
             DeniedError: If one cannot be read: a rejected command would be proposed again.
         """
-        return self._items.all()
+        found = self._items.all()
+        if all(proposal.end is not None for proposal in found):
+            return found
+        signers = self._signers()
+        return tuple(
+            proposal
+            if proposal.end is not None
+            else msgspec.structs.replace(proposal, verdict=self._verdict(proposal, signers.get(proposal.id, ())))
+            for proposal in found
+        )
+
+    def answer(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
+        """Store a verdict in the partition of its writer, and a note where to look for it, which proves nothing itself."""
+        expiry = number(int((proposal.expires_at + KEPT_FOR).timestamp()))
+        said = {
+            "approved": {"BOOL": verdict.is_approved},
+            "at": number(int(verdict.at.timestamp())),
+            TABLE.expiry: expiry,
+        }
+        self._table.put({**key(self._partition_of(verdict.by), f"{proposal.id}#{proposal.digest}"), **said})
+        self._table.put({**key(self._notes, f"{proposal.id}#{verdict.by}"), TABLE.expiry: expiry})
+
+    def verdict_on(self, proposal: Proposal) -> ProposalVerdict | None:
+        """Return the verdict on exactly this proposal that counts."""
+        return self._verdict(proposal, self._signers().get(proposal.id, ()))
+
+    def _signers(self) -> dict[str, list[str]]:
+        """Return the writers that notes name, by the proposal's id; a bounded number of each, since anybody may add notes."""
+        found: dict[str, list[str]] = {}
+        for item in self._table.query(self._notes):
+            proposal, _, signer = item[TABLE.sort_key]["S"].partition("#")
+            if signer and len(found.setdefault(proposal, [])) < SIGNERS_MAX:
+                found[proposal].append(signer)
+        return found
+
+    def _verdict(self, proposal: Proposal, signers: Iterable[str]) -> ProposalVerdict | None:
+        sort = f"{proposal.id}#{proposal.digest}"
+        items = ((signer, self._table.get(self._partition_of(signer), sort)) for signer in signers)
+        return deciding(_said(item, signer) for signer, item in items if item is not None)
+
+    def _partition_of(self, signer: str) -> str:
+        return f"{self._notes}#{signer}"
 
     def add(self, proposal: Proposal) -> Proposal:
         """Store a new proposal. Raises ConflictError if the id is taken."""
@@ -107,6 +161,15 @@ class DynamoProposals:
     def _item(self, proposal: Proposal) -> Item:
         expiry = number(int((proposal.expires_at + KEPT_FOR).timestamp()))
         return {**self._items.item(proposal.id, proposal), TABLE.expiry: expiry}
+
+
+def _said(item: Item, signer: str) -> ProposalVerdict:
+    """Return a verdict. What an item lacks, or has in another form, approves nothing."""
+    at = datetime.fromtimestamp(0, UTC)
+    with suppress(KeyError, ValueError, OverflowError):
+        at = datetime.fromtimestamp(int(item["at"]["N"]), UTC)
+    is_approved = item.get("approved", {}).get("BOOL") is True
+    return ProposalVerdict(is_approved=is_approved, by=signer, at=at)
 
 
 # Stores the current target of the fleet, in one DynamoDB item per cluster.

@@ -33,7 +33,7 @@ from adapters.aws.dynamodb.table import (
 )
 from adapters.ports import ConflictError, PortError, ThrottledError
 from adapters.store import OfferingProbe, RefusedOfferings
-from core.launch.denials import PROBE, LaunchDenial
+from core.launch.denials import PROBE, LaunchDenial, bounded_pause
 from core.launch.selection import (
     AT_ONCE,
     CLOCKS_APART,
@@ -255,7 +255,7 @@ class DynamoOfferings:
         avoided, half_open = set[OfferingKey](), set[OfferingKey]()
         for sort, refusal in readable_rows(self._table, PARTITION, _refusal).items():
             offering = _key_of(sort)
-            if offering is None:
+            if offering is None or not refusal.is_plausible(now):
                 continue
             if refusal.until > now or refusal.probing_until > now:
                 avoided.add(offering)
@@ -263,11 +263,16 @@ class DynamoOfferings:
                 half_open.add(offering)
         return RefusedOfferings(frozenset(avoided), frozenset(half_open))
 
-    def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
-        """Avoid these offerings; one already avoided stays unchanged, so that a late report of a refusal counts once."""
+    def mark(self, keys: Iterable[OfferingKey], now: datetime, choices: int | None = None) -> None:
+        """Avoid these offerings; one already avoided stays unchanged, so that a late report of a refusal counts once.
+
+        `choices`: How many offerings the launch could choose from. With few, the pause stays short: there is little else to
+        try, and one refused request every three minutes costs nothing.
+        """
         offerings = sorted(set(keys))
         known = self._known(offerings)
-        items = [_refused(sort, known.get(sort), now) for sort in map(_offering_sort, offerings)]
+        longest = LONGEST_PAUSE if choices is None else bounded_pause(choices, LONGEST_PAUSE)
+        items = [_refused(sort, known.get(sort), now, longest) for sort in map(_offering_sort, offerings)]
         puts: list[Operation] = [("Put", {"Item": item}) for item in items if item is not None]
         for start in range(0, len(puts), TRANSACTION_LIMIT):
             self._table.transact(puts[start : start + TRANSACTION_LIMIT])
@@ -323,6 +328,18 @@ class _Refusal(msgspec.Struct, frozen=True):
     probing_until: datetime
     remembered_until: datetime
 
+    def is_plausible(self, now: datetime) -> bool:
+        """Whether a cluster of ours can have written it: none makes a longer pause, and clocks differ by minutes at most.
+
+        Every cluster of the account writes these rows, so they are input: what is not plausible says nothing.
+        """
+        latest = now + CLOCKS_APART * MILLISECOND
+        return (
+            self.until <= latest + LONGEST_PAUSE
+            and self.probing_until <= latest + max(PROBE, LONGEST_PAUSE)
+            and self.remembered_until <= latest + LONGEST_PAUSE + MEMORY
+        )
+
 
 def _refusal(item: Item) -> _Refusal:
     """Read a row; another release may have written it without the attributes that only we use."""
@@ -332,14 +349,15 @@ def _refusal(item: Item) -> _Refusal:
     return _Refusal(int(item.get("refusals", number(1))["N"]), until, probing_until, remembered_until)
 
 
-def _refused(sort: str, known: _Refusal | None, now: datetime) -> Item | None:
+def _refused(sort: str, known: _Refusal | None, now: datetime, longest: timedelta) -> Item | None:
     """Return the row after one more refusal; None if the offering is avoided already."""
+    known = known if known is not None and known.is_plausible(now) else None
     if known is not None and known.until > now:
         return None
     refusals = 1
     if known is not None and known.remembered_until > now:
         refusals += known.refusals
-    until = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(refusals - 1, 10))
+    until = now + min(longest, FIRST_PAUSE * 2 ** min(refusals - 1, 10))
     return {
         **key(PARTITION, sort),
         "refusals": number(refusals),

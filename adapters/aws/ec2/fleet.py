@@ -10,7 +10,14 @@ import msgspec
 
 from adapters.aws.ec2.instances import Instances, LaunchTemplates, LaunchValidator, TypesFor, efa_interfaces, unread
 from adapters.aws.instance_profiles import InstanceProfiles, OwnedProfiles, UnusedProfiles
-from adapters.aws.node_class import CapacityReservations, Images, NetworkSelection, NodeClassResolver, PlacementGroups
+from adapters.aws.node_class import (
+    CapacityReservations,
+    Images,
+    NetworkSelection,
+    NodeClassResolver,
+    PlacementGroups,
+    Validate,
+)
 from adapters.aws.services import AwsService, CoalescedCalls, EksCluster
 from adapters.aws.session import meaning_of, retries_of
 from adapters.observability import logger
@@ -24,6 +31,7 @@ from adapters.ports import (
     JsonObject,
     LaunchDeniedError,
     Launched,
+    LostReplyError,
     NotFoundError,
     PortError,
     RefusedOffering,
@@ -37,6 +45,7 @@ from core.api.status import is_stale
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.launch.denials import NO_IMAGE_OR_SUBNET, NOT_RENDERED, OF_CAPACITY, Remembered, rule_of
+from core.launch.refusals import first_certain, launch_problems
 from core.launch.request import RenderedLaunch, may_exceed, render_launch, user_data_problem
 from core.model.catalogue import Offering, OfferingKey
 from core.model.launch_order import LaunchOrder
@@ -212,6 +221,9 @@ ATTEMPTS_MAX: Final = 2
 _TEMPLATE_CODES: Final = "InvalidLaunchTemplate"
 """Begin of EC2's codes for a launch template that does not exist."""
 
+SILENT_ATTEMPTS: Final = 3
+"""After this many requests without a clear answer, some half a minute, an instance of theirs would be in EC2's lists."""
+
 
 class FleetLauncher:
     """Launches instances."""
@@ -235,6 +247,9 @@ class FleetLauncher:
 
         Raises InsufficientCapacityError, LaunchDeniedError, TransientError, ConflictError.
         """
+        problem = first_certain(launch_problems(node_class, cluster))
+        if problem is not None:
+            raise not_rendered(order, InvalidInputError(problem.problem, field=problem.field))
         try:
             rendered = render_launch(order, node_class, cluster)
         except InvalidInputError as error:
@@ -244,6 +259,8 @@ class FleetLauncher:
             raise _not_requested(order, NO_IMAGE_OR_SUBNET, said)
         try:
             answer = self._create_fleet(rendered)
+            if _is_silent(answer):
+                return self._after_silence(order, rendered, answer)
         except ConflictError as error:
             return self._adopted(order, error)
         except NotFoundError as error:
@@ -288,6 +305,28 @@ class FleetLauncher:
         if not found:
             raise ConflictError(CALL, f"{error.detail}; no instance of it: order again with a new token") from error
         return Launched(instances=found[:1])
+
+    def _after_silence(self, order: LaunchOrder, rendered: RenderedLaunch, answer: JsonObject) -> Launched:
+        """Find out what an answer with neither instances nor errors means, before offerings are blamed or more is launched.
+
+        EC2 does not say what it answers to a repeated token (docs/engineering/aws-facts.md#repeated-token): perhaps nothing,
+        while instances of the first request run. They have the tag of this order. Without any, a request that may have been a
+        repetition is unclear at first, and has another token later. The offerings are without capacity only if EC2 is silent to
+        a second token, too.
+        """
+        found = self._instances.of_claim(order.claim)
+        if found:
+            return Launched(instances=found[: order.count])
+        said = "EC2 launched nothing and returned no error; an earlier request may have launched"
+        if order.attempts == SILENT_ATTEMPTS:
+            raise UnfulfilledError(CALL, said)
+        if order.attempts < SILENT_ATTEMPTS and (order.attempts or retries_of(answer)):
+            raise LostReplyError(CALL, said)
+        other = {**rendered.request, "ClientToken": f"{rendered.request['ClientToken']}-silent"}
+        again = self._create_fleet(msgspec.structs.replace(rendered, request=other))
+        if _is_silent(again) and retries_of(again):
+            raise LostReplyError(CALL, said)
+        return self._read(again, rendered)
 
     def _read(self, answer: JsonObject, rendered: RenderedLaunch) -> Launched:
         errors: Sequence[Mapping[str, Any]] = answer.get("Errors") or ()
@@ -345,6 +384,12 @@ def _not_requested(order: LaunchOrder, code: str, said: str) -> LaunchDeniedErro
 def _all_refused(asked: LaunchOrder | RenderedLaunch, code: str, said: str) -> tuple[RefusedOffering, ...]:
     subnets = asked.subnets if isinstance(asked, RenderedLaunch) else {}
     return tuple(RefusedOffering(o.key, code, said, subnets.get(o.zone, "")) for o in asked.offerings)
+
+
+def _is_silent(answer: JsonObject) -> bool:
+    """Whether EC2 says neither that it launched nor why it did not."""
+    launched = any(one.get("InstanceIds") for one in answer.get("Instances") or ())
+    return not launched and not answer.get("Errors")
 
 
 def _lacks_template(answer: JsonObject) -> bool:
@@ -453,8 +498,19 @@ class Ec2Cloud:
         uses_reservations: bool = True,
         turns: LaunchTurns = UNPACED,
         types_for: TypesFor = unread,
+        validates_launches: bool = True,
     ) -> None:
-        """`types_for` returns the types as sized for a class."""
+        """Create the clients' parts.
+
+        Args:
+            services: The clients.
+            cluster: Name of the EKS cluster.
+            clock: The time.
+            uses_reservations: Whether the feature gate ReservedCapacity is on.
+            turns: Assigns the turns of launches.
+            types_for: Returns the types as sized for a class.
+            validates_launches: Whether EC2 is asked about each class with DryRun.
+        """
         self._clock = clock
         self._cluster = EksCluster(services.eks, cluster, clock)
         self._statuses = InstanceStatuses(services.ec2)
@@ -463,21 +519,36 @@ class Ec2Cloud:
         self._terminated = CoalescedCalls(self._instances.terminate)
         self._templates = LaunchTemplates(services.ec2, cluster=cluster)
         self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock, turns)
-        validator = LaunchValidator(
-            services.ec2, self._templates, clock, types_for, uses_reservations=uses_reservations
-        )
         profiles = InstanceProfiles(services.iam, cluster=cluster, region=services.region, clock=clock)
         owned = OwnedProfiles(services.iam, cluster=cluster, region=services.region)
         self._unused_profiles = UnusedProfiles(services.ec2, profiles, owned, clock)
-        self._resolver = NodeClassResolver(
+        validator = LaunchValidator(
+            services.ec2, self._templates, clock, types_for, uses_reservations=uses_reservations
+        )
+        self._resolver = self._resolver_of(
+            services,
+            profiles,
+            CapacityReservations(services.ec2, self._instances.in_reservations) if uses_reservations else None,
+            validator.validate if validates_launches else None,
+        )
+
+    def _resolver_of(
+        self,
+        services: AwsServices,
+        profiles: InstanceProfiles,
+        reservations: CapacityReservations | None,
+        validate: Validate | None,
+    ) -> NodeClassResolver:
+        """Return what resolves EC2NodeClasses; without `reservations` and `validate` it does neither."""
+        return NodeClassResolver(
             self._cluster,
             NetworkSelection(services.ec2),
             Images(services.ec2, services.ssm),
             profiles,
             PlacementGroups(services.ec2),
-            CapacityReservations(services.ec2, self._instances.in_reservations) if uses_reservations else None,
-            validator.validate,
-            clock,
+            reservations,
+            validate,
+            self._clock,
         )
 
     def launch(self, order: LaunchOrder) -> Launched:

@@ -30,7 +30,7 @@ _NOT_TERMINATED: Final = ("pending", "running", "shutting-down", "stopped", "sto
 _ALIVE: Final = ("pending", "running")
 _IDS_PER_CALL: Final = 500
 _FILTER_VALUES_MAX: Final = 200
-"""EC2's limit on ids per call."""
+"""EC2's limit on values of a filter."""
 
 
 class Instances:
@@ -50,8 +50,8 @@ class Instances:
         The ids come from our rows, so tags are not checked: an instance whose tags were removed still runs and costs money.
         """
         wanted = sorted(set(ids))
-        batches = (wanted[start : start + _FILTER_VALUES_MAX] for start in range(0, len(wanted), _FILTER_VALUES_MAX))
-        return _in_order(i for batch in batches for i in self._described([{"Name": "instance-id", "Values": batch}]))
+        described = (self._described([{"Name": "instance-id", "Values": batch}]) for batch in _batches(wanted))
+        return _in_order(instance for found in described for instance in found)
 
     def of_claim(self, claim: str) -> tuple[Instance, ...]:
         """Return the living instances that were launched under a claim's name, by id. Raises PortError."""
@@ -74,9 +74,15 @@ class Instances:
 
     def in_reservations(self, reservation_ids: Sequence[str]) -> dict[str, int]:
         """Return reservation id → how many living instances of ours it holds. Raises PortError."""
-        wanted = [*self._ours(), {"Name": "capacity-reservation-id", "Values": sorted(reservation_ids)}]
-        counts = Counter(found.reservation_id for found in self._described(wanted) if found.is_alive)
-        return {identity: counts[identity] for identity in sorted(reservation_ids)}
+        wanted = sorted(set(reservation_ids))
+        held = [
+            found.reservation_id
+            for batch in _batches(wanted)
+            for found in self._described([*self._ours(), {"Name": "capacity-reservation-id", "Values": batch}])
+            if found.is_alive
+        ]
+        counts = Counter(held)
+        return {identity: counts[identity] for identity in wanted}
 
     def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
         """Set tags of one instance. Raises NotFoundError, PortError."""
@@ -113,6 +119,11 @@ class Instances:
         filters = [{"Name": "instance-state-name", "Values": list(_NOT_TERMINATED)}, *more]
         for reservation in self._ec2.items("DescribeInstances", "Reservations", Filters=filters, MaxResults=1000):
             yield from (_instance(described) for described in reservation.get("Instances", ()))
+
+
+def _batches(ids: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the ids in parts that fit into a filter."""
+    yield from (list(ids[start : start + _FILTER_VALUES_MAX]) for start in range(0, len(ids), _FILTER_VALUES_MAX))
 
 
 def efa_interfaces(interfaces: Iterable[Mapping[str, Any]]) -> int:
@@ -362,14 +373,20 @@ class LaunchValidator:
         return None
 
 
+_JUDGED: Final = ("IamInstanceProfile", "BlockDeviceMappings", "MetadataOptions")
+"""Fields of the template on which policies put conditions."""
+
+
 def _key(node_class: EC2NodeClass) -> str:
     return node_class.metadata.uid or node_class.name
 
 
 def _one_instance(rendered: RenderedLaunch) -> JsonObject:
-    """Return RunInstances' request for the first offering.
+    """Return RunInstances' request for the first offering: it carries what the launch would, not only the template's name.
 
-    The subnet is part of the interfaces: EC2 rejects a separate one.
+    EC2 judges the request by what it carries itself: without the template's metadata options, a policy that demands IMDSv2
+    denies it, although it allows the launch (docs/engineering/aws-facts.md#dry-run-context). Tags are those of each kind that
+    the launch creates: our own role demands them on all. The subnet is part of the interfaces: EC2 rejects a separate one.
     """
     offering, template = rendered.offerings[0], rendered.templates[0]
     subnet = rendered.subnets[offering.zone]
@@ -382,7 +399,9 @@ def _one_instance(rendered: RenderedLaunch) -> JsonObject:
         "InstanceType": offering.instance_type,
         "LaunchTemplate": {"LaunchTemplateName": template.name, "Version": "$Latest"},
         "NetworkInterfaces": interfaces,
+        **{name: template.data[name] for name in _JUDGED if name in template.data},
         "TagSpecifications": [
-            {"ResourceType": kind, "Tags": tag_list(rendered.tags)} for kind in ("instance", "volume")
+            *({"ResourceType": kind, "Tags": tag_list(rendered.tags)} for kind in ("instance", "volume")),
+            *template.data["TagSpecifications"],
         ],
     }

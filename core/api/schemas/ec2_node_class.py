@@ -487,6 +487,12 @@ class CpuOptions(ApiModel):
     nested_virtualization: Literal["enabled", "disabled"] | None = None
 
 
+class EnclaveOptions(ApiModel):
+    """`spec.enclaveOptions`: Nitro Enclaves on every node of the class."""
+
+    enabled: bool
+
+
 def _both_or_neither(selector: JsonObject) -> list[Location]:
     return [()] if ("name" in selector) == ("id" in selector) else []
 
@@ -524,6 +530,7 @@ class EC2NodeClassSpec(ApiModel):
     connection_tracking: ConnectionTracking | None = None
     context: str | None = None
     cpu_options: CpuOptions | None = None
+    enclave_options: EnclaveOptions | None = None
 
     rules = (*TERM_RULES, *INSTANCE_RULES)
 
@@ -534,6 +541,7 @@ class ClassMetadata(Metadata):
     rules = (
         *Metadata.rules,
         Rule(("annotations",), node_pool.bad_prefix_delegation, node_pool.PREFIX_DELEGATION_MEANING),
+        Rule(("annotations",), node_pool.bad_consumable_capacity, node_pool.CONSUMABLE_CAPACITY_MEANING),
     )
 
 

@@ -443,6 +443,16 @@ def bad_prefix_delegation(metadata: JsonObject) -> list[Location]:
     return [] if text in (None, "true", "false") else [("annotations", labels.PREFIX_DELEGATION)]
 
 
+CONSUMABLE_CAPACITY_MEANING: Final = "must be disabled, memory, unlimited or a whole number from 1"
+
+
+def bad_consumable_capacity(metadata: JsonObject) -> list[Location]:
+    """Return the field where Karpenter's mode of sharing GPUs is none."""
+    text = metadata.get("annotations", {}).get(labels.CONSUMABLE_CAPACITY)
+    is_mode = text in (None, "disabled", "memory", "unlimited") or (_WHOLE.match(text) and int(text) > 0)
+    return [] if is_mode else [("annotations", labels.CONSUMABLE_CAPACITY)]
+
+
 def _pairs(text: str) -> dict[str, str]:
     parts = (part.strip().partition("=") for part in text.split(",") if part)
     return {key: value for key, _, value in parts}
@@ -510,7 +520,9 @@ class BudgetEntry(ApiModel):
     """One entry of `spec.disruption.budgets`."""
 
     nodes: Annotated[str, Field(pattern=fields.NODES)] = "10%"
-    reasons: Annotated[list[Literal["Underutilized", "Empty", "Drifted"]], Field(max_length=50)] | None = None
+    reasons: Annotated[list[Literal["Underutilized", "Empty", "Drifted", "Unhealthy"]], Field(max_length=50)] | None = (
+        None
+    )
     schedule: Annotated[str, Field(pattern=fields.SCHEDULE)] | None = None
     duration: Annotated[str, Field(pattern=fields.WINDOW)] | None = None
 

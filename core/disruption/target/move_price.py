@@ -17,7 +17,7 @@ from core.disruption.candidate import Candidate
 from core.disruption.deletion_costs import UNIT, eviction_cost
 from core.model.node_pool import NodePool
 from core.model.pod import Pod
-from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES, Options, Snapshot
+from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES, FeatureGates, Options, Snapshot
 
 SHARES: Final = {THOROUGH_MOVES: 0, BALANCED_MOVES: 200, GENTLE_MOVES: 230}
 """Value of the setting → price of a move, in thousandths of the candidates' average price per movable pod."""
@@ -64,7 +64,7 @@ class MovePrices:
         self, candidates: Sequence[Candidate], snapshot: Snapshot, expiring: Collection[str] = frozenset()
     ) -> None:
         """Prepare prices. Pods of `expiring` nodes move soon in any case, so a move now costs nothing extra."""
-        pods = sum(_units(candidate.pods) for candidate in candidates)
+        pods = sum(_units(candidate.pods, snapshot.options.feature_gates) for candidate in candidates)
         self.mean = sum(candidate.price for candidate in candidates) * UNIT // pods if pods else 0
         self._options = snapshot.options
         self._expiring = expiring
@@ -81,7 +81,8 @@ class MovePrices:
             each = 0
         # Moving a pod again soon after a move is expensive regardless of the setting.
         recent = max(each, self.mean * SHARES[BALANCED_MOVES] // _PER_MILLE)
-        units = ((max(0, eviction_cost(pod)), self._dwell(pod)) for pod in candidate.pods)
+        gates = self._options.feature_gates
+        units = ((max(0, eviction_cost(pod, gates)), self._dwell(pod)) for pod in candidate.pods)
         return sum((each + recent * dwell // _PER_MILLE) * unit // UNIT for unit, dwell in units)
 
     def _dwell(self, pod: Pod) -> int:
@@ -98,5 +99,5 @@ class MovePrices:
         return whole - whole // 2 * (rest // timedelta(seconds=1)) // (DWELL_HALF_LIFE // timedelta(seconds=1))
 
 
-def _units(pods: Iterable[Pod]) -> int:
-    return sum(max(0, eviction_cost(pod)) for pod in pods)
+def _units(pods: Iterable[Pod], gates: FeatureGates) -> int:
+    return sum(max(0, eviction_cost(pod, gates)) for pod in pods)

@@ -285,7 +285,7 @@ def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, left:
             disruption_pass.refuse(candidate, *why)
             continue
         known = disruption_pass.refusals.get(candidate.name)
-        if known is None or known.reason != NodeReason.EVICTION_RATE:
+        if known is None or known.reason not in (NodeReason.EVICTION_RATE, NodeReason.SHRINKING):
             _refuse_for_now(disruption_pass, candidate, left, node)
 
 

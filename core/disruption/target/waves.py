@@ -172,6 +172,7 @@ class WaveBudgets:
         self._going: list[Candidate] = []
         self._evictions = disruption_pass.budgets.evictions_left()
         self._rate = disruption_pass.budgets.rate_left()
+        self._shrink = disruption_pass.budgets.shrink_left()
 
     def begin(self) -> None:
         """Begin a wave: the pods of the previous one run again."""
@@ -182,10 +183,11 @@ class WaveBudgets:
         """Begin the same wave once more, after all its nodes were released."""
         self._taken.clear()
         self._rate = self._pass.budgets.rate_left()
+        self._shrink = self._pass.budgets.shrink_left()
         self._evictions = self._pass.budgets.evictions_left(is_first=self._wave == 1)
 
     def admits(self, candidate: Candidate, reason: str, *, counts_nodes: bool = True) -> bool:
-        """Whether one more node may go in this wave; records a refusal if a ceiling on evictions keeps it.
+        """Whether one more node may go in this wave; records a refusal if a ceiling on evictions or shrinking keeps it.
 
         `counts_nodes`: whether the NodePool's budgets limit the wave.
         """
@@ -198,13 +200,18 @@ class WaveBudgets:
         objection = self._rate.objection([candidate])
         if objection:
             self._pass.refuse(candidate, NodeReason.EVICTION_RATE, objection)
-        return not objection
+            return False
+        shrinking = self._shrink.objection([candidate])
+        if shrinking:
+            self._pass.refuse(candidate, NodeReason.SHRINKING, shrinking)
+        return not shrinking
 
     def take(self, candidate: Candidate) -> None:
         """Count a node that goes."""
         self._taken[candidate.pool.name] += 1
         self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)
+        self._shrink.take(candidate)
         self._going.append(candidate)
 
     def release(self, candidate: Candidate) -> None:
@@ -647,7 +654,8 @@ def target_waves(target: Target, disruption_pass: DisruptionPass, *, is_gated: b
     if len(target.fleet.candidates) > SMALL:
         planned = _planned(target, disruption_pass, is_gated=is_gated, waves_max=waves_max)
         if is_whole:
-            return planned
+            paid, unpaid = paid_back(planned.commands)
+            return TargetWaves(paid, {**planned.objections, **unpaid})
         approved, denied = approved_commands(planned.commands, disruption_pass)
         return TargetWaves(approved, {**planned.objections, **denied})
     found = _valid(target, disruption_pass, is_gated=is_gated, waves_max=waves_max)
@@ -658,6 +666,52 @@ def target_waves(target: Target, disruption_pass: DisruptionPass, *, is_gated: b
         other = _valid(target, disruption_pass, is_gated=is_gated, waves_max=waves_max, together=together)
         found = max(found, other, key=lambda waves: waves.savings)
     return found
+
+
+def paid_back(commands: Sequence[Command]) -> tuple[list[Command], dict[str, WaveObjection]]:
+    """Return the commands of all waves, none of which makes the cluster dearer by itself, and why other nodes stay.
+
+    Whoever stops after a command must not be left with more to pay. A command whose new nodes cost more than its nodes is
+    joined by those that would fill the new nodes in later waves, as many as it takes; one that never pays is left out, with all
+    that move pods to its new nodes.
+    """
+    found: list[Command] = []
+    objections: dict[str, WaveObjection] = {}
+    lost: set[str] = set()
+    waiting = list(commands)
+    while waiting:
+        command = waiting.pop(0)
+        command, waiting = _joined(command, waiting)
+        depends = any(move.to in lost for move in command.moves)
+        if depends or (command.reason == TerminationReason.UNDERUTILIZED and command.savings < 0):
+            objections |= dict.fromkeys(command.nodes, TOO_DEAR)
+            lost |= {claim.name for claim in command.replacements}
+            continue
+        found.append(command)
+    return found, objections
+
+
+def _joined(command: Command, later: list[Command]) -> tuple[Command, list[Command]]:
+    """Return a command that costs money together with later ones that use its new nodes, and the rest of these."""
+    left = list(later)
+    while command.reason == TerminationReason.UNDERUTILIZED and command.savings < 0:
+        names = {claim.name for claim in command.replacements}
+        other = next(
+            (one for one in left if one.reason == command.reason and any(move.to in names for move in one.moves)), None
+        )
+        if other is None:
+            break
+        left.remove(other)
+        command = msgspec.structs.replace(
+            command,
+            nodes=(*command.nodes, *other.nodes),
+            claims=(*command.claims, *other.claims),
+            replacements=(*command.replacements, *other.replacements),
+            moves=(*command.moves, *other.moves),
+            savings=command.savings + other.savings,
+            awaits={},
+        )
+    return command, left
 
 
 def _valid(

@@ -12,8 +12,9 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from core.containment import SetAsideError, internal_error
 from core.errors import InvalidInputError
-from core.manifests.wire import objects, pod, resources
+from core.manifests.wire import admission, objects, pod, resources
 from core.manifests.wire.objects import Labelled
 from core.manifests.wire.resources import Resource
 
@@ -134,13 +135,14 @@ T = TypeVar("T")
 _TYPES_BY_RESOURCE: Final[dict[Resource, Any]] = {
     resources.PODS: pod.WirePod,
     resources.NODES: objects.WireNode,
-    resources.NAMESPACES: Labelled,
+    resources.NAMESPACES: objects.WireNamespace,
     resources.SERVICES: objects.WireService,
     resources.PERSISTENT_VOLUMES: objects.WirePersistentVolume,
     resources.PERSISTENT_VOLUME_CLAIMS: objects.WirePersistentVolumeClaim,
     resources.REPLICATION_CONTROLLERS: pod.ReplicationController,
     resources.STORAGE_CLASSES: objects.WireStorageClass,
     resources.CSI_NODES: objects.CsiNode,
+    resources.CSI_DRIVERS: objects.CsiDriverInstalled,
     resources.VOLUME_ATTACHMENTS: objects.WireVolumeAttachment,
     resources.PRIORITY_CLASSES: objects.PriorityClass,
     resources.POD_DISRUPTION_BUDGETS: objects.WirePodDisruptionBudget,
@@ -152,6 +154,11 @@ _TYPES_BY_RESOURCE: Final[dict[Resource, Any]] = {
     resources.CRON_JOBS: Labelled,
     resources.POD_TEMPLATES: pod.PodTemplateObject,
     resources.CAPACITY_BUFFERS: objects.WireCapacityBuffer,
+    resources.LIMIT_RANGES: admission.LimitRange,
+    resources.RESOURCE_QUOTAS: admission.ResourceQuota,
+    resources.RUNTIME_CLASSES: admission.RuntimeClass,
+    resources.HORIZONTAL_POD_AUTOSCALERS: admission.HorizontalPodAutoscaler,
+    resources.SCALED_OBJECTS: admission.ScaledObject,
 }
 KEPT_IN_PART: Final = (resources.PODS, resources.NODES, resources.POD_DISRUPTION_BUDGETS, resources.DAEMON_SETS)
 """Kinds whose unreadable objects are kept in part: without them, a node might be disrupted or filled that must not be."""
@@ -196,7 +203,7 @@ def decode_page(resource: Resource, raw: bytes) -> Page:
     try:
         page = _page_decoder(resource)(raw)
         return Page(page.items or (), page.metadata.continue_token)
-    except msgspec.MsgspecError:
+    except Exception:  # noqa: BLE001 - whatever one object causes costs only that object
         return _decode_one_by_one(resource, raw)
 
 
@@ -228,6 +235,8 @@ def decode(resource: Resource, raw: bytes) -> Any:
         return from_object(resource, msgspec.json.decode(raw))
     except msgspec.DecodeError as error:
         raise InvalidInputError(f"is not JSON: {error}") from error
+    except Exception as error:
+        raise SetAsideError(internal_error(resource.kind, error).message) from error
 
 
 def from_object(resource: Resource, obj: dict[str, Any]) -> Any:
@@ -235,7 +244,18 @@ def from_object(resource: Resource, obj: dict[str, Any]) -> Any:
 
     Raises:
         InvalidInputError: If a field has the wrong type; the error names the object and the field.
+        SetAsideError: If the object causes another exception.
     """
+    try:
+        return _converted(resource, obj)
+    except InvalidInputError:
+        raise
+    except Exception as error:
+        name = f"{resource.kind} {name_of(obj)}"
+        raise SetAsideError(internal_error(name, error).message, subject=name) from error
+
+
+def _converted(resource: Resource, obj: dict[str, Any]) -> Any:
     type_ = type_of(resource)
     try:
         return msgspec.convert(obj, type_)
@@ -265,7 +285,18 @@ def _beyond_64_bits(value: object, place: str = "") -> str:
 
 def rest_of(resource: Resource, obj: object) -> Any | None:
     """Return the readable part of an object that is unreadable as a whole; None for kinds that are left out instead."""
-    return readable_rest(type_of(resource), _without_nulls(obj)) if resource in KEPT_IN_PART else None
+    if resource not in KEPT_IN_PART:
+        return None
+    try:
+        return readable_rest(type_of(resource), _without_nulls(obj))
+    except Exception as error:  # noqa: BLE001 - then nothing of it is read but what it is and where it runs
+        parts, spec = _mapping(_mapping(obj).get("metadata")), _mapping(_mapping(obj).get("spec"))
+        place = {key: spec[key] for key in ("nodeName", "providerID") if isinstance(spec.get(key), str)}
+        names = {key: parts[key] for key in ("name", "namespace", "uid") if isinstance(parts.get(key), str)}
+        rest = readable_rest(type_of(resource), {"metadata": names, "spec": place})
+        if rest is not None:
+            rest.unreadable = internal_error(resource.kind, error).message
+        return rest
 
 
 def name_of(obj: object) -> str:
@@ -288,7 +319,7 @@ def _decode_one_by_one(resource: Resource, raw: bytes) -> Page:
         try:
             items.append(decode(resource, bytes(item)))
         except InvalidInputError as error:
-            obj = msgspec.json.decode(item)
+            obj = _object_of(item)
             rest = rest_of(resource, obj)
             if rest is not None:
                 items.append(rest)
@@ -298,6 +329,26 @@ def _decode_one_by_one(resource: Resource, raw: bytes) -> Page:
                 raise InvalidInputError(f"the list of {resource.plural} has something else in it: {reason}") from error
             rejected.append((name_of(obj), reason))
     return Page(tuple(items), page.metadata.continue_token, tuple(rejected))
+
+
+class _Names(msgspec.Struct):
+    metadata: dict[str, msgspec.Raw] = {}
+    spec: dict[str, msgspec.Raw] = {}
+
+
+def _object_of(item: msgspec.Raw) -> dict[str, Any]:
+    """Return an object; of one that cannot even be parsed, only its name and place."""
+    try:
+        found: dict[str, Any] = msgspec.json.decode(item)
+    except RecursionError:
+        names = msgspec.json.decode(item, type=_Names)
+        wanted = {"metadata": ("name", "namespace", "uid"), "spec": ("nodeName", "providerID")}
+        parts = {"metadata": names.metadata, "spec": names.spec}
+        found = {
+            part: {key: msgspec.json.decode(parts[part][key]) for key in keys if key in parts[part]}
+            for part, keys in wanted.items()
+        }
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -86,9 +86,22 @@ class NodeSelector(Wire):
 
 
 class Labelled(Wire):
-    """A kind of which we only read the metadata: Namespace, CronJob."""
+    """A kind of which we only read the metadata: CronJob."""
 
     metadata: WireMetadata
+
+
+class NamespaceStatus(Wire):
+    """`status` of a Namespace."""
+
+    phase: str = ""
+
+
+class WireNamespace(Wire):
+    """A Namespace."""
+
+    metadata: WireMetadata
+    status: NamespaceStatus = field(default_factory=NamespaceStatus)
 
 
 # CapacityBuffers on the wire (`autoscaling.x-k8s.io`, v1alpha1 and v1beta1 alike).
@@ -196,6 +209,19 @@ class CsiNode(Wire):
     spec: CsiNodeSpec = field(default_factory=CsiNodeSpec)
 
 
+class CsiDriverSpec(Wire):
+    """`spec` of a CSIDriver."""
+
+    prevent_pod_scheduling_if_missing: bool = False
+
+
+class CsiDriverInstalled(Wire):
+    """A CSIDriver: a driver that is installed in the cluster."""
+
+    metadata: WireMetadata
+    spec: CsiDriverSpec = field(default_factory=CsiDriverSpec)
+
+
 class CsiSource(Wire):
     """`spec.csi` of a PersistentVolume."""
 
@@ -208,6 +234,19 @@ class VolumeNodeAffinity(Wire):
     required: NodeSelector | None = None
 
 
+class ClaimRef(Wire):
+    """`spec.claimRef` of a PersistentVolume."""
+
+    namespace: str = ""
+    name: str = ""
+
+
+class VolumeStatus(Wire):
+    """`status` of a PersistentVolume."""
+
+    phase: str = ""
+
+
 class PersistentVolumeSpec(Wire):
     """`spec` of a PersistentVolume; for in-tree sources, only their presence matters."""
 
@@ -216,6 +255,11 @@ class PersistentVolumeSpec(Wire):
     aws_elastic_block_store: dict[str, object] | None = None
     local: dict[str, object] | None = None
     host_path: dict[str, object] | None = None
+    capacity: Quantities = {}
+    access_modes: tuple[str, ...] = ()
+    volume_mode: str = "Filesystem"
+    storage_class_name: str = ""
+    claim_ref: ClaimRef | None = None
 
 
 class WirePersistentVolume(Wire):
@@ -223,6 +267,7 @@ class WirePersistentVolume(Wire):
 
     metadata: WireMetadata
     spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
+    status: VolumeStatus = field(default_factory=VolumeStatus)
 
 
 class ClaimStatus(Wire):
@@ -237,11 +282,21 @@ class ClaimSource(Wire):
     claim_name: str
 
 
+class ClaimResources(Wire):
+    """`spec.resources` of a PersistentVolumeClaim."""
+
+    requests: Quantities = {}
+
+
 class WireClaimSpec(Wire):
     """`spec` of a PersistentVolumeClaim or of a template for one."""
 
     storage_class_name: str | None = None
     volume_name: str = ""
+    access_modes: tuple[str, ...] = ()
+    volume_mode: str = "Filesystem"
+    selector: WireLabelSelector | None = None
+    resources: ClaimResources = field(default_factory=ClaimResources)
 
 
 class WireClaimTemplate(Wire):
@@ -257,12 +312,19 @@ class EphemeralSource(Wire):
     volume_claim_template: WireClaimTemplate = field(default_factory=WireClaimTemplate)
 
 
+class InlineEbs(Wire):
+    """`volumes[].awsElasticBlockStore`."""
+
+    volume_id: str = field(default="", name="volumeID")
+
+
 class Volume(Wire):
-    """A volume; only those with a claim decide where a pod may run."""
+    """A volume; only those with a claim, or of EBS, decide where a pod may run."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: EphemeralSource | None = None
+    aws_elastic_block_store: InlineEbs | None = None
 
 
 class WirePersistentVolumeClaim(Wire):
@@ -350,6 +412,8 @@ class PodDisruptionBudgetStatus(Wire):
 
     disruptions_allowed: int | None = None
     expected_pods: int | None = None
+    current_healthy: int | None = None
+    desired_healthy: int | None = None
     observed_generation: int | None = None
 
 

@@ -13,6 +13,7 @@ from core.manifests.wire.objects import (
     IntOrString,
     NodeSelector,
     Quantities,
+    SelectorExpression,
     Timestamp,
     Volume,
     Wire,
@@ -178,6 +179,8 @@ class WirePodSpec(Wire):
     workload_ref: Named | None = None
     termination_grace_period_seconds: int = 30
     host_network: bool = False
+    runtime_class_name: str = ""
+    active_deadline_seconds: int | None = None
 
 
 class ContainerStatus(Wire):
@@ -189,7 +192,7 @@ class ContainerStatus(Wire):
 
 
 class PodStatus(Wire):
-    """`status` of a pod."""
+    """`status` of a pod; `allocated_resources` and `resources` are those of the pod as a whole."""
 
     phase: str = "Pending"
     conditions: tuple[WireCondition, ...] = ()
@@ -197,7 +200,8 @@ class PodStatus(Wire):
     start_time: Timestamp | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
-    resize: str = ""
+    allocated_resources: Quantities | None = None
+    resources: Resources | None = None
 
     def condition(self, type_: str) -> WireCondition | None:
         """Return the condition of this type, if there is one."""
@@ -223,11 +227,27 @@ class WirePod(Wire):
         if self.spec.bound_to:
             self.node_name = self.spec.bound_to
             self.spec.bound_to = ""
-        self.spec.volumes = tuple(v for v in self.spec.volumes if v.persistent_volume_claim or v.ephemeral)
+        if self.spec.affinity is not None and any(
+            owner.kind == "DaemonSet" for owner in self.metadata.owner_references
+        ):
+            _forget_node_name(self.spec.affinity)
+        self.spec.volumes = tuple(
+            v for v in self.spec.volumes if v.persistent_volume_claim or v.ephemeral or v.aws_elastic_block_store
+        )
         self.spec = shared(self.spec)
         self.node_name = intern(self.node_name)
         self.metadata = _lean_metadata(self.metadata)
         self.status = _lean_status(self.status, is_bound=bool(self.node_name))
+
+
+_SOME_NODE: Final = SelectorExpression("metadata.name", "In")
+
+
+def _forget_node_name(affinity: Affinity) -> None:
+    """Drop the node's name, by which each pod of a DaemonSet is bound: its pods would not share one spec."""
+    node = affinity.node_affinity
+    for term in node.required.node_selector_terms if node is not None and node.required is not None else ():
+        term.match_fields = (_SOME_NODE,) if term.match_fields else ()
 
 
 class PodTemplate(Wire):
@@ -237,7 +257,14 @@ class PodTemplate(Wire):
     spec: WirePodSpec = field(default_factory=WirePodSpec)
 
 
-_ANNOTATIONS_READ: Final = (labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST, labels.STEERED, labels.SURGE)
+_ANNOTATIONS_READ: Final = (
+    labels.DO_NOT_DISRUPT,
+    labels.DISRUPTION_COST,
+    labels.POD_DELETION_COST,
+    labels.STEERED,
+    labels.SURGE,
+    labels.VPA_UPDATES,
+)
 _CONDITIONS_READ: Final = ("PodScheduled", "Ready", "PodResizePending")
 
 
@@ -261,6 +288,8 @@ def _lean_status(status: PodStatus, *, is_bound: bool) -> PodStatus:
     status.conditions = shared(kept)
     status.container_statuses = _stating_resources(status.container_statuses)
     status.init_container_statuses = _stating_resources(status.init_container_statuses)
+    if status.resources is not None or status.allocated_resources is not None:
+        status.resources, status.allocated_resources = shared(status.resources), shared(status.allocated_resources)
     status.phase = intern(status.phase)
     return status
 
@@ -293,6 +322,19 @@ class Strategy(Wire):
     rolling_update: RollingUpdate = field(default_factory=RollingUpdate)
 
 
+class PartitionedUpdate(Wire):
+    """`spec.updateStrategy.rollingUpdate` of a StatefulSet: pods below the partition keep the current revision."""
+
+    partition: int = 0
+
+
+class UpdateStrategy(Wire):
+    """`spec.updateStrategy` of a StatefulSet or DaemonSet; the partition is a StatefulSet's."""
+
+    type: str = "RollingUpdate"
+    rolling_update: PartitionedUpdate = field(default_factory=PartitionedUpdate)
+
+
 class WorkloadSpec(Wire):
     """`spec` of a Deployment, ReplicaSet, DaemonSet or StatefulSet; only Deployments have a strategy and can be paused."""
 
@@ -302,6 +344,7 @@ class WorkloadSpec(Wire):
     volume_claim_templates: tuple[WireClaimTemplate, ...] = ()
     ordinals: Ordinals = field(default_factory=Ordinals)
     strategy: Strategy = field(default_factory=Strategy)
+    update_strategy: UpdateStrategy = field(default_factory=UpdateStrategy)
     paused: bool = False
 
 
@@ -311,6 +354,8 @@ class WorkloadStatus(Wire):
     observed_generation: int = 0
     replicas: int = 0
     updated_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
 
 
 class WireWorkload(Wire):
@@ -347,6 +392,7 @@ class JobSpec(Wire):
     parallelism: int | None = None
     completions: int | None = None
     suspend: bool = False
+    managed_by: str = ""
     template: PodTemplate = field(default_factory=PodTemplate)
 
 

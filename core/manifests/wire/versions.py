@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from core.api.objects import JsonObject, group_and_version, is_ours, kind_of
@@ -15,6 +17,50 @@ _CORE: Final = ""
 _PRERELEASE: Final = re.compile(r"v[12](alpha|beta)\d+")
 """Kubernetes served its own kinds under such versions first; what we read of them has not changed since."""
 _GROUPS: Final = frozenset({resource.group for resource in ALL} | {_EXTENSIONS})
+_KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "": (
+        *("Binding", "ComponentStatus", "ConfigMap", "Endpoints", "Event", "LimitRange", "Namespace", "Node"),
+        *("PersistentVolume", "PersistentVolumeClaim", "Pod", "PodTemplate", "ReplicationController"),
+        *("ResourceQuota", "Secret", "Service", "ServiceAccount"),
+    ),
+    "apps": ("ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
+    "batch": ("CronJob", "Job"),
+    "policy": ("Eviction", "PodDisruptionBudget", "PodSecurityPolicy"),
+    "scheduling.k8s.io": ("PodGroup", "PriorityClass", "Workload"),
+    "storage.k8s.io": (
+        *("CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"),
+    ),
+}
+"""API group of Kubernetes → its kinds (API reference of 1.35, and earlier ones). No other tool adds kinds to these groups."""
+_ALIKE: Final = 0.8
+"""From this similarity on, a kind or a group is a misspelling of one of ours."""
+_REMOVED: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
+    ("extensions", "Deployment"): ("1.16", "apps/v1"),
+    ("extensions", "DaemonSet"): ("1.16", "apps/v1"),
+    ("extensions", "ReplicaSet"): ("1.16", "apps/v1"),
+    ("extensions", "Ingress"): ("1.22", "networking.k8s.io/v1"),
+    ("extensions", "NetworkPolicy"): ("1.16", "networking.k8s.io/v1"),
+    ("apps", "Deployment"): ("1.16", "apps/v1"),
+    ("apps", "DaemonSet"): ("1.16", "apps/v1"),
+    ("apps", "ReplicaSet"): ("1.16", "apps/v1"),
+    ("apps", "StatefulSet"): ("1.16", "apps/v1"),
+    ("batch", "CronJob"): ("1.25", "batch/v1"),
+    ("policy", "PodDisruptionBudget"): ("1.25", "policy/v1"),
+    ("autoscaling", "HorizontalPodAutoscaler"): ("1.26", "autoscaling/v2"),
+    ("networking.k8s.io", "Ingress"): ("1.22", "networking.k8s.io/v1"),
+    ("rbac.authorization.k8s.io", "ClusterRole"): ("1.22", "rbac.authorization.k8s.io/v1"),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): ("1.22", "rbac.authorization.k8s.io/v1"),
+    ("rbac.authorization.k8s.io", "Role"): ("1.22", "rbac.authorization.k8s.io/v1"),
+    ("rbac.authorization.k8s.io", "RoleBinding"): ("1.22", "rbac.authorization.k8s.io/v1"),
+    ("scheduling.k8s.io", "PriorityClass"): ("1.22", "scheduling.k8s.io/v1"),
+    ("storage.k8s.io", "StorageClass"): ("1.22", "storage.k8s.io/v1"),
+    ("storage.k8s.io", "VolumeAttachment"): ("1.22", "storage.k8s.io/v1"),
+    ("storage.k8s.io", "CSINode"): ("1.22", "storage.k8s.io/v1"),
+    ("storage.k8s.io", "CSIDriver"): ("1.22", "storage.k8s.io/v1"),
+    ("storage.k8s.io", "CSIStorageCapacity"): ("1.27", "storage.k8s.io/v1"),
+}
+"""Group and kind → the release of Kubernetes that removed the last version before v1, and what replaced it (Kubernetes' guide
+to deprecated API versions)."""
 _CURRENT: Final = {resource.kind: (resource.group, resource.version) for resource in ALL}
 
 
@@ -29,12 +75,36 @@ def refused_version(obj: JsonObject) -> str:
     given = f"{group}/{version}" if group else version
     if not read and kind and is_ours(obj):
         return f"{given} has no kind {kind}"
+    if meant := _misspelt(group, kind):
+        return f"{given} has no kind {kind} (did you mean {meant}?)"
+    if read and group not in _GROUPS and _near(group, (_group_of(read[0]),)):
+        return f"there is no API group {group} (did you mean {read[0]}?)"
     if not read or given in read or group not in _GROUPS:
         return ""
     if kind in _CURRENT and _is_prerelease(group, version, _CURRENT[kind][0]):
         return ""
     problem = f"{given} has no {kind}" if given else "is missing"
     return f"{problem}; allowed: {', '.join(read)}"
+
+
+def removed_version(obj: JsonObject) -> tuple[str, str] | None:
+    """Return the Kubernetes release that removed the version of an object, and the version to write; None if it is served."""
+    group, version = group_and_version(obj)
+    return _REMOVED.get((group, kind_of(obj))) if _PRERELEASE.fullmatch(version) else None
+
+
+def _misspelt(group: str, kind: str) -> str:
+    """Return the kind of a group of Kubernetes that a kind probably means; empty if it is one, or like none of them."""
+    kinds = _KINDS_OF["apps" if group == _EXTENSIONS else group] if group in (*_KINDS_OF, _EXTENSIONS) else ()
+    return "" if kind in kinds or kind.endswith("List") else _near(kind, kinds)
+
+
+def _near(word: str, known: tuple[str, ...]) -> str:
+    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=_ALIKE)), "")
+
+
+def _group_of(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
 
 
 def read_versions(kind: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
 from functools import lru_cache
 from typing import Final
@@ -27,7 +27,16 @@ _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs"
 _SECONDS_MAX: Final = 2**63 / 1e9
 """Go counts nanoseconds in 64 bits, some 292 years; a moment that far in the future can still be written."""
 
+MOMENT_MIN: Final = datetime(1000, 1, 1, tzinfo=UTC)
+MOMENT_MAX: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""Moments of objects are kept between these, so that every span may be added to one: Python's calendar ends with year 9999."""
+
 _DIGITS: Final = frozenset("0123456789.")
+
+
+def in_calendar(moment: datetime) -> datetime:
+    """Return the moment, or the first or last one that is calculated with."""
+    return min(MOMENT_MAX, max(MOMENT_MIN, moment))
 
 
 def parse_duration(text: str) -> timedelta | None:

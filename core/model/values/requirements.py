@@ -20,6 +20,9 @@ OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,63}")
 """No longer than a label's value may be: Python refuses to parse numbers of thousands of digits."""
 INTEGER_OPERATORS: Final = ("Gt", "Lt", "Gte", "Lte")
+BOUND_MIN: Final = -(2**63)
+BOUND_MAX: Final = 2**63 - 1
+"""Kubernetes reads a bound as a whole number of 64 bits, and every document of ours stores it as one."""
 
 
 class Requirement(msgspec.Struct, frozen=True, order=True):
@@ -56,6 +59,10 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
             return cls(key, False, min_values=min_values)
         if operator in INTEGER_OPERATORS:
             bound = _bound(key, operator, ordered)
+            if (operator, bound) in (("Gt", BOUND_MAX), ("Lt", BOUND_MIN)):
+                return cls(
+                    key, gte=BOUND_MAX, lte=BOUND_MIN, min_values=min_values
+                )  # no number is beyond: an empty set
             if operator in ("Gt", "Gte"):
                 return cls(key, gte=bound + (operator == "Gt"), min_values=min_values)
             return cls(key, lte=bound - (operator == "Lt"), min_values=min_values)
@@ -212,7 +219,7 @@ class Requirements(Mapping[str, Requirement]):
 
 def is_integer(text: str) -> bool:
     """Whether a label's value is a whole number by Kubernetes' rules: of 64 bits; Python would also accept `1_0`."""
-    return _INTEGER.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
+    return _INTEGER.fullmatch(text) is not None and BOUND_MIN <= int(text) <= BOUND_MAX
 
 
 def _bound(key: str, operator: str, values: tuple[str, ...]) -> int:

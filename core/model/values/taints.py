@@ -85,8 +85,14 @@ class Toleration(msgspec.Struct, frozen=True, order=True):
         return self.operator == "Equal" and self.key == taint.key and self.value == taint.value
 
 
+OUTDATED: Final = Taint("fleetwright.dev/outdated", PREFER_NO_SCHEDULE)
+"""On nodes that have drifted: pods that a roll-out moves go to nodes that it does not replace, where there is room."""
+
 DISRUPTED: Final = Taint(labels.DISRUPTED_TAINT, NO_SCHEDULE)
 UNREGISTERED: Final = Taint(labels.UNREGISTERED_TAINT, NO_EXECUTE)
+
+REBOOTING: Final = Taint(labels.REBOOTING_TAINT, NO_SCHEDULE)
+"""Karpenter's, on a node that it reboots in place."""
 
 HELD: Final = Taint(labels.UNREGISTERED_TAINT, NO_SCHEDULE)
 """Keeps kube-scheduler off a node that has joined, until the pods that it was launched for are bound to it."""

@@ -128,7 +128,7 @@ class Commitments(Constraint):
         charges = self._charges(position, claim.draft)
         cheapest = next(types.offerings.positions_in_price_order(left, claim.reqs))
         least = charges.largest(TypeMask(1 << cheapest))
-        if unmet(types, TypeMask(left & charges.within(least)), claim.min_values):
+        if unmet(types, TypeMask(left & charges.within(least)), claim.min_values, claim.reqs):
             least = charges.largest(left)
         return _Covered(claim, position, charges, left, least)
 

@@ -14,8 +14,9 @@ from core.model.pod import Pod
 from core.model.values.commitment import Commitment
 from core.scheduling.existing_node import ExistingNode
 from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate, RemainingLimits
-from core.scheduling.pods import PodGroup, PodSignature, VolumeNeeds
+from core.scheduling.pods import PodGroup, PodSignature
 from core.scheduling.primitives import RequirementTable, ThresholdIndex, TypeMask, memo
+from core.scheduling.volume_binding import VolumeNeeds
 
 if TYPE_CHECKING:
     from core.scheduling.addresses import RemainingAddresses
@@ -139,6 +140,10 @@ class Constraint:
     def may_move(cls, pods: PodGroup) -> bool:
         """Whether repacking may move such pods between new nodes without checking the rule again."""
         return not cls.concerns(pods.signature, pods.volumes)
+
+    def exhausted(self, pods: PodGroup) -> str:
+        """Return why no node at all may take one more of these pods; empty by default."""
+        return ""
 
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
         """Whether an existing node may take one more of these pods."""

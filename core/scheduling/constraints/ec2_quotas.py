@@ -207,7 +207,7 @@ def _kept(one: _Open, exceeded: frozenset[str], times: int) -> TypeMask:
         limited |= members[code]
     small = no_larger_than_cheapest(one.claim, one.types, one.capacity_type, times=times)
     kept = one.types & ~(limited & ~small)
-    return one.types if unmet(one.claim.template.types, kept, one.claim.min_values) else kept
+    return one.types if unmet(one.claim.template.types, kept, one.claim.min_values, one.claim.reqs) else kept
 
 
 _CHARGED: Final = (labels.SPOT, labels.ON_DEMAND)
@@ -285,7 +285,7 @@ class Ec2Quotas(Constraint):
     def _made_smaller(self, claim: InFlightClaim, restrict: Callable[[InFlightClaim, TypeMask], None]) -> bool:
         left = claim.fitting_types
         small = no_larger_than_cheapest(claim, left, launch_capacity_type(claim, left))
-        if unmet(claim.template.types, small, claim.min_values):
+        if unmet(claim.template.types, small, claim.min_values, claim.reqs):
             small = left
         before, after = self._charges[claim.index], self._charge(claim, small)
         if after == before:

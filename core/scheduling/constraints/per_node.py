@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+from operator import or_
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -13,9 +17,11 @@ from core.model.values.requirements import Requirement, Requirements
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.existing_node import Attachments, ExistingNode
+from core.scheduling.instance_types import OFFERING_KEYS, unmet
 from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate
-from core.scheduling.pods import NO_VOLUMES, PodGroup, PodSignature, VolumeNeeds
+from core.scheduling.pods import PodGroup, PodSignature
 from core.scheduling.primitives import IMPOSSIBLE, NO_TYPES, RequirementId, TypeMask, conflict, positions
+from core.scheduling.volume_binding import NO_VOLUMES, VolumeNeeds
 
 # Limits how many volumes a node can attach.
 
@@ -48,7 +54,11 @@ class AttachLimits(Constraint):
 
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
         """Whether the limits of the pods' own drivers hold; a driver without a stated limit has none (kube-scheduler)."""
-        attached = node.attached | self._on_nodes.get(node.index, _NONE) | set(pods.volumes.attachments)
+        return self.admits_beside(node, pods, _NONE)
+
+    def admits_beside(self, node: ExistingNode, pods: PodGroup, others: Attachments) -> bool:
+        """Whether the limits hold once the volumes of other pods are attached to the node, too."""
+        attached = node.attached | self._on_nodes.get(node.index, _NONE) | others | set(pods.volumes.attachments)
         for driver in sorted({driver for driver, _ in pods.volumes.attachments}):
             limit = node.attach_limits.get(driver)
             if limit is not None and sum(1 for owner, _ in attached if owner == driver) > limit:
@@ -122,6 +132,54 @@ class HostPorts(Constraint):
         self._on_claims[claim.index] = self._on_claims.get(claim.index, ()) + pods.signature.spec.host_ports
 
 
+# Rules between pods and the DaemonSets' pods that come with a new node.
+
+
+class DaemonCompany(Constraint):
+    """Keeps pods on new nodes with the DaemonSet's pod that their affinity needs, and off those with one that excludes them.
+
+    Pods of DaemonSets that run already count like any others (`core.scheduling.topology`). Those that an existing node has yet
+    to get keep pods away, too.
+    """
+
+    label = "DaemonSets' pods"
+    reason = PodReason.POD_AFFINITY
+
+    @classmethod
+    def concerns(cls, signature: PodSignature, volumes: VolumeNeeds) -> bool:
+        """Whether a rule connects the pods with any DaemonSet."""
+        return bool(signature.daemons_near or signature.daemons_away)
+
+    def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
+        """Whether no DaemonSet's pod that is yet to come to the node excludes the pods."""
+        return not node.due or not any(
+            position in node.due and any(node.domain(key) is not None for key in keys)
+            for position, keys in pods.signature.daemons_away
+        )
+
+    def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
+        """Return types that carry one of the DaemonSets to be near, for certain, and none of those to be away from."""
+        signature, carriers = pods.signature, claim.template.carriers
+        found = claim.template.types.full
+        if signature.daemons_near:
+            near = NO_TYPES
+            for position in signature.daemons_near:
+                near |= carriers[position][1]
+            found &= near
+        for position, keys in signature.daemons_away:
+            if any(_may_have(claim.template, key) for key in keys):
+                found &= ~carriers[position][0]
+        return found
+
+
+def _may_have(template: NodeClaimTemplate, key: str) -> bool:
+    """Whether a NodePool's nodes may have a label; along a key that they lack, no anti-affinity excludes anything."""
+    pool, types = template.pool, template.types
+    if key == labels.HOSTNAME or key in pool.labels or any(demand.key == key for demand in pool.requirements):
+        return True
+    return bool(types.values(template.mask, template.offered, key))
+
+
 # Applies the limits of NodePools.
 #
 # Limits are never exceeded: each new claim is charged its largest type until it is launched.
@@ -163,6 +221,22 @@ class NodePoolLimits(Constraint):
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Not if pods wait for a NodePool with limits: the greedy plan decides which pods get its last room."""
         return not (pods_wait and self.remaining[claim.template.index].left)
+
+
+class _ReservationChoice(NamedTuple):
+    """A reservation that can take a claim; the order is that of preference.
+
+    Attributes:
+        price: Its lowest price, in nano-dollars per hour.
+        identity: Its id.
+        types: Its types that have room.
+        values: (key, value) of its offerings of these types, for the labels of offerings that minValues name.
+    """
+
+    price: int
+    identity: str
+    types: TypeMask
+    values: frozenset[tuple[str, str]]
 
 
 class Reservations(Constraint):
@@ -214,33 +288,67 @@ class Reservations(Constraint):
 
         A claim with minValues does without if all reservations together have too few types.
         """
-        identities = sorted(identity for identity, left in self.left.items() if left > 0)
-        restricted = [(self._restricted_to(draft, identity), identity) for identity in identities]
-        choices = sorted(
-            ((reserved, identity) for reserved, identity in restricted if reserved.is_possible),
-            key=lambda choice: (choice[0].price, choice[1]),
-        )
-        for reserved, identity in choices:
-            if not reserved.missing_values():
-                return reserved.reqs, (identity,)
-        several = self._several(draft, [identity for _, identity in choices])
+        choices = self._choices(draft)
+        for choice in choices:
+            if not self._lacks_values(draft, choice.types, choice.values):
+                return self._restricted_to(draft, choice.identity).reqs, (choice.identity,)
+        several = self._several(draft, choices)
         if several:
             return self._restricted_to(draft, *several).reqs, several
         free = self.without_any(draft) if self.left else draft
         if free.is_possible and (not choices or not free.missing_values()):
             return free.reqs, ()
-        return (choices[0][0].reqs, (choices[0][1],)) if choices else None
+        if not choices:
+            return None
+        return self._restricted_to(draft, choices[0].identity).reqs, (choices[0].identity,)
 
-    def _several(self, draft: ClaimDraft, ranked: list[str]) -> tuple[str, ...]:
+    def _choices(self, draft: ClaimDraft) -> list[_ReservationChoice]:
+        """Return the reservations with places and room for the draft, the cheapest first, ties by identity.
+
+        The draft is narrowed to reserved capacity once, and each reservation is a mask of types from there on: narrowing it to
+        every reservation for every claim would take time in proportion to the product of both.
+        """
+        reserved = draft.narrowed(self._table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED))
+        if reserved.reqs == IMPOSSIBLE:
+            return []
+        types, mask = draft.template.types, reserved.mask
+        fitting_types = types.room.fitting(mask, draft.total)
+        keys = [key for key in OFFERING_KEYS if key in draft.min_values]
+        choices: list[_ReservationChoice] = []
+        for identity, offerings in types.offerings.of_reservations(reserved.reqs).items():
+            if self.left.get(identity, 0) > 0 and offerings.types & fitting_types:
+                # As for every draft, the price is that of the types regardless of room.
+                price = offerings.price(TypeMask(offerings.types & mask))
+                kept = TypeMask(offerings.types & fitting_types)
+                choices.append(_ReservationChoice(price, identity, kept, offerings.values(kept, keys)))
+        return sorted(choices, key=lambda choice: (choice.price, choice.identity))
+
+    def _lacks_values(self, draft: ClaimDraft, types: TypeMask, values: frozenset[tuple[str, str]]) -> bool:
+        """Whether reservations with these types and labels of offerings have too few values for the draft's minValues."""
+        if not draft.min_values:
+            return False
+        of_offerings = Counter(key for key, _ in values)
+        if any(of_offerings[key] < draft.min_values.get(key, 0) for key in OFFERING_KEYS):
+            return True
+        of_types = {key: number for key, number in draft.min_values.items() if key not in OFFERING_KEYS}
+        return bool(unmet(draft.template.types, types, of_types, draft.reqs))
+
+    def _several(self, draft: ClaimDraft, ranked: Sequence[_ReservationChoice]) -> tuple[str, ...]:
         """Return a minimal selection, in order, with enough types for minValues; empty if all together have too few."""
-        if len(ranked) < 2 or self._restricted_to(draft, *ranked).missing_values():
+        # before[k] has the types of the first k reservations, and `later` those of the selected ones after them: each of
+        # them is left out, from the last to the first, if the others have enough types. Values are joined likewise.
+        before = list(accumulate((choice.types for choice in ranked), or_, initial=NO_TYPES))
+        values_before = list(
+            accumulate((choice.values for choice in ranked), or_, initial=frozenset[tuple[str, str]]())
+        )
+        if len(ranked) < 2 or self._lacks_values(draft, TypeMask(before[-1]), values_before[-1]):
             return ()
-        needed = list(ranked)
-        for identity in reversed(ranked):
-            fewer = [other for other in needed if other != identity]
-            if not self._restricted_to(draft, *fewer).missing_values():
-                needed = fewer
-        return tuple(needed)
+        selected, later, values_later = list[str](), NO_TYPES, frozenset[tuple[str, str]]()
+        for choice, types, values in reversed(list(zip(ranked, before, values_before, strict=False))):
+            if self._lacks_values(draft, TypeMask(types | later), values | values_later):
+                selected.append(choice.identity)
+                later, values_later = TypeMask(later | choice.types), values_later | choice.values
+        return tuple(reversed(selected))
 
     def _restricted_to(self, draft: ClaimDraft, *identities: str) -> ClaimDraft:
         """Return the draft restricted to these reservations."""

@@ -9,13 +9,28 @@ from typing import Final, TypeVar
 from core.model.pod import Pod
 from core.scheduling.constraints.commitments import Commitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
-from core.scheduling.constraints.per_node import AttachLimits, HostPorts, NodePoolLimits, Reservations
+from core.scheduling.constraints.per_node import (
+    AttachLimits,
+    DaemonCompany,
+    HostPorts,
+    NodePoolLimits,
+    Reservations,
+)
+from core.scheduling.constraints.per_plan import ExclusiveClaims, VacantDomains
 from core.scheduling.pods import ConstraintFacts, PodGroup
 from core.scheduling.primitives import memo
 
 ConstraintTypes = tuple[type[Constraint], ...]
 
-CONSTRAINTS: Final[ConstraintTypes] = (HostPorts, AttachLimits, NodePoolLimits, Reservations)
+CONSTRAINTS: Final[ConstraintTypes] = (
+    HostPorts,
+    AttachLimits,
+    ExclusiveClaims,
+    DaemonCompany,
+    NodePoolLimits,
+    VacantDomains,
+    Reservations,
+)
 """The constraints of every plan, in the order in which explanations name them. A new constraint is one more entry.
 
 Three join a plan only where they apply (`SchedulingContext`): `Commitments` where some are in force, `Ec2Quotas` where a quota
@@ -37,6 +52,8 @@ class PlanConstraints:
         limits: The NodePool limits, for code that makes room in them.
         reservations: The capacity reservations, for code that chooses among them.
         commitments: The commitments for new claims, None if there are none.
+        attach_limits: The limits of volumes on nodes, for code that expects further pods there; None if the plan has none.
+        vacant: The domains that must stay without nodes, None if the plan does not keep any.
         changes_drafts: Whether any of them may narrow a new claim differently after further claims are opened.
     """
 
@@ -48,12 +65,19 @@ class PlanConstraints:
         self.limits = _only(self.all, NodePoolLimits)
         self.reservations = _only(self.all, Reservations)
         self.commitments = next((one for one in self.all if isinstance(one, Commitments)), None)
+        self.attach_limits = next((one for one in self.all if isinstance(one, AttachLimits)), None)
+        self.vacant = next((one for one in self.all if isinstance(one, VacantDomains)), None)
         self.changes_drafts = any(constraint.changes_drafts for constraint in self.all)
 
     @classmethod
     def of(cls, types: ConstraintTypes, start: PlanStart) -> PlanConstraints:
         """Begin a plan."""
         return cls([constraint(start) for constraint in types])
+
+    def exhausted(self, pods: PodGroup) -> tuple[str, str]:
+        """Return code and text if no node at all may take one more of these pods; empty texts otherwise."""
+        refusals = ((one.reason, one.exhausted(pods)) for one in (() if pods.is_plain else self.concerning(pods)))
+        return next((refusal for refusal in refusals if refusal[1]), ("", ""))
 
     def copy(self) -> PlanConstraints:
         """Return an independent copy of the reservations."""

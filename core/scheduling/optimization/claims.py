@@ -69,9 +69,9 @@ def _near_cheapest(
     """Return those of these types near the cheapest and those that minValues need; none if too few."""
     types, min_values = template.types, template.min_values
     priced = types.offerings.in_price_order(left, reqs)
-    if not priced or unmet(types, left, min_values):
+    if not priced or unmet(types, left, min_values, reqs):
         return NO_TYPES
-    needed = first_of_each(types, [position for _, position in priced], min_values)
+    needed = first_of_each(types, [position for _, position in priced], min_values, reqs)
     above, below = settings.claim_price_ratio_max
     price_max = priced[0][0] * above // below
     kept = (
@@ -125,9 +125,9 @@ def _within(limits: RemainingLimits, claim: InFlightClaim) -> TypeMask:
     for name in limits.left if priced else ():
         if name != quantity.NODES:
             small &= types.room.capacities(name).at_most(types.types[priced[0][1]].capacity.get(name, 0))
-    if not unmet(types, small, claim.min_values):
+    if not unmet(types, small, claim.min_values, claim.reqs):
         return small
-    return NO_TYPES if unmet(types, kept, claim.min_values) else kept
+    return NO_TYPES if unmet(types, kept, claim.min_values, claim.reqs) else kept
 
 
 # Builds claims for pods that a target put together on new nodes, if the pods still exist and the rules allow it.

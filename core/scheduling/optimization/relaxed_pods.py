@@ -172,6 +172,12 @@ class RelaxedPods:
         options = (option for group in self.counts for option in group.options)
         return sum(templates[option.template_index].mask.bit_count() for option in options)
 
+    @property
+    def cells(self) -> int:
+        """The pairs of item group and type, whether or not one fits the other: the size of the arrays of `LowerBound`."""
+        used = sorted({option.template_index for group in self.counts for option in group.options})
+        return len(self.counts) * sum(self._context.templates[index].mask.bit_count() for index in used)
+
     def arithmetic_bound(self) -> int:
         """Return a lower bound on the cost of new nodes in nano-dollars per hour, by arithmetic alone."""
         items = (OfferedItem(group.requests, count, self._offers(group)) for group, count in self.counts.items())

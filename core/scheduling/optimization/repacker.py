@@ -96,7 +96,7 @@ class SubproblemSearch:
     (docs/engineering/handbook/packing.md).
 
     Attributes:
-        ready: The problem with its relaxation; None if it is not searched.
+        ready: The problem with its relaxation; None if it is not searched, for which it may be too late.
         is_large_zone: Whether it is such a zone.
     """
 
@@ -106,8 +106,13 @@ class SubproblemSearch:
         budget: SearchBudget,
         settings: SearchSettings,
         model: SubproblemSearch | None = None,
+        *,
+        is_one_of_many: bool = False,
     ) -> None:
-        """Prepare the search; `model` is that of a large zone whose prices it may take over."""
+        """Prepare the search; `model` is that of a large zone whose prices it may take over.
+
+        If it is late, a subproblem that is one of many or has many items is not searched.
+        """
         problem = subproblem.problem()
         self._subproblem = subproblem
         self._best: OptimizedPacking | None = None
@@ -117,7 +122,8 @@ class SubproblemSearch:
         if subproblem.zone and model is not None and model.ready is not None:
             self.ready = prepared_like(problem, model.ready, settings)
         self._model = model if self.ready is not None else None
-        if is_priced and self.ready is None:
+        is_long = is_one_of_many or len(problem.counts) > settings.stages.sure_items_max
+        if is_priced and self.ready is None and not (is_long and budget.is_late):
             self.ready = subproblem.prepared(settings, budget)
         self.is_large_zone = bool(
             self.ready is not None
@@ -227,10 +233,11 @@ def _prepared(
 ) -> list[SubproblemSearch]:
     """Return the searches, in the order of the subproblems; the zone with the most pods is the model of the others."""
     largest_first = sorted(range(len(subproblems)), key=lambda number: -sum(subproblems[number].counts.values()))
+    are_many = len(subproblems) > settings.repack.sure_subproblems_max
     found: dict[int, SubproblemSearch] = {}
     for number in largest_first:
         model = next((one for one in found.values() if one.is_large_zone), None)
-        found[number] = SubproblemSearch(subproblems[number], budget, settings, model)
+        found[number] = SubproblemSearch(subproblems[number], budget, settings, model, is_one_of_many=are_many)
     return [found[number] for number in range(len(subproblems))]
 
 

@@ -101,6 +101,11 @@ class ZoneShares:
         blocks = [_block(templates, groups, counts, hostname_capacity) for groups in by_zone.values()]
         self._blocks = [block.restricted(block.undominated()) for block in blocks]
 
+    @property
+    def cells(self) -> int:
+        """The pairs of group and type in the program, whether or not one fits the other."""
+        return len(self._groups) * sum(len(block.prices) for block in self._blocks)
+
     def best(self) -> Ints:
         """Return [group, zone], how many pods of the group each zone gets; zones are in the given order.
 
@@ -273,7 +278,7 @@ class ZoneSplit:
     def __init__(
         self, context: SchedulingContext, scope: RepackScope, budget: SearchBudget, settings: SearchSettings
     ) -> None:
-        """Divide pods by the fluid program while the budget lasts, otherwise by size."""
+        """Divide pods by the fluid program while the budget lasts and its size allows, otherwise by size."""
         self._context = context
         self._scope = scope
         self._budget = budget
@@ -333,7 +338,8 @@ class ZoneSplit:
             hostname_capacity=hostname_capacity,
             settings=self._settings,
         )
-        pods = zone_shares.by_size() if self._budget.is_spent else zone_shares.best()
+        is_long = zone_shares.cells > self._settings.repack.zone_program_cells_max
+        pods = zone_shares.by_size() if is_long or self._budget.is_spent else zone_shares.best()
         return {
             group: _interleaved(dict(zip(by_zone, row, strict=True)))
             for group, row in zip(totals, pods.tolist(), strict=True)

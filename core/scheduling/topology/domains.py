@@ -16,7 +16,7 @@ import msgspec
 
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement
-from core.scheduling.new_node import ClaimDraft, ClaimProfile, NodeClaimTemplate, any_value
+from core.scheduling.new_node import ClaimDraft, ClaimProfile, InFlightClaim, NodeClaimTemplate, any_value
 from core.scheduling.pods import PendingGroup, PodGroup, PodSignature, RelaxationStep, TopologyRule
 from core.scheduling.primitives import (
     IMPOSSIBLE,
@@ -29,6 +29,7 @@ from core.scheduling.primitives import (
     TopologyGroupId,
     TypeMask,
     Vector,
+    bits,
     memo,
 )
 from core.scheduling.topology.groups import AFFINITY, ANTI_AFFINITY, INVERSE, SPREAD, Counts, Topology
@@ -127,9 +128,15 @@ class HostnameCounts:
                 reached[before] &= ~bit
             before -= 1
 
+    def of(self, claim: int) -> int:
+        """Return how many pods a claim has."""
+        return self._counts.get(claim, 0)
+
     def with_at_least(self, count: int) -> ClaimMask:
         """Return the claims with at least `count` pods (at least one), as a bit set."""
-        return self._reached[count]
+        if count < len(self._reached):
+            return self._reached[count]
+        return ClaimMask(bits(claim for claim, pods in self._counts.items() if pods >= count))
 
 
 # Counts pods in each domain of each topology group in one plan, and decides whether rules admit one more.
@@ -139,8 +146,23 @@ Effect = tuple[TopologyGroupId, str | None, bool]
 """A group for which a pod counts on a new node, the domain (None for the node itself), and whether that is uncertain."""
 
 
+class ReachableDomains(msgspec.Struct, frozen=True, eq=False):
+    """What makes a domain without nodes count for the spreads of a pod, if not every domain that NodePools could launch does.
+
+    Attributes:
+        launches: Topology key and value, None for a node as such → whether the pod could get a new node there.
+        claims: The new nodes of the plan.
+    """
+
+    launches: Callable[[str, str | None], bool]
+    claims: Sequence[InFlightClaim]
+
+
 class DomainCounts:
-    """Counts of running pods that stay, and of pods that the plan has placed so far."""
+    """Counts of running pods that stay, and of pods that the plan has placed so far.
+
+    `reachable`: set while a spread counts domains without nodes only if the pod could get a node there.
+    """
 
     def __init__(self, topology: Topology, departures: Departures = NO_DEPARTURES) -> None:
         """Start with the running pods.
@@ -154,6 +176,7 @@ class DomainCounts:
         self._counts: dict[TopologyGroupId, Counts] = {}
         self._uncertain: dict[TopologyGroupId, Counts] = {}
         self._hostnames: dict[TopologyGroupId, HostnameCounts] = {}
+        self.reachable: ReachableDomains | None = None
         self._effects: Callable[[PodSignature, ClaimProfile], tuple[Effect, ...]] = memo(partial(_effects, topology))
 
     def at_start(self) -> DomainCounts:
@@ -175,18 +198,23 @@ class DomainCounts:
             counts = self._counts[group] = self._starting(group)
         return counts
 
-    def admits(self, rule: TopologyRule, domain: str | None, signature: PodSignature) -> bool:
-        """Whether the rule admits one more pod in a domain; None is a node without the label."""
+    def admits(
+        self, rule: TopologyRule, domain: str | None, signature: PodSignature, *, is_new: bool = False, more: int = 0
+    ) -> bool:
+        """Whether the rule admits one more pod in a domain; None is a node without the label.
+
+        `is_new`: the pods of DaemonSets that the pod must be near are yet to come to the node. `more` pods are expected there.
+        """
         if domain is None:
             return rule.kind in (ANTI_AFFINITY, INVERSE)
         counts = self.of(rule.group)
-        there = counts.get(domain, 0)
+        there = counts.get(domain, 0) + more
         if rule.kind == SPREAD:
             # Kubernetes: the pods there with this one, less those in the least loaded domain, are at most maxSkew.
             group = self._topology.groups[rule.group]
             return there + rule.selects_self - self._minimum(rule, domain, signature) <= group.max_skew
         if rule.kind == AFFINITY:
-            return there > 0 or (rule.selects_self and self.is_first(rule))
+            return there > 0 or (is_new and rule.by_daemons) or (rule.selects_self and self.is_first(rule))
         return there == 0
 
     def is_overfull(self, rule: TopologyRule, domain: str, signature: PodSignature) -> bool:
@@ -200,11 +228,12 @@ class DomainCounts:
         """Return claims that a hostname rule excludes for a pod; a complement, below zero, if it also excludes new ones."""
         hostnames = self._hostnames_of(rule.group)
         if rule.kind == AFFINITY:
-            is_free = rule.selects_self and self.is_first(rule)
+            is_free = rule.by_daemons or (rule.selects_self and self.is_first(rule))
             return NO_CLAIMS if is_free else ~hostnames.with_at_least(1)
         too_many = 1
         if rule.kind == SPREAD:
-            too_many += self._topology.groups[rule.group].max_skew - rule.selects_self
+            least = 0 if self.reachable is None else self._least_host(rule, self.reachable)
+            too_many += self._topology.groups[rule.group].max_skew - rule.selects_self + least
         return hostnames.with_at_least(too_many)
 
     def bars_new_node(self, rule: TopologyRule) -> bool:
@@ -212,9 +241,12 @@ class DomainCounts:
         return self.barred_claims(rule) < 0  # the complement of a finite set contains every later claim
 
     def is_first(self, rule: TopologyRule) -> bool:
-        """Whether no pod counts for an affinity yet."""
-        hostnames = self._hostnames.get(rule.group)
-        return not any(self.of(rule.group).values()) and not (hostnames and hostnames.total)
+        """Whether no pod counts for an affinity yet, along none of its keys."""
+        return all(self._is_empty(group) for group in rule.together or (rule.group,))
+
+    def _is_empty(self, group: TopologyGroupId) -> bool:
+        hostnames = self._hostnames.get(group)
+        return not any(self.of(group).values()) and not (hostnames and hostnames.total)
 
     def record_on_node(self, signature: PodSignature, position: int) -> None:
         """Count a pod that the plan puts on an existing node."""
@@ -258,24 +290,61 @@ class DomainCounts:
             self.record_on_claim(signature, after, claim)
 
     def _minimum(self, rule: TopologyRule, here: str, signature: PodSignature) -> int:
-        """Return the fewest pods in any domain that counts for a spread; zero for hostnames, since a new node is possible.
+        """Return the fewest pods in any domain that counts for a spread; zero for hostnames while a new node is possible.
 
         A pod on a new node that might not count is left out, except in `here`, where it could be one too many.
         """
         if rule.is_hostname:
-            return 0
+            return 0 if self.reachable is None else self._least_host(rule, self.reachable)
         group = self._topology.groups[rule.group]
         uncertain = self._uncertain.get(rule.group, {})
         counts = self.of(rule.group)
-        if not uncertain and self._topology.may_run_anywhere(signature, rule.key):
+        if not uncertain and self.reachable is None and self._topology.may_run_anywhere(signature, rule.key):
             return min(counts.values()) if counts and len(counts) >= group.min_domains else 0
         supported = [
             n if domain == here else n - uncertain.get(domain, 0)
             for domain, n in counts.items()
-            if self._supports(rule, domain, signature)
+            if self._supports(rule, domain, signature) and (domain == here or self._exists(rule, domain))
         ]
         # With fewer domains than minDomains, the least loaded one counts as empty (Kubernetes).
         return min(supported) if supported and len(supported) >= group.min_domains else 0
+
+    def _least_host(self, rule: TopologyRule, reachable: ReachableDomains) -> int:
+        """Return the fewest pods on any node that is there or comes with the plan; zero if the pod could get a further one."""
+        if reachable.launches(rule.key, None):
+            return 0
+        number, domains = rule.group, self._topology.domains
+        counts, hostnames = self.of(number), self._hostnames_of(number)
+        gone = {domains.at(number, position) for position in self._departures.positions}
+        found = [counts.get(host, 0) for host in domains.of_nodes(number) if host not in gone]
+        found += [
+            hostnames.of(claim.index)
+            for claim in reachable.claims
+            if self._topology.new_nodes.counts(number, claim.reqs, claim.template)
+        ]
+        return min(found) if found and len(found) >= self._topology.groups[number].min_domains else 0
+
+    def vacant(self, rule: TopologyRule, signature: PodSignature) -> list[str | None]:
+        """Return the domains that a spread does not count now, because they have no nodes; None for a further node as such."""
+        reachable = self.reachable
+        if reachable is None:
+            return []
+        if rule.is_hostname:
+            return [] if reachable.launches(rule.key, None) else [None]
+        known = (d for d in sorted(self.of(rule.group)) if self._supports(rule, d, signature))
+        return [domain for domain in known if not self._exists(rule, domain)]
+
+    def _exists(self, rule: TopologyRule, domain: str) -> bool:
+        """Whether nodes are in a domain, or may come there; all that NodePools could launch, unless `reachable` says which."""
+        reachable, number = self.reachable, rule.group
+        if reachable is None or self.of(number).get(domain, 0) > 0:
+            return True
+        domains = self._topology.domains
+        gone = sum(domains.at(number, position) == domain for position in self._departures.positions)
+        if domains.of_nodes(number).get(domain, 0) > gone or reachable.launches(rule.key, domain):
+            return True
+        may_be = (self._topology.table[claim.reqs].of(rule.key).has(domain) for claim in reachable.claims)
+        return any(may_be)
 
     def _supports(self, rule: TopologyRule, domain: str, signature: PodSignature) -> bool:
         """Whether a domain counts: one that the pod may use, or with nodeAffinityPolicy Ignore any one with nodes."""
@@ -450,7 +519,7 @@ class DomainChoice:
 
     def _admitted(self, rules: Iterable[TopologyRule], value: str | None, signature: PodSignature) -> bool:
         for rule in rules:  # noqa: SIM110 - a generator takes twice as long, and this is called for every value
-            if not self._domain_counts.admits(rule, value, signature):
+            if not self._domain_counts.admits(rule, value, signature, is_new=True):
                 return False
         return True
 

@@ -18,12 +18,13 @@ from core.model.pod import (
     PodSpec,
     TopologySpread,
 )
-from core.model.snapshot import Snapshot
+from core.model.snapshot import DaemonSet, Snapshot
 from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
+from core.pod_rules import AFFINITIES_COUNT_TERMINATING, SPREADS_COUNT_TERMINATING, spread_selector, with_label_keys
 from core.scheduling.existing_node import NodeIndex
 from core.scheduling.new_node import NodeClaimTemplate, any_value
-from core.scheduling.pods import PodDemands, PodSignature, TopologyRule, usable_terms
+from core.scheduling.pods import PodDemands, PodSignature, TopologyRule, shared_claim_label, usable_terms
 from core.scheduling.primitives import (
     IMPOSSIBLE,
     NodeMask,
@@ -78,9 +79,16 @@ class TopologyNodeFilter(msgspec.Struct, frozen=True, order=True):
 ANY_NODE: Final = TopologyNodeFilter()
 """Every node counts."""
 
+Selection = tuple[tuple[str, ...] | None, LabelSelector | None]
+"""Namespaces, None for all, and a selector, None for no pod."""
+
 
 class TopologyGroup(msgspec.Struct, frozen=True, order=True):
-    """One rule along one topology key, shared by all pods that have it. `namespaces` None stands for all."""
+    """One rule along one topology key, shared by all pods that have it. `namespaces` None stands for all.
+
+    Attributes:
+        further: What else a pod must meet to be selected: the other terms of a required affinity with several.
+    """
 
     kind: str
     key: str
@@ -89,6 +97,7 @@ class TopologyGroup(msgspec.Struct, frozen=True, order=True):
     max_skew: int = 0
     min_domains: int = 0
     node_filter: TopologyNodeFilter = ANY_NODE
+    further: tuple[Selection, ...] = ()
 
     @property
     def is_hostname(self) -> bool:
@@ -97,14 +106,20 @@ class TopologyGroup(msgspec.Struct, frozen=True, order=True):
 
     @property
     def counts_ending(self) -> bool:
-        """Whether terminating pods count: a required anti-affinity holds until its pod is gone (Karpenter, kube-scheduler)."""
-        return self.kind == INVERSE
+        """Whether terminating pods count until they are gone."""
+        return SPREADS_COUNT_TERMINATING if self.kind == SPREAD else AFFINITIES_COUNT_TERMINATING
 
     def selects(self, namespace: str, pod_labels: Mapping[str, str]) -> bool:
         """Whether the rule selects a pod."""
-        if self.selector is None or (self.namespaces is not None and namespace not in self.namespaces):
-            return False
-        return self.selector.matches(pod_labels)
+        parts = (
+            ((self.namespaces, self.selector), *self.further) if self.further else ((self.namespaces, self.selector),)
+        )
+        for namespaces, selector in parts:
+            if selector is None or (namespaces is not None and namespace not in namespaces):
+                return False
+            if not selector.matches(pod_labels):
+                return False
+        return True
 
 
 def spread_group(
@@ -127,7 +142,7 @@ def spread_group(
         tolerations=tuple(sorted(spec.tolerations)) if spread.node_taints_policy == HONOR else None,
         keys=tuple(sorted(others)) if spread.when_unsatisfiable == DO_NOT_SCHEDULE else (),
     )
-    selector = _with_label_keys(spread.selector, pod_labels, spread.match_label_keys, ())
+    selector = spread_selector(spread, pod_labels)
     minimum = spread.min_domains or 0
     return TopologyGroup(
         SPREAD, labels.normalized(spread.topology_key), (namespace,), selector, spread.max_skew, minimum, node_filter
@@ -137,9 +152,38 @@ def spread_group(
 def affinity_group(
     kind: str, term: PodAffinityTerm, namespace: str, pod_labels: Mapping[str, str], namespaces: Namespaces
 ) -> TopologyGroup:
-    """Return the group of an affinity or anti-affinity term, or of the inverse of the latter."""
-    selector = _with_label_keys(term.selector, pod_labels, term.match_label_keys, term.mismatch_label_keys)
-    return TopologyGroup(kind, labels.normalized(term.topology_key), namespaces.of_term(term, namespace), selector)
+    """Return the group of a preferred affinity term, of an anti-affinity term, or of the inverse of the latter."""
+    return TopologyGroup(
+        kind, labels.normalized(term.topology_key), *_selection(term, namespace, pod_labels, namespaces)
+    )
+
+
+def affinity_groups(
+    terms: Iterable[PodAffinityTerm], namespace: str, pod_labels: Mapping[str, str], namespaces: Namespaces
+) -> tuple[TopologyGroup, ...]:
+    """Return the groups of a pod's required affinity, one for each topology key.
+
+    Only pods that meet all terms count, for each of the keys (interpodaffinity/filtering.go, updateWithAffinityTerms).
+    """
+    terms = tuple(terms)
+    if not terms:
+        return ()
+    selections = {_selection(term, namespace, pod_labels, namespaces) for term in terms}
+    first, *further = sorted(selections, key=_order_of)
+    keys = dict.fromkeys(labels.normalized(term.topology_key) for term in terms)
+    return tuple(TopologyGroup(AFFINITY, key, *first, further=tuple(further)) for key in keys)
+
+
+def _selection(
+    term: PodAffinityTerm, namespace: str, pod_labels: Mapping[str, str], namespaces: Namespaces
+) -> Selection:
+    selector = with_label_keys(term.selector, pod_labels, term.match_label_keys, term.mismatch_label_keys)
+    return namespaces.of_term(term, namespace), selector
+
+
+def _order_of(selection: Selection) -> tuple[object, ...]:
+    namespaces, selector = selection
+    return namespaces is None, namespaces or (), selector is None, selector or LabelSelector()
 
 
 class Namespaces:
@@ -164,16 +208,6 @@ class Namespaces:
             return None
         selected = (name for name, found in self._labels.items() if selector.matches(found))
         return tuple(sorted({*term.namespaces, *selected}))
-
-
-def _with_label_keys(
-    selector: LabelSelector | None, own: Mapping[str, str], same: Iterable[str], other: Iterable[str]
-) -> LabelSelector | None:
-    if selector is None:
-        return None
-    added = [Requirement(key, False, (own[key],)) for key in sorted(set(same)) if key in own]
-    added += [Requirement(key, True, (own[key],)) for key in sorted(set(other)) if key in own]
-    return LabelSelector(tuple(sorted({*selector.requirements, *added}))) if added else selector
 
 
 def _hard(taints: Iterable[Taint]) -> tuple[Taint, ...]:
@@ -472,6 +506,7 @@ class Topology:
         templates: Sequence[NodeClaimTemplate],
         namespaces: Namespaces,
         table: RequirementTable,
+        daemons: Sequence[DaemonSet] = (),
     ) -> None:
         self.table = table
         self.groups: list[TopologyGroup] = []
@@ -479,8 +514,10 @@ class Topology:
         self._numbers: dict[TopologyGroup, TopologyGroupId] = {}
         self._hard: set[TopologyGroupId] = set()
         self._rules: dict[tuple[int, PodDemands], tuple[TopologyRule, ...]] = {}
+        self._daemons = daemons
         for signature in signatures:
             self._register(signature)
+            self._meet_daemons(signature)
         for key in dict.fromkeys(group.key for group in self.groups):
             nodes.domains(key)
         selected: list[list[PodSignature]] = [[] for _ in self.groups]
@@ -502,10 +539,38 @@ class Topology:
         question = (signature.index, demands)
         known = self._rules.get(question)
         if known is None:
-            own = (self._rule(group, signature) for group in self._groups_of(signature, demands))
+            of_affinity = self._affinity_of(signature, demands)
+            together = tuple(map(self._number, of_affinity)) if len(of_affinity) > 1 else ()
+            own = (
+                self._rule(group, signature, together if group in of_affinity else (), of_affinity=group in of_affinity)
+                for group in self._groups_of(signature, demands)
+            )
             imposed = (self._rule(self.groups[number], signature) for number in signature.repelled_by)
             known = self._rules[question] = (*own, *imposed)
         return known
+
+    def _meet_daemons(self, signature: PodSignature) -> None:
+        """Record which DaemonSets' pods on a new node the pods must be near or away from.
+
+        kube-scheduler counts these pods like any others; they come with the node, and are neither pending nor running yet.
+        """
+        if not self._daemons:
+            return
+        spec, near, away = signature.spec, [], []
+        affinity = self._affinity_of(signature, _everything(signature))
+        apart = [self._of_anti_affinity(term, signature.namespace, signature.labels) for term in spec.anti_affinity]
+        for position, daemon in enumerate(self._daemons):
+            if affinity and affinity[0].selects(daemon.namespace, daemon.labels):
+                near.append(position)
+            theirs = (self._of_anti_affinity(t, daemon.namespace, daemon.labels) for t in daemon.spec.anti_affinity)
+            keys = {group.key for group in apart if group.selects(daemon.namespace, daemon.labels)}
+            keys |= {group.key for group in theirs if group.selects(signature.namespace, signature.labels)}
+            if keys:
+                away.append((position, tuple(sorted(keys))))
+        signature.daemons_near, signature.daemons_away = tuple(near), tuple(away)
+
+    def _of_anti_affinity(self, term: PodAffinityTerm, namespace: str, pod_labels: Mapping[str, str]) -> TopologyGroup:
+        return affinity_group(ANTI_AFFINITY, term, namespace, pod_labels, self._namespaces)
 
     def is_hard(self, group: TopologyGroupId) -> bool:
         """Whether any pod requires the group, instead of only preferring it."""
@@ -520,12 +585,10 @@ class Topology:
                 self._hard.add(
                     self._number(spread_group(spread, signature.spreads, spec, signature.namespace, signature.labels))
                 )
-        for kind, terms in (
-            (AFFINITY, spec.affinity),
-            (ANTI_AFFINITY, spec.anti_affinity),
-            (INVERSE, spec.anti_affinity),
-        ):
-            for term in terms:
+        for group in (*self._affinity_of(signature, _everything(signature)), *_groups_of_claims(signature)):
+            self._hard.add(self._number(group))
+        for kind in (ANTI_AFFINITY, INVERSE):
+            for term in spec.anti_affinity:
                 group = affinity_group(kind, term, signature.namespace, signature.labels, self._namespaces)
                 self._hard.add(self._number(group))
         inverse = (
@@ -535,21 +598,36 @@ class Topology:
         signature.avoids = tuple(dict.fromkeys(self._number(group) for group in inverse))
 
     def _groups_of(self, signature: PodSignature, demands: PodDemands) -> list[TopologyGroup]:
-        near = [*demands.affinity, *(weighted.term for weighted in demands.preferred_affinity)]
+        near = [weighted.term for weighted in demands.preferred_affinity]
         far = [*demands.anti_affinity, *(weighted.term for weighted in demands.preferred_anti_affinity)]
         groups = [
             spread_group(s, signature.spreads, signature.spec, signature.namespace, signature.labels)
             for s in demands.spreads
         ]
+        groups += self._affinity_of(signature, demands)
+        groups += _groups_of_claims(signature)
         for kind, terms in ((AFFINITY, near), (ANTI_AFFINITY, far)):
             groups += [
                 affinity_group(kind, term, signature.namespace, signature.labels, self._namespaces) for term in terms
             ]
         return list(dict.fromkeys(groups))
 
-    def _rule(self, group: TopologyGroup, signature: PodSignature) -> TopologyRule:
+    def _affinity_of(self, signature: PodSignature, demands: PodDemands) -> tuple[TopologyGroup, ...]:
+        return affinity_groups(demands.affinity, signature.namespace, signature.labels, self._namespaces)
+
+    def _rule(
+        self,
+        group: TopologyGroup,
+        signature: PodSignature,
+        together: tuple[TopologyGroupId, ...] = (),
+        *,
+        of_affinity: bool = False,
+    ) -> TopologyRule:
         selects = group.selects(signature.namespace, signature.labels)
-        return TopologyRule(self._number(group), group.kind, group.key, group.is_hostname, selects)
+        by_daemons = of_affinity and bool(signature.daemons_near)
+        return TopologyRule(
+            self._number(group), group.kind, group.key, group.is_hostname, selects, together, by_daemons
+        )
 
     def _number(self, group: TopologyGroup) -> TopologyGroupId:
         number = self._numbers.get(group)
@@ -557,6 +635,13 @@ class Topology:
             number = self._numbers[group] = TopologyGroupId(len(self.groups))
             self.groups.append(group)
         return number
+
+
+def _groups_of_claims(signature: PodSignature) -> Iterable[TopologyGroup]:
+    """Return a zonal affinity to all pods that share an unbound claim: the first decides the zone of the volume."""
+    for name in signature.shared_claims:
+        selector = LabelSelector((Requirement(shared_claim_label(name), True),))
+        yield TopologyGroup(AFFINITY, labels.ZONE, (signature.namespace,), selector)
 
 
 def _counted(

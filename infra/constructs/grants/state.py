@@ -11,41 +11,63 @@ from aws_cdk import aws_s3 as s3
 from infra.constructs.grants.place import allow
 from infra.constructs.queues import Queues
 
+REFUSALS = "unavailable-offerings"
+REQUEST_RATES = "request-rates"
+"""Partitions of the shared table; all others begin with a cluster's name."""
+
+LEADING_KEYS = "dynamodb:LeadingKeys"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateGrants:
     """Permissions on the places where functions keep what they know, and on the queues between them.
 
     Attributes:
+        cluster: Its name, with which the keys of its own rows begin.
         shared_table, shared_bucket: Shared by the clusters of the account and region; the cluster's own if it shares nothing.
     """
 
+    cluster: str
     table: dynamodb.ITable
     bucket: s3.IBucket
     shared_table: dynamodb.ITable
     shared_bucket: s3.IBucket
     queues: Queues
 
+    def _on_own_rows(self, role: iam.Role, *actions: str) -> None:
+        """Allow these actions on rows of this cluster alone, whichever clusters use the table."""
+        own = {"ForAllValues:StringLike": {LEADING_KEYS: [f"{self.cluster}#*"]}}
+        allow(role, list(actions), [self.table.table_arn], own)
+
+    def _on_shared_rows(self, role: iam.Role, partition: str, *actions: str) -> None:
+        """Allow these actions on the rows of one partition that clusters share."""
+        allow(
+            role,
+            list(actions),
+            [self.shared_table.table_arn],
+            {"ForAllValues:StringEquals": {LEADING_KEYS: [partition]}},
+        )
+
     def keeps_state(self, role: iam.Role) -> None:
         """Allow every change of claims, commands, leases and counters."""
         self.marks_claims(role)
-        self.table.grant(role, "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem")
+        self._on_own_rows(role, "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem")
 
     def marks_claims(self, role: iam.Role) -> None:
         """Allow adding commands and changing claims, and no deletion."""
         self._adds_commands(role)
-        self.table.grant(role, "dynamodb:UpdateItem")
+        self._on_own_rows(role, "dynamodb:UpdateItem")
 
     def marks_one_claim(self, role: iam.Role) -> None:
         """Allow changing the claim of one instance. It is found by the instance's id, so no query is granted."""
-        self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
+        self._on_own_rows(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
 
     def records_pod_ends(self, role: iam.Role) -> None:
         """Allow noting that pods have ended."""
-        self.table.grant(role, "dynamodb:PutItem")
+        self._on_own_rows(role, "dynamodb:PutItem")
 
     def _adds_commands(self, role: iam.Role) -> None:
-        self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
+        self._on_own_rows(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
 
     def reads_catalogue(self, role: iam.Role) -> None:
         """Allow reading the last reading of the market."""
@@ -58,19 +80,19 @@ class StateGrants:
 
     def reads_refusals(self, role: iam.Role) -> None:
         """Allow reading which offerings EC2 has refused."""
-        self.shared_table.grant(role, "dynamodb:Query")
+        self._on_shared_rows(role, REFUSALS, "dynamodb:Query")
 
     def learns_refusals(self, role: iam.Role) -> None:
         """Allow noting that EC2 has refused an offering."""
-        self.shared_table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem")
+        self._on_shared_rows(role, REFUSALS, "dynamodb:GetItem", "dynamodb:PutItem")
 
     def tries_refusals_again(self, role: iam.Role) -> None:
         """Allow taking the right to probe a refused offering, and deleting its row after a success."""
-        self.shared_table.grant(role, "dynamodb:UpdateItem", "dynamodb:DeleteItem")
+        self._on_shared_rows(role, REFUSALS, "dynamodb:UpdateItem", "dynamodb:DeleteItem")
 
     def counts_launches(self, role: iam.Role) -> None:
         """Allow counting launches for all clusters: EC2 limits the rate of requests per account and region."""
-        self.shared_table.grant(role, "dynamodb:UpdateItem")
+        self._on_shared_rows(role, REQUEST_RATES, "dynamodb:UpdateItem")
 
     def writes_catalogue(self, role: iam.Role) -> None:
         """Allow storing a reading of the market."""

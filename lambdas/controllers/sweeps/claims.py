@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -21,6 +21,7 @@ from core.manifests.wire import resources
 from core.model.plan import NodeClaim
 from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
 from installation.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
+from lambdas.controllers.sweeps.due_work import due_work
 from lambdas.controllers.sweeps.sweep import BudgetedTermination, ClaimTerminator, ReconcileRound, Sweep
 
 # Counts drains without progress, as gauges: all, and those without progress for a day.
@@ -184,8 +185,6 @@ class StaticCapacity(Sweep):
 # Requeues stalled claims and commands: their message may be lost, or they wait for something slow.
 
 
-STALLED_AFTER: Final = timedelta(minutes=1)
-
 COMMAND_CHECKED_FOR: Final = timedelta(minutes=2)
 """How long a command's chain of checks from here lasts: until the next round begins another. A claim's chain may last longer,
 since it replaces the previous one."""
@@ -206,25 +205,10 @@ class Requeue(Sweep):
         if round_.saw_no_rows():
             return  # a row that was stored since is too recent
         now = round_.clock.now()
-        stalled = [
-            record
-            for record in self._stores.claims.all()
-            if not record.is_settled and _is_stalled(_last_moved(record), now)
-        ]
-        commands = [record for record in self._stores.commands.all() if _is_stalled(record.phase_since, now)]
-        names = [record.name for record in stalled]
-        self._work.send(work_on_claims(names, now, at_most=LAUNCHES_A_MESSAGE))
-        self._work.send(work_on_command(record.id, now, checked_for=COMMAND_CHECKED_FOR) for record in commands)
-        round_.report.count("resumed", len(stalled) + len(commands))
-
-
-def _is_stalled(since: datetime, now: datetime) -> bool:
-    """Whether a minute has passed; a moment that is more than a minute ahead is of a wrong clock, and says nothing."""
-    return abs(now - since) >= STALLED_AFTER
-
-
-def _last_moved(record: ClaimRecord) -> datetime:
-    return max(record.phase_since, record.deletion.asked_at) if record.deletion else record.phase_since
+        due = due_work(self._stores, now)
+        self._work.send(work_on_claims(due.claims, now, at_most=LAUNCHES_A_MESSAGE))
+        self._work.send(work_on_command(name, now, checked_for=COMMAND_CHECKED_FOR) for name in due.commands)
+        round_.report.count("resumed", len(due.claims) + len(due.commands))
 
 
 # Removes claims whose instance AWS will retire or restart.

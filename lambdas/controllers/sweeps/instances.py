@@ -245,6 +245,9 @@ class InstanceIndex(Sweep):
         round_.each(missing, add, subject=lambda claim: claim.name)
 
 
+NAMED_MAX: Final = 10
+"""The most instances that a brake's message names."""
+
 UNKNOWN_AFTER: Final = REGISTRATION_TIMEOUT + timedelta(minutes=5)
 """The age from which an instance is unknown.
 
@@ -274,22 +277,35 @@ class UnknownInstances:
         self._wake_ups, self._work = queues.wake_ups, queues.work
 
     def settle(self, unknown: Sequence[UnclaimedInstance], fleet: int, round_: ReconcileRound) -> None:
-        """Remove them if they are few among the `fleet` of tagged instances; otherwise engage the brake."""
+        """Remove them if they are few among the `fleet` of tagged instances; otherwise engage a brake.
+
+        Only instances with a node show that the table may be lost, and stop voluntary disruption: tags can be copied by whoever
+        may launch instances, and the others are left alone and named.
+        """
         report = round_.report
         report.count(UNKNOWN_INSTANCES, len(unknown))
         may_end = max(1, fleet * SHARE_PERCENT // 100)
-        if len(unknown) > may_end:
-            brake = _brake(unknown, fleet, may_end)
+        joined = [found for found in unknown if found.node is not None]
+        wanted: Brake | None = None
+        if len(joined) > may_end:
+            wanted = _brake(joined, fleet, may_end)
+        elif len(unknown) > may_end:
+            wanted = _foreign(unknown, may_end)
+        held = self._held.held()
+        if wanted is not None:
             report.count(SWEEP_BRAKE)
-            skipped(brake, f"{len(unknown)} instances", report)
-            if brake not in self._held.held():
-                self._held.hold(brake, round_.clock.now())
-            return
-        if any(held.kind is BrakeKind.UNKNOWN_INSTANCES for held in self._held.held()):
-            self._held.release(BrakeKind.UNKNOWN_INSTANCES)
-            report.decide(
-                DecisionKind.ABANDON, "brake", BrakeKind.UNKNOWN_INSTANCES, f"{len(unknown)} instances are unknown"
-            )
+            skipped(wanted, f"{len(unknown)} instances", report)
+            if wanted not in held:
+                self._held.hold(wanted, round_.clock.now())
+        ended = [
+            kind
+            for kind in (BrakeKind.UNKNOWN_INSTANCES, BrakeKind.FOREIGN_INSTANCES)
+            if any(brake.kind is kind for brake in held) and (wanted is None or wanted.kind is not kind)
+        ]
+        for kind in ended:
+            self._held.release(kind)
+            report.decide(DecisionKind.ABANDON, "brake", kind, f"{len(unknown)} instances are unknown")
+        if wanted is not None or ended:
             return
         brakes = self._brakes.engaged()
         stopping = brakes.stopping(Action.END_UNKNOWN)
@@ -331,6 +347,18 @@ def _brake(unknown: Sequence[UnclaimedInstance], fleet: int, may_end: int) -> Br
         f"{len(unknown)} of {fleet} instances with our tag have no claim, and at most {may_end} are terminated at once: "
         f"for example {first.instance.instance_id}: {first.problem}. Nothing is terminated until there are fewer. Check that "
         "TABLE_NAME names this cluster's table and that the NodePools exist; terminate instances that nothing uses yourself",
+    )
+
+
+def _foreign(unknown: Sequence[UnclaimedInstance], may_end: int) -> Brake:
+    """Return the brake for instances without a node; it names them, and says how to clear it."""
+    ids = sorted(found.instance.instance_id for found in unknown)
+    named = ", ".join(ids[:NAMED_MAX]) + (f" and {len(ids) - NAMED_MAX} more" if len(ids) > NAMED_MAX else "")
+    return Brake(
+        BrakeKind.FOREIGN_INSTANCES,
+        f"{len(ids)} instances have this cluster's tags but neither a claim nor a node, and at most {may_end} of them are "
+        f"terminated at once: {named}. Find out who launched them (CloudTrail, RunInstances); terminate those that nothing "
+        "uses, or take the tag fleetwright.dev/claim off them",
     )
 
 
@@ -385,7 +413,8 @@ def _is_lost(record: ClaimRecord, present: Container[str], snapshot: Snapshot, n
         return False
     if now - record.phase_since < INSTANCE_CHECK_AFTER:
         return False
-    node = next((found for found in snapshot.nodes if found.provider_id == record.provider_id), None)
+    of_instance = (found for found in snapshot.nodes if found.provider_id == record.provider_id)
+    node = next((found for found in of_instance if record.node_name in ("", found.name)), None)
     return node is None or not node.is_ready
 
 

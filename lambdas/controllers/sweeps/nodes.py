@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
 from adapters.messages import work_on_claim
+from adapters.observation.observer import ClusterState
 from adapters.observation.stores import Stores
-from adapters.ports import CloudProvider, Kubernetes, Queue
+from adapters.ports import CloudProvider, JsonObject, Kubernetes, Queue
 from core import labels
+from core.disruption.drift import DriftCheck
+from core.disruption.move_history import settling_message
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT, inconsistency, is_late_to_initialize, shortfall
 from core.lifecycle.deletion import staying, untainted
 from core.lifecycle.draining import must_leave_for
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import waits_for, was_recreated
+from core.manifests.wire import resources
 from core.model.snapshot import Node
-from core.model.values.taints import DISRUPTED
+from core.model.values.taints import DISRUPTED, OUTDATED
 from core.reasons.code import ClaimReason, DecisionKind
+from core.reasons.nodes import NodeReason
 from installation.metric_names import INCONSISTENT_NODES
+from lambdas.controllers.events import about_node_pool, warning, write
 from lambdas.controllers.nodes import NodeStateReader, delete_node, release_node
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 
@@ -192,6 +199,51 @@ def _is_half_undone(record: ClaimRecord) -> bool:
     return record.is_settled and (record.is_disrupting or not record.reserved)
 
 
+class OutdatedNodes(Sweep):
+    """Marks nodes that have drifted, so that the scheduler prefers others, and unmarks those that have not.
+
+    Without the mark, the successor of a pod that a roll-out moves is bound to a drifted node with room, and has to move again.
+    The mark only weighs in the scheduler's choice: pods that fit nowhere else still go there.
+    """
+
+    name = "outdatedNodes"
+
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider) -> None:
+        self._kubernetes = kubernetes
+        self._cloud = cloud
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Patch the nodes whose mark is missing or out of date."""
+        snapshot = round_.view.snapshot
+        pools = {pool.name: pool for pool in snapshot.node_pools}
+        check = DriftCheck(snapshot, knows_types=False)
+        staying = {claim.node_name: claim for claim in snapshot.node_claims if claim.deleted_at is None}
+        nodes = {node.name: node for node in snapshot.nodes if node.deleted_at is None}
+        outdated = {
+            name
+            for name, claim in staying.items()
+            if name in nodes and (pool := pools.get(claim.node_pool)) is not None and check.reason(claim, pool)
+        }
+        changed = [nodes[n] for n in staying if n in nodes and (n in outdated) != (OUTDATED in nodes[n].taints)]
+        if not changed:
+            return
+        reader = NodeStateReader(self._kubernetes, self._cloud, round_.clock)
+
+        def mark(node: Node) -> None:
+            seen = reader.node(node.name)
+            if seen is None or seen.node.uid != node.uid:
+                return
+            others = [taint for taint in seen.node.taints if taint.key != OUTDATED.key]
+            taints = [*others, OUTDATED] if node.name in outdated else others
+            body = {
+                "metadata": {"resourceVersion": seen.resource_version},
+                "spec": {"taints": [taint.written() for taint in taints]},
+            }
+            self._kubernetes.patch(resources.NODES, node.name, body)
+
+        round_.each(sorted(changed, key=lambda node: node.name), mark, subject=lambda node: node.name)
+
+
 # Finds nodes that joined but do not become ready for pods.
 
 
@@ -210,3 +262,51 @@ class UninitializedNodes(Sweep):
             message = f"not ready for pods {INITIALIZATION_TIMEOUT} after it joined: {missing}"
             round_.report.decide(DecisionKind.SKIP, record.node_name, ClaimReason.INITIALIZATION_TIMEOUT, message)
         round_.report.count("lateNodes", len(late))
+
+
+# Names who writes NodePools and EC2NodeClasses that change again and again.
+
+
+class ChangingSpecifications(Sweep):
+    """Writes an event on each NodePool whose specification changes too often to be followed; it names the last writers."""
+
+    name = "changingSpecifications"
+
+    def __init__(self, kubernetes: Kubernetes, stores: Stores) -> None:
+        self._kubernetes = kubernetes
+        self._stores = stores
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Write the events, one an hour at most for each number of changes."""
+        view, now = round_.view, round_.clock.now()
+        for pool, rollout in sorted(self._stores.moves.readable(now).rollouts.items()):
+            manifest = view.node_pools.get(pool)
+            if manifest is None or not rollout.changed_at or not rollout.is_settling(now):
+                continue
+            message = f"{settling_message(rollout)}. Last written by {writers_of(manifest, *_class_of(manifest, view))}"
+            round_.report.decide(DecisionKind.SKIP, pool, NodeReason.ROLLOUT_SETTLING, message)
+            identity = f"{NodeReason.ROLLOUT_SETTLING}/{len(rollout.changed_at)}"
+            event = warning(about_node_pool(manifest), NodeReason.ROLLOUT_SETTLING, message, now, identity=identity)
+            write(self._kubernetes, [event])
+
+
+WRITERS_NAMED: Final = 4
+
+
+def writers_of(*manifests: JsonObject) -> str:
+    """Return who wrote the objects last, by their managedFields: the last writers first, without those of a status."""
+    entries = [
+        (str(entry.get("time", "")), str(entry.get("manager", "")))
+        for manifest in manifests
+        for entry in (manifest.get("metadata") or {}).get("managedFields") or ()
+        if not entry.get("subresource")
+    ]
+    names = list(dict.fromkeys(name for _, name in sorted(entries, reverse=True) if name))
+    return ", ".join(names[:WRITERS_NAMED]) or "somebody whom managedFields do not name"
+
+
+def _class_of(manifest: JsonObject, view: ClusterState) -> Iterator[JsonObject]:
+    template = ((manifest.get("spec") or {}).get("template") or {}).get("spec") or {}
+    found = view.node_classes.get(str((template.get("nodeClassRef") or {}).get("name", "")))
+    if found is not None:
+        yield found

@@ -17,7 +17,7 @@ from adapters.observation.observer import ClusterState
 from adapters.ports import Clock, Instance, Queue, TransientError
 from adapters.run_report import RunReport
 from adapters.store import ClaimStore
-from core.brakes import action_of
+from core.brakes import BrakeKind, action_of
 from core.disruption.expiration import objections
 from core.lifecycle.deletion import VOLUNTARY, is_voluntary
 from core.lifecycle.records import ClaimRecord
@@ -88,10 +88,18 @@ class ClaimTerminator:
         if record.deletion is not None and (reason in VOLUNTARY or not is_voluntary(record.deletion)):
             return None
         brake = self._brakes.engaged().stopping(action_of(reason), record.plan.node_pool)
-        if brake is not None:
+        if brake is not None and not (brake.kind is BrakeKind.POOL_PROBE and self._may_try(record.plan.node_pool)):
             skipped(brake, name, report)
             return None
         return record
+
+    def _may_try(self, pool: str) -> bool:
+        """Whether a removal may be the test of a half-open breaker: nothing else of the NodePool is under way.
+
+        Without it, a NodePool without commands and pending pods would never find out that its nodes join again.
+        """
+        rows = (record for record in self._claims.all() if record.plan.node_pool == pool)
+        return all(record.is_settled and not record.is_disrupting for record in rows)
 
 
 T = TypeVar("T")

@@ -3,5 +3,5 @@
 A contract test (`tests/contract/test_table_answers.py`) compares its answers with DynamoDB's.
 """
 
-PUBLIC = ("table",)
+PUBLIC = ("table", "values")
 """Files that the rest of the project may import; the others are this package's inside."""

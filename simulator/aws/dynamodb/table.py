@@ -474,6 +474,12 @@ class Table:
         """Call `listener` with each item that is written, lost or put back from now on."""
         self._items.listen(listener)
 
+    def put_by_stranger(self, item: Item) -> Key:
+        """Write an item that no function wrote, and return its key. Raises AwsError for one that the table cannot have."""
+        key = self._schema.key_of(item)
+        self._items.write(self._clock.now(), key, taken_in(item))
+        return key
+
     def lose(self, newest: int | None) -> None:
         """Remove the `newest` most recently written items, None for all. No function is notified."""
         lost = list(self._items.newest())[:newest]

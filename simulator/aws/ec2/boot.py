@@ -257,11 +257,34 @@ def _amount(amounts: Mapping[str, str], name: str) -> int:
 
 KUBELET_VERSION: Final = "v1.35.1"
 
-Join = Callable[[dict[str, Any], str], None]
+Join = Callable[[dict[str, Any], str, bool], None]
+"""Registers a node: the Node, the claim of its instance, whether it becomes ready."""
 
 
 ENDS_AFTER: Final = timedelta(seconds=4)
 """From the launch to the end of an instance that cannot start."""
+
+
+class Concerned(msgspec.Struct, frozen=True, kw_only=True):
+    """Which instances a boot fault concerns; None: all."""
+
+    instance_type: str | None = None
+    zone: str | None = None
+    capacity_type: str | None = None
+    node_pool: str | None = None
+
+    def has(self, instance: Instance) -> bool:
+        """Whether it concerns this instance."""
+        pool = instance.pool
+        return (
+            self.instance_type in (None, pool.instance_type)
+            and self.zone in (None, pool.zone)
+            and self.capacity_type in (None, pool.capacity_type)
+            and self.node_pool in (None, instance.tags.get(labels.NODEPOOL, ""))
+        )
+
+
+ALL_INSTANCES: Final = Concerned()
 
 
 class _BootFault(msgspec.Struct):
@@ -270,13 +293,15 @@ class _BootFault(msgspec.Struct):
     left: int
     takes: timedelta | None
     ends: str = ""
+    concerned: Concerned = ALL_INSTANCES
+    becomes_ready: bool = True
 
 
 class Boot:
     """Boots instances. `join(node, claim)` registers a Node with the cluster, `end(instance, reason)` ends what cannot start.
 
     Args:
-        takes: From launch to the node's registration.
+        takes: Returns how long an instance takes from its launch to the registration of its node.
         region: The instance types, with what their nodes have, and the zones.
     """
 
@@ -287,7 +312,7 @@ class Boot:
         join: Join,
         end: Callable[[Instance, str], None],
         *,
-        takes: timedelta,
+        takes: Callable[[], timedelta],
         region: Region,
     ) -> None:
         self._clock = clock
@@ -300,37 +325,42 @@ class Boot:
         self._facts = region.node_facts()
         self._fault: _BootFault | None = None
 
-    def disturb(self, count: int, takes: timedelta | None) -> None:
+    def disturb(self, count: int, takes: timedelta | None, concerned: Concerned = ALL_INSTANCES) -> None:
         """Make the next `count` instances take this long; None: they never join.
 
         This replaces what remains of an earlier call.
         """
-        self._fault = _BootFault(count, takes)
+        self._fault = _BootFault(count, takes, concerned=concerned)
 
-    def fail(self, count: int, reason: str) -> None:
+    def spoil(self, count: int, concerned: Concerned = ALL_INSTANCES) -> None:
+        """Let the next `count` instances join and never become ready. This replaces what remains of an earlier call."""
+        self._fault = _BootFault(count, self._takes(), concerned=concerned, becomes_ready=False)
+
+    def fail(self, count: int, reason: str, concerned: Concerned = ALL_INSTANCES) -> None:
         """Let EC2 end the next `count` instances soon after their launch. This replaces what remains of an earlier call."""
-        self._fault = _BootFault(count, None, reason)
+        self._fault = _BootFault(count, None, reason, concerned)
 
     def launched(self, instance: Instance) -> None:
         """Begin to boot a launched instance."""
-        fault = self._next_fault()
+        fault = self._next_fault(instance)
         if fault is not None and fault.ends:
             self._clock.after(ENDS_AFTER, lambda: self._end(instance, fault.ends))
             return
-        takes = self._takes if fault is None else fault.takes
+        takes = self._takes() if fault is None else fault.takes
         if takes is not None:
-            self._clock.after(takes, lambda: self._register(instance))
+            becomes_ready = fault is None or fault.becomes_ready
+            self._clock.after(takes, lambda: self._register(instance, becomes_ready=becomes_ready))
 
-    def _next_fault(self) -> _BootFault | None:
-        if self._fault is None or self._fault.left <= 0:
+    def _next_fault(self, instance: Instance) -> _BootFault | None:
+        if self._fault is None or self._fault.left <= 0 or not self._fault.concerned.has(instance):
             return None
         self._fault.left -= 1
         return self._fault
 
-    def _register(self, instance: Instance) -> None:
+    def _register(self, instance: Instance, *, becomes_ready: bool) -> None:
         config = read_user_data(instance.user_data)
         if instance.is_alive and config is not None and config.starts:
-            self._join(self._node(instance, config), instance.tags.get(labels.NODECLAIM, ""))
+            self._join(self._node(instance, config), instance.tags.get(labels.NODECLAIM, ""), becomes_ready)
 
     def _node(self, instance: Instance, config: KubeletConfig) -> dict[str, Any]:
         facts = self._facts.get(instance.pool.instance_type)

@@ -199,7 +199,12 @@ class PlacementGroups:
 
     def describe(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribePlacementGroups."""
-        return {"PlacementGroups": [_described(one) for one in filtered(GROUPS, request.get("Filters"), _values)]}
+        ids = request.get("GroupIds") or [group.id for group in GROUPS]
+        unknown = sorted(set(ids) - {group.id for group in GROUPS})
+        if unknown:
+            raise AwsError("InvalidPlacementGroup.Unknown", f"The Placement Group '{unknown[0]}' is unknown.")
+        asked = [group for group in GROUPS if group.id in ids]
+        return {"PlacementGroups": [_described(one) for one in filtered(asked, request.get("Filters"), _values)]}
 
     def problem(self, asked: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return the error code and message with which EC2 refuses a launch into a missing group; None for an existing one."""
@@ -226,7 +231,7 @@ def _described(group: PlacementGroup) -> dict[str, Any]:
 
 
 def _values(group: PlacementGroup, name: str) -> tuple[str, ...]:
-    fields = {"group-id": group.id, "group-name": group.name, "strategy": group.strategy, "state": group.state}
+    fields = {"group-name": group.name, "strategy": group.strategy, "state": group.state}
     return of_fields(fields, name)
 
 
@@ -376,7 +381,11 @@ class _Choice(msgspec.Struct, kw_only=True):
 
 
 class Fleets:
-    """Answers CreateFleet."""
+    """Answers CreateFleet.
+
+    Attributes:
+        repeats_launches: Whether the whole answer is repeated to a token that is known; otherwise only the fleet's id.
+    """
 
     def __init__(
         self,
@@ -389,6 +398,7 @@ class Fleets:
         checks: LaunchChecks,
         reservations: Reservations,
     ) -> None:
+        self.repeats_launches = True
         self._clock = clock
         self._recorder = recorder
         self._exchange = exchange
@@ -410,7 +420,7 @@ class Fleets:
             known, answer = self._by_token[token]
             if known != content:
                 raise AwsError("IdempotentParameterMismatch", "The client token was used with other parameters")
-            return copy.deepcopy(answer)
+            return copy.deepcopy(answer) if self.repeats_launches else {"FleetId": answer["FleetId"]}
         check_tags(request)
         if request.get("DryRun"):
             self._choices(

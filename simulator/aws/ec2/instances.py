@@ -23,7 +23,9 @@ PENDING: Final = "pending"
 RUNNING: Final = "running"
 SHUTTING_DOWN: Final = "shutting-down"
 TERMINATED: Final = "terminated"
-STATE_CODES: Final = {PENDING: 0, RUNNING: 16, SHUTTING_DOWN: 32, TERMINATED: 48}
+STOPPING: Final = "stopping"
+STOPPED: Final = "stopped"
+STATE_CODES: Final = {PENDING: 0, RUNNING: 16, SHUTTING_DOWN: 32, TERMINATED: 48, STOPPING: 64, STOPPED: 80}
 BY_CALLER: Final = "Client.UserInitiatedShutdown"
 TAKEN_BACK: Final = "Server.SpotInstanceTermination"
 RETIRED: Final = "Server.ScheduledStop"
@@ -81,6 +83,11 @@ class Instance(msgspec.Struct, kw_only=True):
         return self.state in (PENDING, RUNNING)
 
     @property
+    def is_stopped(self) -> bool:
+        """Return whether somebody stopped it: EC2 keeps it, and can terminate it."""
+        return self.state in (STOPPING, STOPPED)
+
+    @property
     def node_name(self) -> str:
         """Its private DNS name, under which its kubelet registers."""
         return f"ip-{self.private_ip.replace('.', '-')}.ec2.internal"
@@ -109,6 +116,9 @@ FORGOTTEN_AFTER: Final = timedelta(hours=1)
 SPOT_NOTICE: Final = timedelta(seconds=120)
 MAINTENANCE_NOTICE: Final = timedelta(days=14)
 """AWS announces a retirement at least two weeks ahead."""
+
+STRANGER: Final = "stranger"
+"""Who launches instances that no function launched, in the record."""
 
 STATE_CHANGE: Final = "EC2 Instance State-change Notification"
 SPOT_WARNING: Final = "EC2 Spot Instance Interruption Warning"
@@ -167,8 +177,17 @@ class Instances:
         then = self._clock.now() - age
         return {name: as_of(found, then) for name, found in self._all.items() if found.launched_at <= then}
 
-    def launch(self, instance: Instance) -> None:
-        """Add a new instance."""
+    def stop(self, instance: Instance) -> None:
+        """Somebody stops an instance; EC2 keeps it."""
+        if not instance.is_alive:
+            return
+        instance.state = STOPPING
+        self._recorder.emit("instanceStopped", instance=instance.id)
+        self._announce(instance)
+        self._clock.after(self._ends_after, lambda: self._advance(instance, STOPPING, STOPPED))
+
+    def launch(self, instance: Instance, *, by_stranger: bool = False) -> None:
+        """Add a new instance, one that no function launched if `by_stranger`."""
         self._all[instance.id] = instance
         self._recorder.emit(
             "instanceLaunched",
@@ -179,6 +198,7 @@ class Instances:
             price=instance.price / 10**9,
             clientToken=instance.token,
             tags=dict(sorted(instance.tags.items())),
+            **({"by": STRANGER} if by_stranger else {}),
         )
         self._announce(instance)
         self._clock.after(STARTS_AFTER, lambda: self._advance(instance, PENDING, RUNNING))
@@ -210,7 +230,7 @@ class Instances:
             AwsError: If one of them does not exist.
         """
         for instance in [self.get(instance_id) for instance_id in instance_ids]:
-            if instance.is_alive:
+            if instance.is_alive or instance.is_stopped:
                 self._end(instance, by, BY_CALLER)
 
     def fail_start(self, instance: Instance, reason: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
 from adapters.aws.dynamodb.commands import DynamoProposals, DynamoTargets
-from adapters.aws.dynamodb.table import DynamoTable
+from adapters.aws.dynamodb.table import DynamoTable, key
 from adapters.ports import ConflictError
 from core.approval.proposal import ProposalVerdict
 from core.model.plan import Move, StoredDrain
@@ -74,4 +76,22 @@ def test_a_proposal_is_changed_only_from_its_last_version(table: DynamoTable, re
     )
     with pytest.raises(ConflictError):
         proposals.change(first, msgspec.structs.replace(first, announced_at=NOW))
-    assert proposals.all() == (approved,)
+    assert proposals.all() == (msgspec.structs.replace(approved, verdict=None),), "a row's own verdict is nobody's"
+
+
+def test_a_verdict_is_read_where_iam_lets_its_writer_write(table: DynamoTable, request: pytest.FixtureRequest) -> None:
+    cluster = request.node.name
+    proposals = DynamoProposals(table, cluster)
+    first = proposals.add(msgspec.structs.replace(PROPOSAL, proposed_at=NOW))
+    yes = ProposalVerdict(is_approved=True, by="AIDAADA", at=NOW)
+    # A note alone, and a verdict for other content, approve nothing.
+    table.put({**key(f"{cluster}#verdicts", f"{first.id}#AIDABOSS")})
+    proposals.answer(msgspec.structs.replace(first, proposed_at=NOW + timedelta(hours=1)), yes)
+    assert proposals.verdict_on(first) is None
+    proposals.answer(first, yes)
+    assert proposals.verdict_on(first) == proposals.all()[0].verdict == yes
+    items = {item["pk"]["S"] for item in table.query(f"{cluster}#verdicts#AIDAADA")}
+    assert items == {f"{cluster}#verdicts#AIDAADA"}
+    no = ProposalVerdict(is_approved=False, by="AIDABOB", at=NOW)
+    proposals.answer(first, no)
+    assert proposals.verdict_on(first) == no

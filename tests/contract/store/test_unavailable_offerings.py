@@ -74,6 +74,21 @@ def test_an_offering_that_refuses_repeatedly_is_avoided_longer_and_longer(table:
     assert KEY not in offerings.refused(now + timedelta(hours=3, minutes=3)).avoided, "long ago is forgotten"
 
 
+@pytest.mark.parametrize(("choices", "longest"), [(1, 3), (8, 3), (9, 6), (40, 15), (500, 48), (None, 48)])
+def test_an_offering_is_avoided_no_longer_than_there_is_something_else_to_try(
+    table: DynamoTable, choices: int | None, longest: int
+) -> None:
+    """A pod with a single offering would wait up to 48 minutes after its capacity is back."""
+    offerings, now = DynamoOfferings(table), NOW
+    for _ in range(6):
+        offerings.mark([KEY], now, choices=choices)
+        pause = 1
+        while KEY in offerings.refused(now + pause * MINUTE).avoided:
+            pause += 1
+        now += (pause + 1) * MINUTE
+    assert pause == longest
+
+
 @pytest.mark.e2e
 def test_an_expired_refusal_is_deleted_by_the_table(dynamodb_local: str) -> None:
     """Otherwise, the table grows with every offering that was ever short: nothing else deletes these items."""
@@ -85,3 +100,19 @@ def test_an_expired_refusal_is_deleted_by_the_table(dynamodb_local: str) -> None
     while len(left := list(table.query(PARTITION))) > 1 and monotonic() < deadline:
         sleep(0.5)
     assert ["us-east-1b" in item["sk"]["S"] for item in left] == [True]
+
+
+@pytest.mark.parametrize("field", ["until", "probing_until", "expires_at"])
+def test_a_row_that_none_of_our_clusters_can_have_written_says_nothing(table: DynamoTable, field: str) -> None:
+    """Every cluster of the account writes these rows: one closed an offering for ten years."""
+    offerings, far = DynamoOfferings(table), NOW + timedelta(days=3650)
+    offerings.mark([KEY], NOW)
+    item = next(
+        item for item in table.query(PARTITION) if item["sk"]["S"].startswith(f"{KEY.instance_type}#{KEY.zone}#")
+    )
+    table.put({**item, field: {"N": str(int(far.timestamp()))}})
+    for moment in (NOW, NOW + timedelta(hours=3), NOW + timedelta(days=3000)):
+        found = offerings.refused(moment)
+        assert KEY not in found.avoided | found.half_open
+    offerings.mark([KEY], NOW)
+    assert KEY in offerings.refused(NOW).avoided, "our own refusal replaces it"

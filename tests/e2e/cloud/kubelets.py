@@ -94,9 +94,9 @@ class Kubelets:
         self.boot = Boot(
             cloud.clock,
             cloud.exchange,
-            lambda node, _claim: self._register(node),
+            lambda node, _claim, _becomes_ready: self._register(node),
             cloud.instances.fail_start,
-            takes=self._pace.boot,
+            takes=lambda: self._pace.boot,
             region=cloud.region,
         )
         cloud.instances.on_launch(self.boot.launched)

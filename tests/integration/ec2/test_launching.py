@@ -163,6 +163,7 @@ def test_a_deleted_template_is_created_again(account: Account) -> None:
     [
         ("InvalidLaunchTemplateName.NotFoundException", 2),
         ("InvalidCapacityReservationId.NotFound", 1),
+        ("InvalidCapacityReservationState.Unavailable", 1),
         ("InvalidPlacementGroup.Unknown", 1),
     ],
 )

@@ -393,3 +393,50 @@ def test_a_market_that_stays_unread_is_an_alarm(market: AwsMarket, region: Regio
     region.broken.clear()
     refresh.refresh(recovered := RunReport())
     assert recovered.counts["staleMarket"] == 0
+
+
+def stored_by_a_neighbour(facts: MarketFacts, on_demand: int, spot: int) -> MarketFacts:
+    prices = {**facts.market.on_demand, "m5.large": on_demand}
+    market = msgspec.structs.replace(facts.market, on_demand=prices, spot={"m5.large": {"us-east-1a": spot}})
+    return msgspec.structs.replace(facts, market=market, author="neighbour")
+
+
+@pytest.mark.parametrize("is_new_sandbox", [True, False])
+@pytest.mark.parametrize(("on_demand", "spot"), [(1, 31_000_000), (9_600_000_000, 31_000_000), (96_000_000, 1)])
+def test_prices_far_from_every_list_are_not_believed_of_a_neighbour(
+    region: Region, clock: Clock, on_demand: int, spot: int, *, is_new_sandbox: bool
+) -> None:
+    """Clusters share one reading: whoever can write it could make every other cluster move to a type of their choice."""
+    service: Any = region
+    market = AwsMarket(service, service, region="us-east-1", clock=clock, author="shop")
+    facts = market.read(None)
+    if is_new_sandbox:
+        market = AwsMarket(service, service, region="us-east-1", clock=clock, author="shop")
+    assert facts.author == "shop"
+    read = market.read(stored_by_a_neighbour(facts, on_demand, spot))
+    assert (read.market.on_demand, read.market.spot, read.author) == (facts.market.on_demand, facts.market.spot, "shop")
+    (problem,) = read.problems
+    assert "cluster neighbour stored them" in problem
+
+
+def test_a_doubtful_price_is_dropped_even_where_none_can_be_read(market: AwsMarket, region: Region) -> None:
+    facts = market.read(None)
+    region.broken |= {"GetProducts", "DescribeSpotPriceHistory"}
+    read = market.read(stored_by_a_neighbour(facts, 1, 1))
+    assert read.market.on_demand["m5.large"] == 96_000_000
+    assert read.market.spot == {}
+
+
+def test_prices_within_the_band_are_believed_and_what_was_read_itself_however_it_changed(
+    market: AwsMarket, region: Region, clock: Clock
+) -> None:
+    facts = market.read(None)
+    region.asked.clear()
+    near = stored_by_a_neighbour(facts, 2 * 96_000_000, 31_000_000)
+    assert (market.read(near), region.asked) == (near, [])
+    region.on_demand["m5.large"] = "9.6"
+    clock.time += PRICES_FRESH_FOR
+    raised = market.read(facts)
+    assert raised.market.on_demand["m5.large"] == 9_600_000_000
+    region.asked.clear()
+    assert (market.read(raised).market, region.asked) == (raised.market, [])

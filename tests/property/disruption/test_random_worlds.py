@@ -176,15 +176,16 @@ def _a_boast(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
 
 
 def _a_node_kept_by_its_owner(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
-    if not plan.commands:
-        return None
-    name, mark = plan.commands[0].nodes[0], {labels.DO_NOT_DISRUPT: "true"}
-    nodes = (msgspec.structs.replace(n, annotations=mark) if n.name == name else n for n in snapshot.nodes)
-    return msgspec.structs.replace(snapshot, nodes=tuple(nodes)), plan
+    """Repair is left out: it does not ask, as in Karpenter."""
+    for _, command in _first(plan, *(method for method in METHODS if method != "repair")):
+        name, mark = command.nodes[0], {labels.DO_NOT_DISRUPT: "true"}
+        nodes = (msgspec.structs.replace(n, annotations=mark) if n.name == name else n for n in snapshot.nodes)
+        return msgspec.structs.replace(snapshot, nodes=tuple(nodes)), plan
+    return None
 
 
 def _a_pod_kept_by_its_owner(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
-    for _, command in _first(plan, "single", "multi", "repack", "repair"):
+    for _, command in _first(plan, "single", "multi", "repack"):
         if command.moves:
             key, mark = command.moves[0].pod, {labels.DO_NOT_DISRUPT: "true"}
             pods = (msgspec.structs.replace(p, annotations=mark) if p.key == key else p for p in snapshot.pods)
@@ -194,7 +195,7 @@ def _a_pod_kept_by_its_owner(snapshot: Snapshot, plan: DisruptionPlan) -> Case |
 
 def _a_budget_of_nobody(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
     """A PodDisruptionBudget that allows none of the evictions."""
-    for _, command in _first(plan, "single", "multi", "repack", "repair"):
+    for _, command in _first(plan, "single", "multi", "repack"):
         if command.moves:
             (pod,) = (pod for pod in snapshot.pods if pod.key == command.moves[0].pod)
             if pod.is_ready and pod.is_active and not pod.spec.tolerations:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from core import labels
 from core.model.pod import DO_NOT_SCHEDULE, Pod, TopologySpread
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Namespace, Snapshot
 from tests.property.naive.large_topology import Site
 from tests.property.naive.reading import spread_selects, term_selects
 
@@ -32,14 +32,19 @@ def refusals(snapshot: Snapshot, sites: list[Site], pod: Pod, own: dict[str, str
         if spread.topology_key == labels.ZONE and _is_crowded(snapshot, spread, everyone, pod, own[labels.ZONE]):
             yield spread.topology_key
     for term in pod.spec.affinity:
-        selected = [site for other, site in everyone if term_selects(term, pod, other, names)]
+        selected = [site for other, site in everyone if _all_select(pod, other, names)]
         is_there = any(_is_beside(site, own, term.topology_key) for site in selected)
-        if not is_there and (selected or not term_selects(term, pod, pod, names)):
+        if not is_there and (selected or not _all_select(pod, pod, names)):
             yield term.topology_key
     for other, site in everyone:
         both = [term for term in pod.spec.anti_affinity if term_selects(term, pod, other, names)]
         both += [term for term in other.spec.anti_affinity if term_selects(term, other, pod, names)]
         yield from (term.topology_key for term in both if _is_beside(site, own, term.topology_key))
+
+
+def _all_select(pod: Pod, other: Pod, names: tuple[Namespace, ...]) -> bool:
+    """Whether all terms of the pod's required affinity select another pod (kube-scheduler)."""
+    return all(term_selects(term, pod, other, names) for term in pod.spec.affinity)
 
 
 def _hard(pod: Pod) -> list[TopologySpread]:

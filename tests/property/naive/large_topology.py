@@ -133,14 +133,21 @@ def _connected(kinds: list[Kind], namespaces: tuple[Namespace, ...]) -> list[Rul
             if spread.when_unsatisfiable == "DoNotSchedule":
                 counted = {i for i, other in enumerate(kinds) if spread_selects(spread, own, other.example)}
                 kind.holds.append(_shared(rules, Rule(spread.topology_key, own, spread=spread), counted, kind, kinds))
-        for terms, mine in ((own.spec.affinity, kind.holds), (own.spec.anti_affinity, kind.keeps_away)):
-            for term in terms:
-                counted = {i for i, other in enumerate(kinds) if term_selects(term, own, other.example, namespaces)}
-                mine.append(_shared(rules, Rule(term.topology_key, own, term=term), counted, kind, kinds))
+        near = [_selected(term, own, kinds, namespaces) for term in own.spec.affinity]
+        for term in own.spec.affinity:  # only pods that all terms select count (kube-scheduler)
+            counted = set.intersection(*near)
+            kind.holds.append(_shared(rules, Rule(term.topology_key, own, term=term), counted, kind, kinds))
+        for term in own.spec.anti_affinity:
+            counted = _selected(term, own, kinds, namespaces)
+            kind.keeps_away.append(_shared(rules, Rule(term.topology_key, own, term=term), counted, kind, kinds))
     for rule, counted, _ in rules.values():
         for position in sorted(counted):
             kinds[position].counted_by.append(rule)
     return [rule for rule, _, _ in rules.values()]
+
+
+def _selected(term: PodAffinityTerm, own: Pod, kinds: list[Kind], namespaces: tuple[Namespace, ...]) -> set[int]:
+    return {i for i, other in enumerate(kinds) if term_selects(term, own, other.example, namespaces)}
 
 
 def _shared(

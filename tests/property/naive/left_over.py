@@ -19,10 +19,10 @@ from core.model.snapshot import DaemonSet, Snapshot
 from core.model.values.requirements import Requirement
 from tests.property.naive.market import places_left, types_of
 from tests.property.naive.node_rules import face_problems, is_overfull, volume_fault
-from tests.property.naive.places import Face, Place, node_labels, room_of, runs_daemon, virtual_pods
-from tests.property.naive.promises import is_usable, taken, too_few
+from tests.property.naive.places import Face, Place, face_of, node_labels, room_of, runs_daemon, virtual_pods
+from tests.property.naive.promises import is_usable, own_values, taken, too_few
 from tests.property.naive.quotas import leaves_room
-from tests.property.naive.reading import meets_all, spreads_of, tolerates, wants_node
+from tests.property.naive.reading import meets_all, spreads_of, term_selects, tolerates, wants_node
 from tests.property.naive.topology import Rules, too_near
 
 _FRESH = "(a new node)"
@@ -66,14 +66,22 @@ def _rooms_forgone(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Itera
 
 
 def _is_refused_outright(snapshot: Snapshot, pod: Pod) -> bool:
-    """Whether Karpenter ignores the pod: fields in the affinity, restricted labels, broken volumes."""
-    if volume_fault(snapshot, pod) or pod.spec.resource_claims:
-        return True
-    terms = pod.spec.required_terms
-    asked = [*pod.spec.node_selector, *(r for term in terms for r in term.requirements)]
+    """Whether no node is looked for: broken volumes, resource claims."""
+    return bool(volume_fault(snapshot, pod) or pod.spec.resource_claims)
+
+
+def _has_no_new_node(snapshot: Snapshot, pod: Pod) -> bool:
+    """Whether no node is launched for any alternative of the node affinity: names of nodes, restricted labels."""
     known = labels.WELL_KNOWN | snapshot.catalogue.label_keys()
-    return any(term.uses_fields for term in terms) or any(
-        labels.is_restricted(r.key) and r.key not in known for r in asked
+    terms = [term.requirements for term in pod.spec.required_terms if term.requirements and not term.uses_fields]
+    return all(
+        any(
+            (r.key == labels.NODE_NAME and not r.complement)
+            or (labels.is_restricted(r.key) and r.key not in known)
+            or (r.key == labels.NODEPOOL and r.operator == "DoesNotExist")
+            for r in (*pod.spec.node_selector, *term)
+        )
+        for term in terms or [()]
     )
 
 
@@ -88,14 +96,25 @@ def could_run_at(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod) 
             only = _narrowed(place, face)
             if is_overfull(only, face, pod) or any(face_problems(snapshot, only, face, [*place.coming, pod])):
                 continue
-            if _welcomes(snapshot, places, pod, only, place):
+            if not _meets_daemons(snapshot, pod, face) and _welcomes(snapshot, places, pod, only, place):
                 return f"{place.name} as {face.labels}" if place.claim else place.name
-    for pool in snapshot.node_pools:
+    for pool in snapshot.node_pools if not _has_no_new_node(snapshot, pod) else ():
         if is_usable(pool) and tolerates(pod.spec.tolerations, pool.taints):
             found = _new_node(snapshot, plan, places, pod, pool)
             if found:
                 return found
     return ""
+
+
+def _meets_daemons(snapshot: Snapshot, pod: Pod, face: Face) -> bool:
+    """Whether a DaemonSet's pod that comes with the node keeps the pod away, or the other way round (kube-scheduler)."""
+    for daemon in face.daemons:
+        company = Pod(name=daemon.name, namespace=daemon.namespace, labels=daemon.labels, spec=daemon.spec)
+        for owner, other in ((pod, company), (company, pod)):
+            for term in owner.spec.anti_affinity:
+                if term.topology_key in face.labels and term_selects(term, owner, other, snapshot.namespaces):
+                    return True
+    return False
 
 
 def _has_min_values(snapshot: Snapshot, place: Place) -> bool:
@@ -128,7 +147,7 @@ def _welcomes(snapshot: Snapshot, places: list[Place], pod: Pod, there: Place, i
             view.starts_at_zero = view.spread.topology_key == labels.HOSTNAME
         if most.refuses(there.domain(most.spread.topology_key), rules.located, fewest):
             return False
-    return not rules.lacks_company(rules.terms(pod, pod.spec.affinity), there, rules.located)
+    return not rules.lacks_company(pod, rules.affinity(pod), there, rules.located)
 
 
 def _possible_domains(snapshot: Snapshot, pod: Pod, spread: TopologySpread) -> set[str]:
@@ -193,7 +212,7 @@ def _new_node(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod, poo
         return ""
     answers: dict[object, bool] = {}
     keys = _rule_keys(snapshot)
-    kinds: dict[object, dict[str, InstanceType]] = {}
+    values: dict[object, dict[str, set[str]]] = {}
     nodes = list(new_nodes(snapshot, pool, pod))
     daemons = _daemons_by_type(snapshot, pool, nodes)
     left = places_left(snapshot, plan)
@@ -206,13 +225,19 @@ def _new_node(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod, poo
             continue
         if not _fits_alone(snapshot, pod, Face(own, room_of(kind), daemons[kind.name], kind)):
             continue
-        there = Place(_FRESH, [Face(own, room_of(kind), [], kind)], pool.taints, exists=False)
-        question = tuple(own.get(key) for key in (*keys, labels.RESERVATION_ID, *(r.key for r in _asked(pod))))
+        face = face_of(snapshot, kind, own, pool.taints)
+        there = Place(_FRESH, [face], pool.taints, exists=False)
+        question = (
+            *(own.get(key) for key in (*keys, labels.RESERVATION_ID, *(r.key for r in _asked(pod)))),
+            *(f"{daemon.namespace}/{daemon.name}" for daemon in face.daemons),
+        )
         if question not in answers:
             answers[question] = _welcomes(snapshot, places, pod, there, None)
         if answers[question]:
-            kinds.setdefault(question, {})[kind.name] = kind
-            if not too_few(kinds[question].values(), pool.requirements):
+            values_left = values.setdefault(question, {})
+            for key in {requirement.key for requirement in pool.requirements} & own.keys():
+                values_left.setdefault(key, set()).update({own[key]} & own_values(kind, key))
+            if not too_few(values_left, pool.requirements):
                 return f"{pool.name} {kind.name} {own[labels.ZONE]} {own[labels.CAPACITY_TYPE]}"
     return ""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from core import labels
 from core.model.pod import HostPort, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeUse
 from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirement
 from tests.property.naive.places import Face, Place
 from tests.property.naive.reading import Labels, meets_all, tolerates, wants_node
 
@@ -120,8 +121,7 @@ def volumes_reach(snapshot: Snapshot, pod: Pod, own: Labels) -> bool:
         volume = _volume(snapshot, claim.volume_name) if claim is not None else None
         storage = _class(snapshot, use, claim)
         if volume is not None:
-            skip = (labels.HOSTNAME,) if volume.is_local else ()
-            terms = [[r for r in term.requirements if r.key not in skip] for term in volume.node_terms]
+            terms = [[r for r in term.requirements if _holds(snapshot, volume, r)] for term in volume.node_terms]
         elif storage is not None:
             terms = [list(term.requirements) for term in storage.allowed_topologies]
         else:
@@ -129,6 +129,13 @@ def volumes_reach(snapshot: Snapshot, pod: Pod, own: Labels) -> bool:
         if terms and not any(meets_all(term, own) for term in terms):
             return False
     return True
+
+
+def _holds(snapshot: Snapshot, volume: PersistentVolume, requirement: Requirement) -> bool:
+    """Whether a requirement of a volume counts: not the host of a local one whose node is gone, which would never return."""
+    hosts = [node.labels.get(labels.HOSTNAME, node.name) for node in snapshot.nodes]
+    is_gone = not any(requirement.has(host) for host in hosts)
+    return not (volume.is_local and requirement.key == labels.HOSTNAME and is_gone)
 
 
 def attachments(snapshot: Snapshot, pod: Pod) -> set[tuple[str, str]]:

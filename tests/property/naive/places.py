@@ -163,6 +163,8 @@ def stays(snapshot: Snapshot, pod: Pod) -> bool:
         return False
     if is_protected(pod, snapshot.now):
         return True
+    if pod.phase == "Pending":
+        return False  # the eviction API asks no budget about a pod that has not started
     guards = [b for b in snapshot.budgets if b.namespace == pod.namespace and selects(b.selector, pod.labels)]
     if tolerates(pod.spec.tolerations, [Taint(labels.DISRUPTED_TAINT, "NoSchedule")]):
         return False
@@ -202,6 +204,8 @@ def _place(snapshot: Snapshot, name: str, node: Node | None, claim: NodeClaim | 
     assert source is not None
     own = {**source.labels}
     own.setdefault(labels.HOSTNAME, name)
+    if node is not None:
+        own[labels.NODE_NAME] = node.name
     taints = lasting_taints(node, claim)
     running = [
         pod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from core import labels
 from core.model.catalogue import InstanceType
@@ -116,7 +116,7 @@ def claim_violations(snapshot: Snapshot, pool: NodePool, claim: PlannedClaim, pl
     yield from _resources(snapshot, claim)
     if snapshot.options.min_values_policy == "Strict":
         chosen = [kinds[name] for name in claim.instance_types]
-        for key in too_few(chosen, pool.requirements):
+        for key in too_few(_values_left(chosen, pool, claim), pool.requirements):
             yield f"minValues: {claim.name} has too few values of {key}"
 
 
@@ -159,15 +159,23 @@ def _resources(snapshot: Snapshot, claim: PlannedClaim) -> Iterator[str]:
             yield f"resources: {claim.name} states {claim.resources.get(name)} {name}, its pods request {amount}"
 
 
-def too_few(kinds: Iterable[InstanceType], requirements: Iterable[Requirement]) -> list[str]:
-    """Keys of the requirements whose minValues these types do not reach together."""
-    found = []
-    for requirement in requirements:
-        if requirement.min_values:
-            values = {value for kind in kinds for value in own_values(kind, requirement.key)}
-            if len(values) < requirement.min_values:
-                found.append(requirement.key)
-    return found
+def _values_left(kinds: Iterable[InstanceType], pool: NodePool, claim: PlannedClaim) -> dict[str, set[str]]:
+    """The values of each label of these types that the claim and its NodePool admit, for the labels with minValues."""
+    values = {one.key: {value for kind in kinds for value in own_values(kind, one.key)} for one in pool.requirements}
+    for requirement in (*pool.requirements, *claim.requirements):
+        if requirement.key in values:
+            values[requirement.key] = {value for value in values[requirement.key] if requirement.has(value)}
+    for key, offered in ((labels.ZONE, claim.zones), (labels.CAPACITY_TYPE, claim.capacity_types)):
+        values[key] = values.get(key, set()) & set(offered)
+    return values
+
+
+def too_few(values: Mapping[str, set[str]], requirements: Iterable[Requirement]) -> list[str]:
+    """Keys of the requirements whose minValues these values, by key, do not reach (Karpenter 1.15, SatisfiesMinValues).
+
+    Only values that a node may still have are counted, as of 1.15: a pod that demands a zone leaves one.
+    """
+    return [one.key for one in requirements if one.min_values and len(values.get(one.key, ())) < one.min_values]
 
 
 def own_values(kind: InstanceType, key: str) -> set[str]:

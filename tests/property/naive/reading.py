@@ -82,7 +82,10 @@ def selects(selector: LabelSelector | None, labels: Labels) -> bool:
 
 
 def spread_selects(spread: TopologySpread, owner: Pod, other: Pod) -> bool:
-    """Whether a pod counts for another pod's spread constraint."""
+    """Whether a pod counts for another pod's spread constraint; an empty selector counts none (kube-scheduler)."""
+    by_keys = any(key in owner.labels for key in spread.match_label_keys)
+    if spread.selector is not None and not spread.selector.requirements and not by_keys:
+        return False
     if other.namespace != owner.namespace or not selects(spread.selector, other.labels):
         return False
     return all(other.labels.get(key) == owner.labels[key] for key in spread.match_label_keys if key in owner.labels)

@@ -131,6 +131,13 @@ class Rules:
             return False
         return any(wants_node(pod.spec, face.labels) for face in place.faces)
 
+    def affinity(self, pod: Pod) -> list[TermView]:
+        """The pod's required affinity: for each term, the pods that all of its terms select (kube-scheduler)."""
+        views = self.terms(pod, pod.spec.affinity)
+        picked = set.intersection(*(view.selected for view in views)) if views else set()
+        is_own = all(view.selects_self for view in views)
+        return [TermView(view.term, picked, is_own) for view in views]
+
     def terms(self, pod: Pod, terms: Iterable[PodAffinityTerm]) -> list[TermView]:
         """The pods that each term selects."""
         found = []
@@ -140,29 +147,50 @@ class Rules:
         return found
 
     def counts(self, pod: Pod) -> bool:
-        """Whether a selector counts a pod: not a terminating one, but the successor of one that is planned for."""
+        """Whether a spread counts a pod: not a terminating one, but the successor of one that is planned for."""
         return pod.key not in self.fading
 
     def _counts(self, spread: TopologySpread, owner: Pod, other: Pod) -> bool:
         return self.counts(other) and spread_selects(spread, owner, other)
 
     def _picks(self, term: PodAffinityTerm, owner: Pod, other: Pod) -> bool:
-        return self.counts(other) and term_selects(term, owner, other, self.snapshot.namespaces)
+        """Whether a term selects a pod, which counts until it is gone (kube-scheduler)."""
+        return term_selects(term, owner, other, self.snapshot.namespaces)
 
-    def lacks_company(self, terms: list[TermView], place: Place, located: Located) -> str:
+    def lacks_company(self, owner: Pod, terms: list[TermView], place: Place, located: Located) -> str:
         """Why a required affinity is not met; empty if it is. The first pod of a group that selects itself needs no other."""
+        keys = [view.term.topology_key for view in terms]
+        is_first = all(view.selects_self for view in terms) and not any(
+            self.places[located[pod]].domain(key) is not None
+            for view in terms
+            for pod in view.selected
+            if pod in located
+            for key in keys
+        )
+        comes_along = self._daemon_comes_along(owner, terms, place)
         for view in terms:
             key = view.term.topology_key
             domain = place.domain(key)
             if domain is None:
                 return f"no {key}"
-            if domain == OPEN:
+            if domain == OPEN or comes_along:
                 continue
             where = [self.places[located[pod]].domain(key) for pod in view.selected if pod in located]
-            is_first = view.selects_self and not any(found is not None for found in where)
             if domain not in where and not is_first:
                 return f"nobody by {key}={domain}"
         return ""
+
+    def _daemon_comes_along(self, owner: Pod, terms: list[TermView], place: Place) -> bool:
+        """Whether a DaemonSet's pod that every node of a claim gets meets all terms."""
+        met: list[set[str]] = []
+        for face in place.faces if _is_new(place) else ():
+            found = set()
+            for daemon in face.daemons:
+                other = Pod(name=daemon.name, namespace=daemon.namespace, labels=daemon.labels, spec=daemon.spec)
+                if all(term_selects(view.term, owner, other, self.snapshot.namespaces) for view in terms):
+                    found.add(daemon.name)
+            met.append(found)
+        return bool(met) and all(met)
 
 
 def looks_at(spread: TopologySpread, owner: Pod, place: Place, eligible: Callable[[Iterable[bool]], bool]) -> bool:
@@ -199,7 +227,25 @@ def too_near(rules: Rules, pod: Pod, place: Place) -> str:
             shared = domain is not None and domain == rules.places[number].domain(term.topology_key)
             if shared and term_selects(term, owner, pod, rules.snapshot.namespaces):
                 return f"{other} keeps away from {pod.key} by {term.topology_key}"
+    return _too_near_a_daemon(rules, pod, place)
+
+
+def _too_near_a_daemon(rules: Rules, pod: Pod, place: Place) -> str:
+    """The DaemonSet whose pod comes with a new node, as one of its faces at least, and keeps apart from the pod; else empty."""
+    names = rules.snapshot.namespaces
+    coming = {(d.namespace, d.name): d for face in place.faces for d in face.daemons} if _is_new(place) else {}
+    for _, daemon in sorted(coming.items()):
+        company = Pod(namespace=daemon.namespace, name=daemon.name, labels=daemon.labels, spec=daemon.spec)
+        for owner, other in ((pod, company), (company, pod)):
+            for term in owner.spec.anti_affinity:
+                if place.domain(term.topology_key) is not None and term_selects(term, owner, other, names):
+                    return f"{owner.key} keeps away from {other.key} by {term.topology_key}"
     return ""
+
+
+def _is_new(place: Place) -> bool:
+    """Whether a place is a new node, planned or possible; on existing ones, DaemonSets' pods count once they are there."""
+    return all(face.instance_type is not None for face in place.faces)
 
 
 def _same(rules: Rules, key: str, place: Place, other: str) -> bool:
@@ -237,8 +283,12 @@ def _concerning(rules: Rules, pod: Pod, key: str, everyone: list[Pod]) -> Pod | 
             is_hard = spread.topology_key == key and spread.when_unsatisfiable == "DoNotSchedule"
             if is_hard and (is_own or spread_selects(spread, owner, pod)):
                 return owner
-        for term in (*owner.spec.affinity, *owner.spec.anti_affinity):
-            speaks = is_own or term_selects(term, owner, pod, rules.snapshot.namespaces)
+        names = rules.snapshot.namespaces
+        is_near = is_own or all(term_selects(term, owner, pod, names) for term in owner.spec.affinity)
+        if is_near and any(term.topology_key == key for term in owner.spec.affinity):
+            return owner
+        for term in owner.spec.anti_affinity:
+            speaks = is_own or term_selects(term, owner, pod, names)
             if term.topology_key == key and speaks:
                 return owner
     return None
@@ -248,7 +298,7 @@ def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str
     """The pods that cannot be placed in any order that was tried, with the reason; empty if some order works."""
     coming = {pod.key: number for number, place in enumerate(rules.places) for pod in place.coming}
     views = {key: rules.spreads(rules.pods[key], eligible=eligible) for key in coming}
-    terms = {key: rules.terms(rules.pods[key], rules.pods[key].spec.affinity) for key in coming}
+    terms = {key: rules.affinity(rules.pods[key]) for key in coming}
     ruled = sorted(key for key in coming if views[key] or terms[key])
     mentioned = {pod for key in ruled for view in views[key] for pod in view.selected}
     mentioned |= {pod for key in ruled for term in terms[key] for pod in term.selected}
@@ -261,7 +311,7 @@ def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str
             why = view.refuses(place.domain(view.spread.topology_key), located)
             if why:
                 return f"spread: {key} at {place.name}: {why}"
-        why = rules.lacks_company(terms[key], place, located)
+        why = rules.lacks_company(rules.pods[key], terms[key], place, located)
         return f"affinity: {key} at {place.name}: {why}" if why else ""
 
     best: list[str] = []

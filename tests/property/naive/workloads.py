@@ -161,7 +161,7 @@ def _terms(draw: Random) -> tuple[NodeSelectorTerm, ...]:
 
 def _term(draw: Random) -> NodeSelectorTerm:
     if chance(draw, 0.02):
-        return NodeSelectorTerm(uses_fields=True)
+        return NodeSelectorTerm((Requirement.one_of(labels.NODE_NAME, "node-0"),))
     return NodeSelectorTerm(tuple(_expression(draw) for _ in range(draw.choice((1, 1, 2)))))
 
 
@@ -216,7 +216,7 @@ def _spread(draw: Random, app: str) -> TopologySpread:
 
 
 def _affinity(draw: Random, app: str) -> tuple[PodAffinityTerm, ...]:
-    """One term; sometimes with a second term for the same pods along another key."""
+    """One term; sometimes with a second term along another key, for the same pods or for others."""
     first = _near(draw, app)
     if chance(draw, 0.15):
         return (first, msgspec.structs.replace(first, topology_key=draw.choice(_KEYS)))

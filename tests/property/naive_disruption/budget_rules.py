@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from core.model.node_pool import Budget, NodePool
 from core.model.plan import DisruptionPlan, NodeClaim
 from core.model.snapshot import Snapshot
-from tests.property.naive_disruption.illness import is_ill
 from tests.property.naive_disruption.protection import evictions_allowed, guards, is_going, pods_on
 
 _MINUTE = timedelta(minutes=1)
@@ -87,9 +86,8 @@ def budget_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]
             own = [name for name in command.claims if name in {claim.name for claim, _ in nodes}]
             taken += own
             away = {claim.name for claim, gone in nodes if gone} | set(taken)
-            if command.reason == "Unhealthy":  # nodes that wait for repair do not use the budget of other nodes
-                waiting = {c.name for c, _ in nodes if not is_going(snapshot, claims[c.name]) and is_ill(snapshot, c)}
-                away -= waiting - set(taken)
+            if command.reason == "Unhealthy":  # a node that is only not Ready does not use the budget of repair up
+                away = {claim.name for claim, _ in nodes if is_going(snapshot, claims[claim.name])} | set(taken)
             top = most_at_once(pool, len(nodes), command.reason, snapshot.now)
             if own and top is not None and len(away) > top:
                 yield f"budget: {len(away)} nodes of {pool.name} are away with {own}, {top} may be for {command.reason}"
@@ -98,7 +96,8 @@ def budget_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]
 def eviction_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
     """Every PodDisruptionBudget that the nodes of one wave exceed together; one node alone drains as slowly as needed."""
     for wave in sorted({command.wave for command in plan.commands}):
-        gone = {name for command in plan.commands if command.wave == wave for name in command.nodes}
+        voluntary = [c for c in plan.commands if c.wave == wave and c.reason != "Unhealthy"]  # a repair forces pods off
+        gone = {name for command in voluntary for name in command.nodes}
         for budget in snapshot.budgets:
             members = [
                 (pod.key, node)

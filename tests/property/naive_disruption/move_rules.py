@@ -67,7 +67,8 @@ def is_quiet(snapshot: Snapshot) -> bool:
 
 def _each_pod_once(snapshot: Snapshot, command: Command) -> Iterator[str]:
     present = [pod for node in command.nodes for pod in pods_on(snapshot, node)]
-    movable = {pod.key for pod in present if must_move(pod) and not stays(snapshot, pod)}
+    is_repair = command.reason == "Unhealthy"  # its drain is bounded, so that no pod stays
+    movable = {pod.key for pod in present if must_move(pod) and (is_repair or not stays(snapshot, pod))}
     named = [move.pod for move in command.moves]
     if command.method in ("emptiness", "static-drift", "terminate-first"):
         movable = set()  # removing an empty node needs no room; a static pool's node is replaced whatever runs there

@@ -35,26 +35,35 @@ def is_going(snapshot: Snapshot, claim: NodeClaim) -> bool:
     return claim.deleted_at is not None or is_ending or claim.name in snapshot.marked_for_deletion
 
 
-def node_objections(snapshot: Snapshot, node: Node, claim: NodeClaim) -> Iterator[str]:
-    """Why the node may not be disrupted, its pods aside."""
+def node_objections(snapshot: Snapshot, node: Node, claim: NodeClaim, reason: str) -> Iterator[str]:
+    """Why the node may not be disrupted for a reason, its pods aside."""
+    rebooting = claim.conditions.get("Rebooting")
+    if rebooting is not None and rebooting.status == "True":
+        yield "it is being rebooted"
     if is_going(snapshot, claim) or node.deleted_at is not None:
         yield "it is going already"
-    if node.labels.get(labels.INITIALIZED) != "true":
+    is_new = node.labels.get(labels.INITIALIZED) != "true"
+    is_repair = reason == "Unhealthy"
+    if is_new and not (is_repair and node.labels.get(labels.REGISTERED) == "true"):
         yield "it is not initialized"
-    for name in (node.name, claim.name):
+    for name in (node.name, claim.name) if not is_new else ():
         if name in snapshot.nominated_until and snapshot.nominated_until[name] > snapshot.now:
             yield "a pod was nominated to it"
     mark = node.annotations.get(labels.DO_NOT_DISRUPT)
     lasting = parse_duration(mark) if mark is not None and mark != "true" else None
     born = node.created_at or snapshot.now
     is_young = lasting is not None and lasting > timedelta(0) and snapshot.now < born + lasting
-    if mark == "true" or is_young:
+    if (mark == "true" or is_young) and not is_repair:
         yield "the node is annotated do-not-disrupt"
-    if claim.hold is not None and claim.hold.until > snapshot.now:
+    if claim.hold is not None and claim.hold.until > snapshot.now and not is_new:
         yield "it is held"
     if node.unreadable or any(pod.unreadable for pod in pods_on(snapshot, node.name)):
         yield "it cannot be read"
-    pool = pool_of(snapshot, claim)
+    yield from pool_objections(snapshot, pool_of(snapshot, claim))
+
+
+def pool_objections(snapshot: Snapshot, pool: NodePool | None) -> Iterator[str]:
+    """Why no node of the pool may be disrupted."""
     if pool is None:
         yield "it has no NodePool"
     elif pool.problem:

@@ -24,7 +24,7 @@ def moving_cost(pods: list[Pod]) -> int:
     total = _UNIT
     for pod in pods:
         if must_move(pod):
-            asked = pod.annotations.get(labels.POD_DELETION_COST, "0")
+            asked = pod.annotations.get(labels.DISRUPTION_COST, pod.annotations.get(labels.POD_DELETION_COST, "0"))
             cost = _UNIT + int(asked) + pod.spec.priority * 4
             total += min(max(cost, 0), 10 * _UNIT)
     return total
@@ -85,11 +85,11 @@ def reason_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
 
 def may_not_go(snapshot: Snapshot, node: Node, claim: NodeClaim, reason: str) -> Iterator[str]:
     """Why a node may not be disrupted for a reason; budgets and places for its pods aside."""
-    yield from node_objections(snapshot, node, claim)
+    yield from node_objections(snapshot, node, claim, reason)
     pool = pool_of(snapshot, claim)
     if pool is None:
         return
-    if reason != "Drifted" or claim.termination_grace_period is None:
+    if reason != "Unhealthy" and (reason != "Drifted" or claim.termination_grace_period is None):
         yield from pod_objections(snapshot, node)
     if reason == "Drifted":
         if not is_drifted(snapshot, claim, pool):
@@ -99,6 +99,8 @@ def may_not_go(snapshot: Snapshot, node: Node, claim: NodeClaim, reason: str) ->
             yield "nodes are not repaired here"
         if not is_ill(snapshot, claim):
             yield "it is well"
+        if "true" in (found.annotations.get("karpenter.sh/do-not-repair") for found in (node, claim)):
+            yield "it is annotated do-not-repair"
         if are_many_ill(snapshot, pool.name):
             yield "too many are ill"
     elif reason in ("Empty", "Underutilized"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
+from core import labels
 from core.api.objects import JsonObject
 from core.model.pod import (
     HostPort,
@@ -94,6 +95,8 @@ class PodWriter:
             metadata["ownerReferences"] = [_owner(owner) for owner in pod.owners]
         conditions += resized.pop("conditions", ())
         status: JsonObject = {"phase": pod.phase, "conditions": conditions, **resized}
+        if pod.nominated_node_name:
+            status["nominatedNodeName"] = pod.nominated_node_name
         if pod.started_at is not None:
             status["startTime"] = pod.started_at.isoformat()
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
@@ -283,6 +286,12 @@ def _owner(owner: Owner) -> JsonObject:
 
 
 def _term(term: NodeSelectorTerm) -> JsonObject:
-    if term.uses_fields:
-        return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-0"]}]}
-    return {"matchExpressions": [node_expression(requirement) for requirement in term.requirements]}
+    names = [r for r in term.requirements if r.key == labels.NODE_NAME]
+    found: JsonObject = {
+        "matchExpressions": [
+            node_expression(requirement) for requirement in term.requirements if requirement not in names
+        ]
+    }
+    if names:
+        found["matchFields"] = [{**node_expression(name), "key": "metadata.name"} for name in names]
+    return found

@@ -157,13 +157,21 @@ def _volume(volume: PersistentVolume) -> JsonObject:
         spec["local"] = {"path": "/mnt/disk"}
     elif volume.driver:
         spec["csi"] = {"driver": volume.driver, "volumeHandle": volume.name}
-    return {"metadata": {"name": volume.name}, "spec": spec}
+    spec |= {"capacity": {"storage": str(volume.size)}} if volume.size else {}
+    spec |= {"accessModes": list(volume.access_modes)} if volume.access_modes else {}
+    spec |= {"storageClassName": volume.storage_class} if volume.storage_class else {}
+    metadata = {"name": volume.name, "labels": volume.labels}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": volume.phase}}
 
 
 def _volume_claim(claim: PersistentVolumeClaim) -> JsonObject:
+    request = claim.request
     spec: JsonObject = {"volumeName": claim.volume_name} if claim.volume_name else {}
+    spec |= {"accessModes": list(request.access_modes)} if request.access_modes else {}
+    spec |= {"resources": {"requests": {"storage": str(request.size)}}} if request.size else {}
     spec |= {"storageClassName": claim.storage_class} if claim.storage_class is not None else {}
     done = {"pv.kubernetes.io/bind-completed": "yes"} if claim.is_bind_completed else {}
+    done |= {"volume.kubernetes.io/selected-node": claim.selected_node} if claim.selected_node else {}
     metadata = {"name": claim.name, "namespace": claim.namespace, "annotations": done}
     return {"metadata": metadata, "spec": spec, "status": {"phase": claim.phase}}
 

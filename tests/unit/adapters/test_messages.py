@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from adapters.messages import FRESH_CHAIN, chain_ends_at, read_work
+from adapters.messages import FRESH_CHAIN, chain_ends_at, hops_of, read_work, wake_up
 from core.errors import InvalidInputError
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -20,6 +20,14 @@ def test_a_time_without_a_zone_is_no_time() -> None:
     assert chain_ends_at({"Records": records}, NOW) == NOW + FRESH_CHAIN
     with pytest.raises(InvalidInputError):
         read_work(json.dumps({"claim": "a", "until": "2026-11-23T00:00:00"}))
+
+
+def test_news_begin_a_new_chain() -> None:
+    """A run for something new is no step of a loop, whatever else is in its batch."""
+    own, news = json.dumps(wake_up("x", NOW, 9)), json.dumps(wake_up("y"))
+    assert hops_of({"Records": [{"body": own}, {"body": json.dumps(wake_up("z", NOW, 4))}]}) == 5
+    assert hops_of({"Records": [{"body": own}, {"body": news}]}) == hops_of({"Records": [{"body": "{"}]}) == 1
+    assert hops_of({}) == hops_of({"Records": []}) == 0
 
 
 @pytest.mark.parametrize("body", [None, 7, "", "[]", "{", '{"until": 7}'])

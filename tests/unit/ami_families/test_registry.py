@@ -128,7 +128,7 @@ SIZING = (
     [
         ("AL2", (True, True, False, True, False), True, {"/dev/xvda": 20}, "/dev/xvda"),
         ("AL2023", (True, True, True, True, True), True, {"/dev/xvda": 20}, "/dev/xvda"),
-        ("Bottlerocket", (False, True, False, True, False), False, {"/dev/xvda": 4, "/dev/xvdb": 20}, "/dev/xvdb"),
+        ("Bottlerocket", (False, True, False, True, False), False, {"/dev/xvda": 6, "/dev/xvdb": 20}, "/dev/xvdb"),
         ("Windows2022", (False, False, False, True, False), True, {"/dev/sda1": 50}, "/dev/sda1"),
         ("Custom", (True, True, True, False, False), True, {}, ""),
     ],

@@ -225,7 +225,6 @@ def test_a_bad_requirement_is_named_by_place_and_part(requirement: dict[str, Any
         {"operator": "In", "values": ["arm64"], "key": "beta.kubernetes.io/arch"},
         {"operator": "Exists", "key": "karpenter.k8s.aws/instance-family"},
         {"operator": "Exists", "key": "karpenter.k8s.aws/placement-group-id"},
-        {"operator": "In", "values": ["true"], "key": "karpenter.k8s.aws/nitro-sandbox"},
         {"operator": "Exists", "key": "node.kubernetes.io/instance-type"},
     ],
 )

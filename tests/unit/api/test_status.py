@@ -107,12 +107,12 @@ def test_an_object_is_read_whole() -> None:
         "creationTimestamp": "2026-11-20T01:02:03Z",
         "deletionTimestamp": "2026-11-20T01:02:04Z",
         "labels": {"l": 1},
-        "annotations": {"n": True},
+        "annotations": {"karpenter.sh/n": True, "example.com/n": "no decision reads it"},
     }
     obj = {"metadata": metadata}
     later = AT + timedelta(seconds=1)
     assert identity(obj) == {"name": "a", "uid": "u", "created_at": AT, "deleted_at": later}
-    assert (labels_of(obj), annotations_of(obj)) == ({"l": "1"}, {"n": "True"})
+    assert (labels_of(obj), annotations_of(obj)) == ({"l": "1"}, {"karpenter.sh/n": "True"})
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"name": None, "uid": None, "labels": None, "annotations": []}, "x"])

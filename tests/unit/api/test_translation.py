@@ -123,6 +123,7 @@ def test_another_notation_of_a_volume_size_replaces_no_node(size: str, same: str
         ("spec.metadataOptions", {"httpPutResponseHopLimit": 1}),
         ("spec.tags", {}),
         ("spec.cpuOptions", {}),
+        ("spec.enclaveOptions", {"enabled": False}),
         ("spec.networkInterfaces", []),
     ],
 )
@@ -417,7 +418,8 @@ def test_unchanged_objects_are_read_once_and_changed_ones_again(read: Any, obj: 
     own = changed(obj, "metadata.uid", "kept")
     first = read(own)
     assert read(changed(obj, "metadata.uid", "kept")) is first
-    assert read(changed(own, "metadata.annotations", {"a": "1"})).own_annotations == {"a": "1"}
+    annotations = {"fleetwright.dev/a": "1"}
+    assert read(changed(own, "metadata.annotations", annotations)).own_annotations == annotations
     own["metadata"]["uid"] = "other"
     assert (first.uid, read(own).uid) == ("kept", "other")
 
@@ -426,7 +428,8 @@ def test_equal_values_of_different_types_are_distinguished() -> None:
     assert api.node_pool(changed(NODE_POOL, "spec.weight", 1)).weight == 1
     with pytest.raises(InvalidInputError):
         api.node_pool(changed(NODE_POOL, "spec.weight", True))
-    assert api.node_pool(changed(NODE_POOL, "metadata.annotations", {"day": "2026-11-22"})).own_annotations["day"]
+    annotations = {"fleetwright.dev/day": "2026-11-22"}
+    assert api.node_pool(changed(NODE_POOL, "metadata.annotations", annotations)).own_annotations == annotations
     # YAML files have dates, which are not text.
     with_date = changed(
         NODE_POOL, f"{TEMPLATE.removesuffix('.spec')}.metadata.labels", {"day": datetime(2026, 11, 22, tzinfo=UTC)}
@@ -509,7 +512,7 @@ def test_a_claim_that_says_all_is_translated_whole() -> None:
         "uid": "u",
         "creationTimestamp": "2026-11-19T00:00:00Z",
         "deletionTimestamp": "2026-11-20T00:00:00Z",
-        "annotations": {"n": "2"},
+        "annotations": {"karpenter.sh/n": "2"},
         "labels": {"l": "1"},
     }
     spec = {
@@ -534,7 +537,7 @@ def test_a_claim_that_says_all_is_translated_whole() -> None:
         name="p-1",
         uid="u",
         labels={"l": "1"},
-        annotations={"n": "2"},
+        annotations={"karpenter.sh/n": "2"},
         taints=(Taint("a", "NoSchedule", "v"),),
         startup_taints=(Taint("s", "NoExecute"),),
         requirements=(Requirement.of("team", "In", ["a", "b"], 2),),

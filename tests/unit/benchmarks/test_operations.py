@@ -71,6 +71,6 @@ def test_the_table_of_costs_has_what_costs_something() -> None:
     assert costs(run).splitlines()[2:] == [
         "| | table | logs | sum | goal |",
         "| --- | --- | --- | --- | --- |",
-        "| no nodes | 0.50 | 0.00 | 0.50 | 2 |",
+        "| no nodes | 0.50 | 0.00 | 0.50 | 2.5 |",
         "| 5,000 nodes, calculated | 9.00 | 1.00 | 10.00 |  |",
     ]

@@ -424,6 +424,9 @@ def test_category_and_generation_come_from_the_name(
     assert (found.get("category"), found.get("generation"), found["capability-flex"]) == (category, generation, flex)
 
 
-@pytest.mark.parametrize(("support", "values"), [("supported", ("true",)), ("unsupported", None), ("", None)])
-def test_only_a_type_with_enclaves_has_their_label(support: str, values: tuple[str] | None) -> None:
-    assert type_labels(shape(NitroEnclavesSupport=support), AL2023, "r").get(labels.NITRO_SANDBOX) == values
+@pytest.mark.parametrize("support", ["supported", "unsupported", ""])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_class_with_enclaves_launches_only_types_that_have_them(support: str, *, enabled: bool) -> None:
+    """EC2 refuses the launch of any other type."""
+    is_compatible_with = compatible({"enclaveOptions": {"enabled": enabled}}, NitroEnclavesSupport=support)
+    assert is_compatible_with is (not enabled or support == "supported")

@@ -9,7 +9,7 @@ import pytest
 from core import labels
 from core.ami_families.registry import FAMILIES
 from core.catalogue.build import build_catalogue
-from core.catalogue.capacity import attach_limit, capacity
+from core.catalogue.capacity import attach_limit, branch_interfaces, capacity
 from core.catalogue.kubelet import KubeletSettings, Sizing
 from core.catalogue.node_class import NetworkInterface
 from core.labels import PREFIX_DELEGATION
@@ -28,6 +28,29 @@ def test_pods_with_their_own_security_groups_are_counted(name: str, limit: int |
     """Such pods request a branch interface each, and would find no node without it."""
     found = default_types()[name].capacity.get("vpc.amazonaws.com/pod-eni", 0)
     assert found == limit if limit is not None else found > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("i4i.large", 9),
+        ("c9g.large", 9),
+        ("c9gd.48xlarge", 98),
+        ("hpc7g.4xlarge", 118),
+        ("m8idb.metal-48xl", 98),
+        ("r8in.96xlarge", 98),
+        ("dl1.24xlarge", 62),
+        ("g4ad.xlarge", 12),
+        ("c7i-flex.large", 3),
+        ("i3.metal", 120),
+        ("t3.large", 0),
+        ("x1.16xlarge", 0),
+        ("c9g.nano", 0),
+    ],
+)
+def test_branch_interfaces_are_those_of_the_controller(name: str, limit: int) -> None:
+    """From the table in Karpenter 1.15.2: types of 2026, and types for which the table before it had another figure."""
+    assert branch_interfaces(name) == limit
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,9 @@ def test_ephemeral_storage_is_that_of_the_volume_pods_live_on(spec: dict[str, An
         ({"kubelet": {"kubeReserved": {"gpu": "1"}}}, r"spec\.kubelet\.kubeReserved"),
         ({"kubelet": {"systemReserved": {"cpu": "-1"}}}, r"spec\.kubelet\.systemReserved\.cpu"),
         ({"kubelet": {"evictionHard": {"memory.available": "x%"}}}, r"spec\.kubelet\.evictionHard"),
+        ({"kubelet": {"evictionHard": {"memory.available": "9" * 300 + "%"}}}, r"spec\.kubelet\.evictionHard"),
+        ({"kubelet": {"evictionHard": {"nodefs.available": "NaN%"}}}, r"spec\.kubelet\.evictionHard"),
+        ({"kubelet": {"evictionHard": {"nodefs.available": "-1%"}}}, r"spec\.kubelet\.evictionHard"),
         ({"blockDeviceMappings": [{"ebs": {"volumeSize": "big"}}]}, r"spec\.blockDeviceMappings"),
         ({"subnetSelectorTerms": "all"}, r"spec\.subnetSelectorTerms"),
     ],
@@ -201,6 +204,8 @@ def test_a_nodes_own_volumes_are_those_of_the_class_else_of_the_family(family: s
         ({"cpuOptions": {"nestedVirtualization": "enabled"}}, {"nested_virtualization": True}),
         ({"cpuOptions": {"nestedVirtualization": "disabled"}}, {}),
         ({"cpuOptions": {}}, {}),
+        ({"enclaveOptions": {"enabled": True}}, {"enclaves": True}),
+        ({"enclaveOptions": {"enabled": False}}, {}),
         ({"connectionTracking": {}}, {"needs_nitro": True}),
         ({"kubelet": {"maxPods": 5}}, {"kubelet": KubeletSettings(max_pods=5)}),
         (

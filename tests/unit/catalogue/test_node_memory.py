@@ -215,3 +215,28 @@ def test_a_type_that_the_strategy_excludes_is_not_launched() -> None:
 
 def test_without_a_group_types_have_no_such_label() -> None:
     assert not {labels.PLACEMENT_GROUP_ID, labels.PLACEMENT_GROUP_PARTITION} & built(node_class(None, "")).labels.keys()
+
+
+def test_one_report_far_below_the_others_does_not_count() -> None:
+    """A node that lies about its memory would shrink its type for all."""
+    reports = [SeenMemory("m5.xlarge", "ami-1", mib * MIB) for mib in (*[15600] * 10, 8200)]
+    written = with_seen(read_node_class(a_class()), reports)
+    assert dict(discovered_memory(read_node_class(a_class(written)))) == {"m5.xlarge": 15600}
+
+
+def test_a_single_report_far_from_what_is_known_changes_nothing() -> None:
+    """One node is no evidence against what others have shown, in neither direction."""
+    known = read_node_class(
+        a_class(with_seen(read_node_class(a_class()), [SeenMemory("m5.large", "ami-1", 7800 * MIB)]))
+    )
+    for mib in (4000, 7900, 30000):
+        assert with_seen(known, [SeenMemory("m5.large", "ami-1", mib * MIB)]) is None
+
+
+def test_a_wrong_value_heals_when_several_nodes_agree() -> None:
+    """The first node of a type may have been the one that lied."""
+    known = read_node_class(
+        a_class(with_seen(read_node_class(a_class()), [SeenMemory("m5.large", "ami-1", 5000 * MIB)]))
+    )
+    written = with_seen(known, [SeenMemory("m5.large", "ami-1", mib * MIB) for mib in (7800, 7801)])
+    assert dict(discovered_memory(read_node_class(a_class(written)))) == {"m5.large": 7800}

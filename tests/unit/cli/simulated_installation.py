@@ -62,7 +62,7 @@ class SimulatedInstallation:
         return self
 
     def get_caller_identity(self) -> JsonObject:
-        return {"Arn": USER}
+        return {"UserId": USER}
 
     def items(self, operation: str, field: str, **given: Any) -> list[JsonObject]:
         """No launch templates."""

@@ -616,6 +616,7 @@ def test_an_answer_can_be_narrowed_to_a_namespace(cluster: list[str], capsys: Ca
 # Terminals of any width: the program breaks the lines, at spaces, and never the terminal.
 
 
+WRITTEN_COLOUR = re.compile(r"\x1b\[\d+m")
 COMMANDS = (
     ["plan"],
     ["plan", "--all"],
@@ -638,7 +639,7 @@ def test_no_line_is_wider_than_the_terminal(
         patch.setenv("COLUMNS", str(columns))
         patch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
         main([*command, *cluster])
-    for line in COLOUR.sub("", capsys.readouterr().out).splitlines():
+    for line in WRITTEN_COLOUR.sub("", capsys.readouterr().out).splitlines():
         assert len(line) <= columns or len(line.split()) == 1, line
 
 

@@ -24,7 +24,7 @@ from cli.__main__ import main
 from cli.answers.plan import plan_table
 from cli.commands import plan
 from cli.terminal import output
-from cli.terminal.style import Style
+from cli.terminal.style import Style, printable
 from core.version import VERSION
 from tests.unit.api.objects import NODE_CLASS, NODE_POOL, changed
 
@@ -580,7 +580,7 @@ def test_colour_is_for_terminals_only(
     found = Style()
     found.choose(when, environment, is_terminal=is_terminal)
     assert found.is_on is expected
-    assert found.styled("x", "red") == ("\x1b[31mx\x1b[0m" if expected else "x")
+    assert printable(found.styled("x", "red")) == ("\x1b[31mx\x1b[0m" if expected else "x")
 
 
 # `fleetwright validate`: one line for each problem, and an exit code that a pipeline can rely on.

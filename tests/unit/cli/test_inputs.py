@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from cli import arguments as shared
 from cli import inputs
@@ -20,6 +21,8 @@ from cli.inputs import builtin_or_given, read_catalogue, read_inputs, region_of
 from cli.manifests.inventory import Document
 from core import labels
 from core.catalogue.build import StalePart
+from core.manifests.assemble import ObjectProblem
+from core.manifests.wire.resources import PODS
 from core.model.snapshot import Options
 from tests.builders import NOW, a_class_manifest, a_snapshot
 from tests.unit.cli.conftest import CATALOG, MANIFESTS
@@ -277,7 +280,7 @@ def test_what_is_in_doubt_is_said_with_the_cluster_where_there_are_several(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     doubts = {
-        "problems": ("Pod a/p: cpu is odd",),
+        "problems": (ObjectProblem(resource=PODS, position=0, subject="Pod a/p", field="", problem="cpu is odd"),),
         "stale_market": (StalePart("Prices", "prices were last read in May"),),
     }
     cluster = Cluster(monkeypatch, **doubts)
@@ -301,3 +304,25 @@ def test_free_addresses_that_a_class_has_read_limit_the_plan(folder: Path) -> No
     read = a_class_manifest(metadata={"annotations": {labels.SUBNET_ADDRESSES: reading}}, status={"subnets": subnets})
     (folder / "class.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [other, read]}))
     assert read_inputs(given(*words)).snapshot.subnet_addresses
+
+
+def test_a_field_that_a_plan_drops_is_a_warning_with_its_path() -> None:
+    """Otherwise, the plan of a newer Karpenter's manifests looks complete."""
+    pool = (
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: new}\nspec: {canary: 1, template: {spec: {}}}\n"
+    )
+    overlay = (
+        "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {name: o}\nspec: {requirements: [], kept: 1}\n"
+    )
+    claim = (
+        "apiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: c}\nspec: {requirements: [], wake: {at: 1}}\n"
+    )
+    documents = [
+        Document("-", index, yaml.safe_load(text)) for index, text in enumerate((pool, overlay, claim, BUFFER))
+    ]
+    found = inputs._dropped_fields(documents)
+    assert [(warning["object"], warning["field"]) for warning in found] == [
+        ("NodePool/new", "spec.canary"),
+        ("NodeOverlay/o", "spec.kept"),
+        ("NodeClaim/c", "spec.wake"),
+    ]

@@ -77,7 +77,7 @@ def test_a_claim_that_is_all_that_remains_is_not_nothing() -> None:
         assert "NodeClaim/default-0" in text
         assert "Nothing is left" not in text
     nothing = drain_table(answer(0))
-    assert nothing.startswith("Nothing is left. Now `npx --yes aws-cdk")
+    assert nothing.startswith("Nothing is left. Now `npx --no-install cdk destroy")
 
 
 def test_a_node_without_a_claim_is_named() -> None:
@@ -97,7 +97,7 @@ def test_what_prevents_a_removal_that_was_asked_for_left_everything_as_it_was() 
 
 NEXT = {
     "hindrance": "Not now: the functions stand still.",
-    "gone": "Nothing is left. Now `npx --yes aws-cdk@2.1148.1 destroy fleetwright-prod`.",
+    "gone": "Nothing is left. Now `npx --no-install cdk destroy fleetwright-prod`.",
     "late": "Time is up. The rest continues by itself; run the command again to watch it and to clean up.",
     "unchanged": "Nothing was changed.",
     "goes on": "What is done stays done: run the command again to go on.",

@@ -682,15 +682,30 @@ def test_rules_over_hosts_and_over_zones_are_apart() -> None:
         pod_on(
             "a",
             spreads=(TopologySpread(labels.HOSTNAME, 1, selector=web), TopologySpread(labels.ZONE, 1, selector=db)),
-            affinity=(PodAffinityTerm(labels.HOSTNAME, db), PodAffinityTerm(labels.ZONE, web)),
+            affinity=(PodAffinityTerm(labels.ZONE, web),),
             anti_affinity=(PodAffinityTerm(labels.HOSTNAME, web), PodAffinityTerm(labels.ZONE, db)),
         )
     )
     asked = (rules.host_spreads, rules.host_affinity, rules.wide_spreads, rules.wide_affinity, rules.wide_anti_affinity)
     assert [selects_any(groups, (WEB,)) for groups in asked] == [True, False, False, True, False]
-    assert [selects_any(groups, (DB,)) for groups in asked] == [False, True, True, False, True]
+    assert [selects_any(groups, (DB,)) for groups in asked] == [False, False, True, False, True]
     assert selects_any(rules.wide, (WEB,))
     assert selects_any(rules.wide, (DB,))
+    near = rules_of(pod_on("a", affinity=(PodAffinityTerm(labels.HOSTNAME, db),)))
+    assert [selects_any(near.host_affinity, (pod,)) for pod in (WEB, DB)] == [False, True]
+    assert not near.wide
+
+
+def test_only_pods_that_meet_all_affinity_terms_are_company() -> None:
+    """kube-scheduler asks of a pod to meet all terms before it counts for any of them."""
+    terms = (
+        PodAffinityTerm(labels.HOSTNAME, a_selector(app="db")),
+        PodAffinityTerm(labels.ZONE, a_selector(tier="back")),
+    )
+    rules = rules_of(pod_on("a", affinity=terms))
+    both = pod_on("both", labels={"app": "db", "tier": "back"})
+    for groups in (rules.host_affinity, rules.wide_affinity):
+        assert [selects_any(groups, (pod,)) for pod in (WEB, DB, both)] == [False, False, True]
 
 
 def test_rules_that_need_not_hold_are_left_out() -> None:

@@ -17,6 +17,7 @@ from core.disruption.deletion_costs import (
 )
 from core.model.plan import StoredDrain
 from core.model.pod import Owner, Pod
+from core.model.snapshot import FeatureGates
 from tests.builders import a_pod, a_stored_target
 from tests.unit.disruption.nodes_for_tests import pod_on
 
@@ -107,3 +108,24 @@ def test_a_node_whose_pods_have_no_eviction_cost_is_empty() -> None:
     cheap = a_pod(priority=-2_000_000_000)
     assert reschedule_cost([cheap, cheap]) == UNIT
     assert reschedule_cost([cheap, a_pod()]) == 2 * UNIT
+
+
+@pytest.mark.parametrize(
+    ("disruption", "deletion", "is_managed", "cost"),
+    [
+        (str(2**27), None, False, 2 * UNIT),
+        (str(2**27), str(-(2**27)), False, 2 * UNIT),
+        ("1e3", str(2**27), False, UNIT),
+        (str(2**31), str(2**27), False, UNIT),
+        (None, str(2**27), False, 2 * UNIT),
+        (None, str(2**27), True, UNIT),
+        (str(2**27), str(2**27), True, 2 * UNIT),
+    ],
+)
+def test_a_disruption_cost_hides_the_deletion_cost(
+    disruption: str | None, deletion: str | None, cost: int, *, is_managed: bool
+) -> None:
+    """Even one that cannot be read; with the gate PodDeletionCostManagement, deletion costs do not count (Karpenter 1.15)."""
+    written = {labels.DISRUPTION_COST: disruption, labels.POD_DELETION_COST: deletion}
+    pod = a_pod(annotations={key: value for key, value in written.items() if value is not None})
+    assert eviction_cost(pod, FeatureGates(pod_deletion_cost_management=is_managed)) == cost

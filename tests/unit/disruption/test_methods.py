@@ -26,11 +26,13 @@ from core.model.plan import (
     StoredTarget,
 )
 from core.model.pod import Pod, PodAffinityTerm
-from core.model.snapshot import FeatureGates, Node, NodeCondition, Options, Snapshot
+from core.model.snapshot import FeatureGates, Node, NodeCondition, Options, PodDisruptionBudget, Snapshot
 from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement
+from core.model.values.taints import REBOOTING
 from core.reasons.code import Refusal, TerminationReason
 from core.reasons.nodes import NodeReason
+from core.scheduling.planner import schedule
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_stored_target, a_type
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
@@ -345,10 +347,11 @@ def repaired(snapshot: Snapshot) -> list[str]:
         (NodeCondition("Ready", "False", NOW - 30 * MINUTE), True),
         (NodeCondition("Ready", "False", NOW - 29 * MINUTE), False),
         (NodeCondition("Ready", "True", NOW - 90 * MINUTE), False),
-        (NodeCondition("AcceleratedHardwareReady", "False", NOW - 10 * MINUTE), True),
+        (NodeCondition("AcceleratedHardwareReady", "False", NOW - 10 * MINUTE, "XID79"), True),
+        (NodeCondition("AcceleratedHardwareReady", "False", NOW - 10 * MINUTE, "XID13"), False),
         (NodeCondition("KernelReady", "Unknown", NOW - 90 * MINUTE), False),
         (NodeCondition("MemoryPressure", "True", NOW - 90 * MINUTE), False),
-        (NodeCondition("Ready", "False"), False),
+        (NodeCondition("Ready", "False"), True),
     ],
 )
 def test_a_node_that_stays_unhealthy_goes(ill: NodeCondition, *, goes: bool) -> None:
@@ -394,11 +397,116 @@ def test_a_budget_for_other_reasons_is_no_budget_for_repair() -> None:
     ]
 
 
-def test_an_annotation_stops_a_repair() -> None:
-    """Its owner may be looking for the cause on that very node."""
-    assert repaired(world(DEAD, annotations={labels.DO_NOT_DISRUPT: "true"})) == []
-    pods = (a_running("p", "node-0", annotations={labels.DO_NOT_DISRUPT: "true"}),)
-    assert repaired(world(DEAD, pods=pods)) == []
+def test_its_own_annotation_stops_a_repair() -> None:
+    """Its owner may be looking for the cause on that very node; do-not-disrupt does not strand a dead one (Karpenter 1.15)."""
+    snapshot = world(DEAD, annotations={labels.DO_NOT_REPAIR: "true"})
+    plan = disrupt(snapshot)
+    assert plan.commands == ()
+    assert Blocked("node-0", NodeReason.DO_NOT_REPAIR, f"node node-0 has {labels.DO_NOT_REPAIR}") in plan.blocked
+    claim = msgspec.structs.replace(snapshot.node_claims[0], annotations={labels.DO_NOT_REPAIR: "true"})
+    on_claim = msgspec.structs.replace(world(DEAD), node_claims=(claim, *snapshot.node_claims[1:]))
+    assert repaired(on_claim) == []
+    assert repaired(world(DEAD, annotations={labels.DO_NOT_REPAIR: "yes"})) == ["node-0"]
+    assert repaired(world(DEAD, annotations={labels.DO_NOT_DISRUPT: "true"})) == ["node-0"]
+    (command,) = disrupt(world(DEAD)).commands
+    assert isinstance(checked(command, snapshot), Refusal)
+
+
+def test_protected_pods_do_not_keep_an_unhealthy_node() -> None:
+    """Its drain is bounded. A PodDisruptionBudget that never opens would keep the dead node for ever."""
+    guard = PodDisruptionBudget(
+        namespace="default", name="all", selector=a_selector(app="web"), max_unavailable="0", disruptions_allowed=0
+    )
+    for pods, budgets in (
+        ((a_running("p", "node-0", annotations={labels.DO_NOT_DISRUPT: "true"}),), ()),
+        ((a_running("p", "node-0", labels={"app": "web"}),), (guard,)),
+    ):
+        snapshot = msgspec.structs.replace(world(DEAD, pods=pods), budgets=budgets)
+        (command,) = disrupt(snapshot).commands
+        assert [move.pod for move in command.moves] == ["default/p"]
+        assert checked(command, snapshot) == command
+
+
+@pytest.mark.parametrize("budget", ["1", "0"])
+def test_a_node_that_never_initializes_is_repaired_without_a_budget(budget: str) -> None:
+    """Nothing else replaces it, and it runs nothing that a budget protects."""
+    snapshot = world(DEAD, budgets=(Budget(budget),))
+    node = snapshot.nodes[0]
+    bare = {key: value for key, value in node.labels.items() if key != labels.INITIALIZED}
+    late = msgspec.structs.replace(node, labels=bare)
+    snapshot = msgspec.structs.replace(snapshot, nodes=(late, *snapshot.nodes[1:]))
+    (command,) = disrupt(snapshot).commands
+    assert (command.method, command.nodes) == ("repair", ("node-0",))
+    assert checked(command, snapshot) == command
+    unregistered = msgspec.structs.replace(late, labels={k: v for k, v in bare.items() if k != labels.REGISTERED})
+    assert repaired(msgspec.structs.replace(snapshot, nodes=(unregistered, *snapshot.nodes[1:]))) == []
+
+
+def test_the_node_that_waits_longest_is_repaired_first() -> None:
+    snapshot = world(DEAD, nodes=10)
+    earlier = NodeCondition("Ready", "Unknown", NOW - 90 * MINUTE)
+    second = msgspec.structs.replace(snapshot.nodes[1], is_ready=False, conditions=(earlier,))
+    snapshot = msgspec.structs.replace(snapshot, nodes=(snapshot.nodes[0], second, *snapshot.nodes[2:]))
+    assert repaired(snapshot) == ["node-1"]
+
+
+def test_a_node_that_is_not_due_yet_leaves_the_budget_to_one_that_is() -> None:
+    """Each would wait for the other; other reasons count it (Karpenter)."""
+    snapshot = world(DEAD, nodes=10)
+    recent = NodeCondition("Ready", "Unknown", NOW - 10 * MINUTE)
+    second = msgspec.structs.replace(snapshot.nodes[1], is_ready=False, conditions=(recent,))
+    snapshot = msgspec.structs.replace(snapshot, nodes=(snapshot.nodes[0], second, *snapshot.nodes[2:]))
+    assert repaired(snapshot) == ["node-0"]
+    closed = (Budget("100%"), Budget("0", reasons=("Unhealthy",)))
+    assert repaired(world(DEAD, budgets=closed)) == []
+
+
+@pytest.mark.parametrize("drifts", [True, False])
+@pytest.mark.parametrize("gate", [True, False])
+def test_at_the_limit_a_static_node_goes_first_only_with_its_gate(*, drifts: bool, gate: bool) -> None:
+    """With its own gate for drift and for repair, as in Karpenter; the one for drift is on here."""
+    gates = {"terminate_first_drift" if drifts else "terminate_first_repair": gate}
+    options = Options(feature_gates=FeatureGates(static_capacity=True, node_repair=True, **gates))
+    conditions = {DRIFTED: Condition("True", "NodePoolDrifted", changed_at=NOW)} if drifts else {}
+    snapshot = world(*(() if drifts else (DEAD,)), options=options)
+    (pool,), (first, *others) = snapshot.node_pools, snapshot.node_claims
+    static = msgspec.structs.replace(pool, replicas=3, limits={"nodes": 3})
+    gone = msgspec.structs.replace(first, conditions={**first.conditions, **conditions})
+    full = msgspec.structs.replace(snapshot, node_pools=(static,), node_claims=(gone, *others))
+    assert [(c.nodes, c.replacements) for c in disrupt(full).commands] == ([(("node-0",), ())] if gate else [])
+    spacious = msgspec.structs.replace(full, node_pools=(msgspec.structs.replace(static, limits={"nodes": 4}),))
+    assert [(c.nodes, len(c.replacements)) for c in disrupt(spacious).commands] == [(("node-0",), 1)]
+    assert checked(disrupt(spacious).commands[0], spacious) == disrupt(spacious).commands[0]
+
+
+def test_a_node_of_another_pool_that_goes_without_replacement_keeps_no_static_node() -> None:
+    """Only the pool's own node that goes first keeps the others waiting: `limits.nodes` counts one pool."""
+    options = Options(feature_gates=FeatureGates(static_capacity=True, node_repair=True))
+    snapshot = world(DEAD, nodes=10, options=options)
+    pool = a_pool("static", ON_DEMAND, disruption=OPEN, replicas=1, limits={"nodes": 2})
+    claim, node = drifted(a_node_of(SMALL, name="s", pool="static"))
+    both = msgspec.structs.replace(
+        snapshot,
+        node_pools=(*snapshot.node_pools, pool),
+        nodes=(*snapshot.nodes, node),
+        node_claims=(*snapshot.node_claims, claim),
+    )
+    found = {command.nodes: (command.method, len(command.replacements)) for command in disrupt(both).commands}
+    assert (found["node-0",], found["s",]) == (("repair", 0), ("static-drift", 1))
+
+
+def test_a_rebooting_node_is_left_alone_and_its_room_comes_back() -> None:
+    """Karpenter's reboot ends by itself; at a takeover a second node would be launched for its pods."""
+    snapshot = world(DEAD, nodes=1, pods=(a_pod("waiting"),))
+    (node,), (claim,) = snapshot.nodes, snapshot.node_claims
+    tainted = msgspec.structs.replace(node, taints=(REBOOTING,))
+    rebooting = {**claim.conditions, "Rebooting": Condition("True", "RebootIssued")}
+    for conditions, stays in ((rebooting, True), (claim.conditions, False)):
+        told = msgspec.structs.replace(claim, conditions=conditions)
+        found = msgspec.structs.replace(snapshot, nodes=(tainted,), node_claims=(told,))
+        assert (NodeReason.REBOOTING in [block.reason for block in disrupt(found).blocked]) is stays
+        assert (repaired(found) == []) is stays
+        assert [len(schedule(found).claims), len(schedule(found).bindings)] == ([0, 1] if stays else [1, 0])
 
 
 @pytest.mark.parametrize(("nodes", "goes"), [(5, False), (6, True), (10, True), (11, True)])
@@ -657,7 +765,7 @@ def test_a_pool_without_types_replaces_nothing() -> None:
 def test_its_replacement_comes_although_other_nodes_have_room() -> None:
     """Validated like other drift, it would be a deletion: a static NodePool would lose a node."""
     pool = a_pool("default", ON_DEMAND, disruption=OPEN, replicas=2)
-    snapshot = a_world(drifted(a_node_of(SMALL)), a_node_of(LARGE, "roomy"), node_pools=(pool,))
+    snapshot = a_world(drifted(a_node_of(SMALL)), a_node_of(LARGE, "spacious"), node_pools=(pool,))
     (command,) = disrupt(snapshot).commands
     assert (command.method, len(command.replacements)) == ("static-drift", 1)
     assert checked(command, snapshot) == command

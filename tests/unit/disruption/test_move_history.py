@@ -19,14 +19,17 @@ from core.disruption.move_history import (
     Rollout,
     ceilings_of,
     first_reason,
+    gate_reason,
     next_relief,
     recently,
     rollouts,
+    target_of,
 )
 from core.model.node_pool import NodeClass, NodePool
 from core.model.plan import INITIALIZED, Command, NodeClaim
 from core.model.pod import Owner, Pod
 from core.model.snapshot import EvictedNode, MovedWorkload, Node, Options, Snapshot
+from core.reasons.nodes import NodeReason
 from tests.builders import NOW, a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, OPEN, drifted, pod_on, world
 
@@ -276,7 +279,7 @@ def begun(snapshot: Snapshot, *, ago: timedelta = 20 * MINUTE, **changes: Any) -
 
 def test_the_first_node_goes_alone() -> None:
     cluster = world(OLD, drifted(a_node_of(MIDDLE, "node-3")))
-    gate = rollouts(cluster, {})["default"].gate
+    gate = rollouts(cluster, begun(cluster))["default"].gate
     assert gate is not None
     assert (gate.allowed, gate.is_stopped) == (1, False)
 
@@ -494,7 +497,9 @@ def test_each_pool_has_its_own_rollout() -> None:
     elsewhere = drifted(a_node_of(MIDDLE, "node-9", pool="other"))
     ill = a_pod_on("node-2", is_ready=False)
     cluster = world(OLD, a_new_node(), elsewhere, pods=(ill,), node_pools=pools)
-    found = rollouts(cluster, begun(cluster))
+    known = {name: seen.rollout for name, seen in rollouts(cluster, {}).items()}
+    earlier = {name: msgspec.structs.replace(one, started_at=NOW - 20 * MINUTE) for name, one in known.items()}
+    found = rollouts(cluster, earlier)
     assert list(found) == ["default", "other"]
     assert found["default"].rollout.is_stopped(NOW)
     gate = found["other"].gate
@@ -506,3 +511,64 @@ def test_a_known_rollout_of_the_same_target_keeps_its_beginning() -> None:
     cluster = world(OLD)
     known = begun(cluster)
     assert rollouts(cluster, known)["default"].rollout == known["default"]
+
+
+# A specification that changes again and again.
+
+
+def test_a_second_change_within_an_hour_waits_and_each_further_one_longer() -> None:
+    rollout, moment = Rollout(node_pool="default", target="a", started_at=NOW), NOW
+    assert rollout.settles_at - NOW == timedelta(minutes=2)
+    waits = []
+    for number in range(6):
+        moment += timedelta(minutes=1)
+        rollout = rollout.changed_to(f"t{number}", moment)
+        waits.append(rollout.settles_at - moment)
+        assert rollout.is_settling(moment)
+        assert not rollout.is_settling(rollout.settles_at)
+    minutes = [wait / timedelta(minutes=1) for wait in waits]
+    assert minutes == [4, 8, 16, 30, 30, 30]
+    late = rollout.changed_to("late", moment + PERIOD)
+    assert late.settles_at - late.started_at == timedelta(minutes=2), "an hour without a change forgets them all"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_change_that_is_taken_back_within_two_minutes_rolls_nothing(*, known: bool) -> None:
+    """Even the first: two tools that fight would cost a node an hour for ever."""
+    same, changed = world(a_node_of(MIDDLE)), world(OLD)
+    long_ago = Rollout(node_pool="default", target=target_of(same.node_pools[0], same), started_at=NOW - 9 * PERIOD)
+    state = {"default": long_ago} if known else {}
+    (other,) = (
+        msgspec.structs.replace(pool, own_annotations={"karpenter.sh/nodepool-hash": "b"})
+        for pool in changed.node_pools
+    )
+    changed = msgspec.structs.replace(changed, node_pools=(other,))
+    found = rollouts(changed, state)["default"]
+    assert found.gate is not None
+    assert (found.gate.allowed, found.gate.until) == (0, NOW + timedelta(minutes=2))
+    back = msgspec.structs.replace(same, now=NOW + timedelta(minutes=1))
+    assert all(seen.gate is None for seen in rollouts(back, {"default": found.rollout}).values())
+    still = msgspec.structs.replace(changed, now=NOW + timedelta(minutes=2))
+    gate = rollouts(still, {"default": found.rollout})["default"].gate
+    assert gate is not None
+    assert gate.allowed == 1
+
+
+def test_what_is_taken_back_counts_as_a_change_though_nothing_has_drifted() -> None:
+    cluster = world(a_node_of(MIDDLE))
+    (pool,) = cluster.node_pools
+    known = {pool.name: Rollout(node_pool=pool.name, target="other", started_at=cluster.now - timedelta(minutes=5))}
+    found = rollouts(cluster, known)[pool.name]
+    assert (found.gate, found.rollout.target) == (None, target_of(pool, cluster))
+    assert found.rollout.changed_at == (cluster.now - timedelta(minutes=5),)
+    assert rollouts(cluster, {pool.name: found.rollout}) == {}
+
+
+def test_no_node_with_pods_goes_while_the_specification_changes_again_and_again() -> None:
+    cluster = world(OLD)
+    before = begun(cluster)["default"]
+    often = msgspec.structs.replace(before, started_at=cluster.now, changed_at=(cluster.now - timedelta(minutes=9),))
+    gate = rollouts(cluster, {"default": often})["default"].gate
+    assert gate is not None
+    assert (gate.allowed, gate.is_settling, gate_reason(gate)) == (0, True, NodeReason.ROLLOUT_SETTLING)
+    assert "changed 2 times within an hour" in gate.message

@@ -7,7 +7,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from core.disruption.node_health import POLICIES, HealthCheck, RepairPolicy, has_unhealthy_node
+from core.disruption.node_health import POLICIES, HealthCheck, RepairPolicy, drain_bound, has_unhealthy_node
+from core.model.plan import Condition
 from core.model.snapshot import Node, NodeCondition
 from core.model.state_node import StateNode, state_nodes
 from tests.builders import NOW, a_node_of, a_snapshot, a_type
@@ -29,10 +30,46 @@ def nodes(count: int, *ill: NodeCondition) -> tuple[StateNode, ...]:
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.type}={policy.status}")
 def test_each_condition_is_tolerated_for_a_while(policy: RepairPolicy) -> None:
     """As long as in Karpenter's policies."""
+    reason = {True: "NvidiaXID79Error", False: "NvidiaXID999Error"}[policy.reason != ""]
     for age, is_due in ((policy.patience - timedelta(seconds=1), False), (policy.patience, True)):
-        found = nodes(1, NodeCondition(policy.type, policy.status, NOW - age))
-        assert bool(HealthCheck(found, NOW).problem(found[0].node)) is is_due
+        found = nodes(1, NodeCondition(policy.type, policy.status, NOW - age, reason))
+        illness = HealthCheck(found, NOW).illness(found[0])
+        assert (illness is not None) is is_due
+        assert illness is None or illness.drain_within == policy.drain_within
         assert HealthCheck(found, NOW).due(found) == ({found[0].claim_name} if is_due else set())
+
+
+@pytest.mark.parametrize(
+    ("reason", "minutes"), [("XID46", 10), ("GPU_XID640_x", 10), ("XID463", 10), ("XID13", 30), ("", 30)]
+)
+def test_the_reason_of_an_accelerator_decides_how_long_it_is_tolerated(reason: str, minutes: int) -> None:
+    """As long as in Karpenter 1.15; its expressions are not anchored."""
+    for age, is_due in ((minutes, True), (minutes - 1, False)):
+        found = nodes(1, NodeCondition("AcceleratedHardwareReady", "False", NOW - timedelta(minutes=age), reason))
+        assert (HealthCheck(found, NOW).illness(found[0]) is not None) is is_due
+
+
+def test_the_time_counts_from_the_end_of_the_last_reboot() -> None:
+    """The conditions of a node that has just been rebooted may be old."""
+    (state,) = nodes(1, NodeCondition("Ready", "False", NOW - timedelta(hours=2)))
+    assert state.claim is not None
+    for status, minutes, is_due in (("False", 29, False), ("False", 30, True), ("True", 1, True)):
+        conditions = {
+            **state.claim.conditions,
+            "Rebooting": Condition(status, changed_at=NOW - timedelta(minutes=minutes)),
+        }
+        claim = msgspec.structs.replace(state.claim, conditions=conditions)
+        node = state.node and msgspec.structs.replace(state.node, created_at=NOW - timedelta(days=1))
+        rebooted = msgspec.structs.replace(state, node=node, claim=claim)
+        assert (HealthCheck([rebooted], NOW).illness(rebooted) is not None) is is_due
+
+
+def test_a_drain_has_the_shortest_bound_of_what_is_due() -> None:
+    since = NOW - timedelta(hours=1)
+    ill = NodeCondition("Ready", "False", since), NodeCondition("AcceleratedHardwareReady", "False", since, "XID64")
+    (state,) = nodes(1, *ill)
+    assert drain_bound(state.node, NOW) == timedelta(minutes=5)
+    assert drain_bound(nodes(1)[0].node, NOW) == drain_bound(None, NOW) == timedelta(minutes=10)
 
 
 @pytest.mark.parametrize(("count", "is_widespread"), [(1, False), (5, False), (3, False)])

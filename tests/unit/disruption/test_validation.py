@@ -471,8 +471,8 @@ class TestValidation:
         (claim,) = command.replacements
         assert (command.method, claim.zones) == ("repack", (ZONES[0],))
         names = [f"since-{n}" for n in range(crowd)]
-        since = (pod_on(name, **web) for name in names)
-        full = (a_node_of(MIDDLE, name) for name in names)
+        since = (pod_on("b", cpu="3"), *(pod_on(name, **web) for name in names))
+        full = (a_node_of(MIDDLE, "b", zone=ZONES[1]), *(a_node_of(MIDDLE, name) for name in names))
         found = validation_checked(command, world(a_node_of(LARGE, "a"), *full, pods=(*pods, *since)))
         if holds:
             assert found == command

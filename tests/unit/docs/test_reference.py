@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.commands import man
 from cli.validation.formats import KUBERNETES_FIELDS, written_fields
 from core.model.snapshot import GATES, FeatureGates
 from installation.settings import Settings
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
-@pytest.mark.parametrize("name", ["cli.md", "launch-errors.md", "reason-codes.md", "settings.md"])
+@pytest.mark.parametrize("name", ["cli.md", "compatibility.md", "launch-errors.md", "reason-codes.md", "settings.md"])
 def test_generated_pages_are_up_to_date(name: str) -> None:
     """Otherwise, readers look up options and codes that do not exist; `make docs` writes the pages again."""
     assert (reference.FOLDER / name).read_text(encoding="utf-8") == reference.pages()[name], "run `make docs`"
@@ -193,3 +194,8 @@ def test_readme_and_contributing_name_existing_targets() -> None:
     }
     assert named
     assert not [target for target in sorted(named) if not re.search(rf"^{target}:", makefile, re.MULTILINE)]
+
+
+def test_the_manual_page_is_up_to_date() -> None:
+    """It is in the wheel, since the library that writes it would have to be built from sources; `make docs` writes it again."""
+    assert man.PAGE.read_text(encoding="utf-8") == man.written_page(), "run `make docs`"

@@ -88,3 +88,21 @@ def test_default_spreads_reach_the_plan() -> None:
     lab.provision()
     assert settings.options().default_spreads[0].max_skew == 1
     assert len({claim.machine.offering.zone for claim in lab.claims if claim.machine}) == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "option", "without_approval"),
+    [
+        ({}, 50, None),
+        ({"shrink_percent": 20}, 20, None),
+        ({"shrink_percent": 100}, None, None),
+        ({"mode": "approve", "shrink_percent": 20}, None, 20),
+    ],
+)
+def test_where_commands_need_approval_so_does_shrinking_fast(
+    changed: dict[str, object], option: int | None, without_approval: int | None
+) -> None:
+    """Otherwise, nobody is asked about the very commands that the limit is for."""
+    settings = msgspec.structs.replace(SETTINGS, **changed)
+    rule = settings.approval_rule()
+    assert (settings.options().shrink_percent, rule and rule.shrink_percent) == (option, without_approval)

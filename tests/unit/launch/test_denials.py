@@ -81,6 +81,7 @@ def test_every_rule_can_match_and_says_what_to_do() -> None:
     [
         ("InvalidAMIID.NotFound", "InvalidAMIID."),
         ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId."),
+        ("InvalidCapacityReservationState.Unavailable", "InvalidCapacityReservationState."),
         ("InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateId."),
         ("InvalidLaunchTemplateName.NotFoundException", "InvalidLaunchTemplateName."),
         ("InvalidSubnetID.NotFound", "InvalidSubnet"),
@@ -565,3 +566,24 @@ def test_an_unresolved_class_closes_nothing() -> None:
 def test_a_status_that_is_no_status_has_no_subnets(status: object) -> None:
     """One such class stopped every plan."""
     assert subnets_of({"status": status}) == ()
+
+
+@pytest.mark.parametrize(("choices", "minutes"), [(1, 3), (8, 3), (16, 6), (80, 15)])
+def test_a_launch_with_little_else_to_try_is_tried_again_soon(choices: int, minutes: int) -> None:
+    """Its capacity may be back at any time; a pause of 15 minutes would keep its pods waiting in vain."""
+    keys = tuple(OfferingKey(f"g{n}.xlarge", "us-east-1a", "on-demand") for n in range(choices))
+    denied = DeniedLaunch(
+        node_class="c",
+        code="InsufficientInstanceCapacity",
+        call="ec2:CreateFleet",
+        message="",
+        offerings=keys,
+        node_pool="p",
+        revision="1",
+    )
+    found, now = LaunchDenial(node_class="c", code=denied.code), NOW
+    for _ in range(12):
+        found = found.after(denied, now)
+        pause = (found.until or now) - now
+        now = max(now, found.until or now) + timedelta(seconds=1)
+    assert pause == timedelta(minutes=minutes)

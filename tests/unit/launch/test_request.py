@@ -208,13 +208,6 @@ def test_only_a_claim_for_efa_gets_its_interfaces_as_many_as_the_type_has(
     assert sum(kind == "efa" for kind in kinds) == interfaces
 
 
-@pytest.mark.parametrize(("requests", "on"), [({}, False), ({"eks.amazonaws.com/nitro-sandbox": 0}, False),
-                                              ({"eks.amazonaws.com/nitro-sandbox": 1}, True)])  # fmt: skip
-def test_enclaves_are_switched_on_for_claims_that_request_one(requests: dict[str, int], *, on: bool) -> None:
-    """They take memory and processors away from pods, and most types have none."""
-    assert ("EnclaveOptions" in template_data(rendered(a_type(), requests=requests))) is on
-
-
 def test_a_type_of_which_no_pods_are_known_admits_none() -> None:
     kind = a_type("m5.large")
     bare = msgspec.structs.replace(kind, capacity={key: n for key, n in kind.capacity.items() if key != "pods"})

@@ -320,10 +320,13 @@ def test_the_settings_of_the_class_reach_the_template() -> None:
     assert data["CpuOptions"] == {"NestedVirtualization": "enabled"}
 
 
-def test_a_claim_for_enclaves_gets_them_switched_on() -> None:
-    """Otherwise, the pod finds no enclave device."""
-    data = template_data(rendered(a_type("m5.large"), requests={"eks.amazonaws.com/nitro-sandbox": 1}))
-    assert data["EnclaveOptions"] == {"Enabled": True}
+@pytest.mark.parametrize(("options", "switched"), [({}, False), ({"enclaveOptions": {"enabled": False}}, False),
+                                                   ({"enclaveOptions": {"enabled": True}}, True)])  # fmt: skip
+def test_enclaves_are_switched_on_by_the_class_alone(options: dict[str, Any], *, switched: bool) -> None:
+    """Otherwise, the pod finds no enclave device; a request of a pod switches nothing on (Karpenter 1.15)."""
+    requests = {"eks.amazonaws.com/nitro-sandbox": 1}
+    data = template_data(rendered(a_type("m5.xlarge"), node_class=a_node_class(options), requests=requests))
+    assert data.get("EnclaveOptions", {}).get("Enabled", False) is switched
 
 
 def test_metadata_over_ipv6_is_set_only_if_enabled() -> None:

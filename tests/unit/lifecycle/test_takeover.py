@@ -33,7 +33,7 @@ from core.lifecycle.takeover import (
 )
 from core.model.catalogue import Offering
 from core.model.node_pool import NodePool
-from core.model.plan import Hold, NodeClaim
+from core.model.plan import Condition, Hold, NodeClaim
 from core.model.values.taints import DISRUPTED, HELD, Taint
 from core.reasons.takeover import AdoptionReason, ReleaseReason
 from simulator.cluster.store import merged
@@ -243,6 +243,12 @@ def test_one_that_boots_may_be_ours_as_long_as_it_may_still_join() -> None:
     [
         (with_claim(node_class=None), the_owners(), AdoptionReason.OTHER_PROVIDER, "(none)"),
         (with_claim(deleted_at=NOW), the_owners(), AdoptionReason.BEING_DELETED, f"NodeClaim {NAME}"),
+        (
+            with_claim(conditions={"Rebooting": Condition("True", "RebootIssued")}),
+            the_owners(),
+            AdoptionReason.REBOOTING,
+            f"NodeClaim {NAME}",
+        ),
         (
             a_launched_claim(nodes=(a_karpenter_node(deleted_at=NOW),)),
             the_owners(),

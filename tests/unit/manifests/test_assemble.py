@@ -13,10 +13,8 @@ from core.disruption.drift import DriftCheck
 from core.errors import InvalidInputError
 from core.manifests import assemble as assemble_module
 from core.manifests.assemble import (
-    PODS_MAX,
     ObjectProblem,
     assemble,
-    needed_kinds,
     requirements_with_zones,
     with_zones,
     zones_by_id,
@@ -36,7 +34,7 @@ from core.model.pod import (
     TopologySpread,
     WeightedPodAffinityTerm,
 )
-from core.model.snapshot import CapacityBuffer, Node, NodeCondition, Options, Service, Snapshot
+from core.model.snapshot import Node, NodeCondition, Options, Service, Snapshot
 from core.model.values import quantity
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint
@@ -240,6 +238,40 @@ def test_an_unreadable_node_exists_and_takes_no_more_pods() -> None:
     assert [taint.effect for taint in node.taints] == ["NoSchedule"]
 
 
+def test_a_daemon_sets_pod_is_the_one_that_the_api_server_would_store() -> None:
+    """A LimitRange gives it a size; it has none in the template."""
+    limits = [{"type": "Container", "defaultRequest": {"cpu": "1"}}]
+    bounds = {"metadata": {"name": "l", "namespace": "default"}, "spec": {"limits": limits}}
+    daemon = a_manifest("agent", template={"spec": {"containers": [{"name": "c"}]}})
+    snapshot, _ = assembled({resources.DAEMON_SETS: [daemon], resources.LIMIT_RANGES: [bounds]})
+    assert snapshot.daemon_sets[0].spec.requests == {"cpu": 1000, "pods": 1}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "limits"),
+    [
+        ({"deletionTimestamp": "2026-11-28T11:59:00Z"}, []),
+        ({"namespace": "ending"}, []),
+        ({}, [{"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}}]),
+    ],
+)
+def test_a_daemon_set_that_makes_no_pods_takes_no_room_on_new_nodes(
+    metadata: dict[str, Any], limits: list[dict[str, Any]]
+) -> None:
+    """It is being deleted, its namespace is, or no such pod would be created."""
+    ending = {"metadata": {"name": "ending"}, "status": {"phase": "Terminating"}}
+    bounds = {"metadata": {"name": "l", "namespace": "default"}, "spec": {"limits": limits}}
+    daemon = a_manifest("agent", template={"spec": {"containers": [{"name": "c"}]}})
+    daemon["metadata"] |= metadata
+    given = {
+        resources.DAEMON_SETS: [daemon],
+        resources.NAMESPACES: [ending],
+        resources.LIMIT_RANGES: [bounds],
+    }
+    snapshot, problems = assembled(given)
+    assert (snapshot.daemon_sets, problems) == ((), ())
+
+
 def test_an_unreadable_daemon_set_has_the_size_of_its_newest_pod() -> None:
     """Otherwise, new nodes have no room left for its pods."""
     spec = {"template": {"spec": {"tolerations": [{"operator": "Like"}]}}}
@@ -396,168 +428,6 @@ def test_a_problem_is_a_fault_unless_it_says_that_it_is_a_warning() -> None:
     assert (problem.is_warning, str(problem)) == (False, "Pod a/p: spec: is odd")
 
 
-# Reading CapacityBuffers: an error here pays for room without need, or makes a burst of pods wait for nodes.
-
-
-POD = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]}
-TEMPLATE = {
-    "metadata": {"name": "shape", "namespace": "shop"},
-    "template": {"metadata": {"labels": {"app": "a"}}, "spec": POD},
-}
-CART = {
-    "metadata": {"name": "cart", "namespace": "shop"},
-    "spec": {"replicas": 10, "template": {"metadata": {"labels": {"app": "cart"}}, "spec": POD}},
-}
-BY_TEMPLATE = {"podTemplateRef": {"name": "shape"}}
-BY_CART = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "cart"}}
-
-
-def read(**spec: Any) -> tuple[tuple[CapacityBuffer, ...], tuple[ObjectProblem, ...]]:
-    """The result for a buffer with this spec."""
-    buffer = {"metadata": {"name": "spare", "namespace": "shop", "uid": "u"}, "spec": spec}
-    given = {resources.POD_TEMPLATES: [TEMPLATE], resources.DEPLOYMENTS: [CART], resources.CAPACITY_BUFFERS: [buffer]}
-    objects = {kind: [decoding.from_object(kind, obj) for obj in found] for kind, found in given.items()}
-    snapshot, problems = assemble(objects, now=NOW, catalogue=Catalogue())
-    return snapshot.buffers, problems
-
-
-@pytest.mark.parametrize(
-    ("spec", "pods"),
-    [
-        ({**BY_TEMPLATE, "replicas": 3}, 3),
-        ({**BY_TEMPLATE, "limits": {"cpu": "2", "memory": "3500Mi"}}, 3),
-        ({**BY_TEMPLATE, "replicas": 5, "limits": {"cpu": "2"}}, 4),
-        ({**BY_TEMPLATE, "replicas": 5, "limits": {"nvidia.com/gpu": "1"}}, 5),
-        ({**BY_TEMPLATE, "replicas": 5, "percentage": 900}, 5),
-        ({**BY_CART, "percentage": 11}, 2),
-        ({**BY_CART, "percentage": 1}, 1),
-        ({**BY_CART, "percentage": 0}, 0),
-        ({**BY_CART, "percentage": 50, "replicas": 2}, 5),
-        ({**BY_CART, "percentage": 50, "limits": {"cpu": "1"}}, 2),
-        ({**BY_CART, "limits": {"cpu": "1200m"}}, 2),
-        (BY_CART, 0),
-    ],
-)
-def test_how_many_pods_a_buffer_keeps_room_for(spec: dict[str, Any], pods: int) -> None:
-    """The larger of replicas and percentage, within the limits; with neither, as many as the limits allow."""
-    (buffer,), problems = read(**spec)
-    assert (buffer.pods, problems) == (pods, ())
-
-
-def test_a_buffer_has_the_labels_and_needs_of_its_template_and_no_volumes() -> None:
-    """Otherwise, its pods wait for volume claims that never exist, or count for no spread."""
-    held = {
-        **POD,
-        "nodeSelector": {"team": "a"},
-        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}],
-    }
-    with_volume = {**TEMPLATE, "template": {**TEMPLATE["template"], "spec": held}}
-    objects = {
-        resources.POD_TEMPLATES: [decoding.from_object(resources.POD_TEMPLATES, with_volume)],
-        resources.CAPACITY_BUFFERS: [
-            decoding.from_object(
-                resources.CAPACITY_BUFFERS,
-                {
-                    "metadata": {"name": "spare", "namespace": "shop", "uid": "u"},
-                    "spec": {**BY_TEMPLATE, "replicas": 1},
-                },
-            )
-        ],
-    }
-    (buffer,) = assemble(objects, now=NOW, catalogue=Catalogue())[0].buffers
-    assert (buffer.namespace, buffer.name, buffer.uid) == ("shop", "spare", "u")
-    assert (buffer.labels, buffer.spec.volumes, buffer.spec.requests["cpu"]) == ({"app": "a"}, (), 500)
-    assert [requirement.key for requirement in buffer.spec.node_selector] == ["team"]
-
-
-@pytest.mark.parametrize(
-    ("spec", "complaint"),
-    [
-        ({**BY_TEMPLATE, "replicas": -1}, "spec.replicas: -1 is less than zero"),
-        ({**BY_TEMPLATE}, "spec.replicas: replicas or limits must state how much room to keep"),
-        (
-            {**BY_TEMPLATE, **BY_CART, "replicas": 1},
-            "spec.scalableRef: cannot be combined with podTemplateRef: keep one of them",
-        ),
-        (
-            {**BY_TEMPLATE, "limits": {"cpu": "much"}},
-            "spec.limits.cpu: 'much' is not a quantity",
-        ),
-        ({"scalableRef": {"kind": "Job", "name": "j"}}, "spec.scalableRef.kind: Job is none of"),
-        (
-            {"scalableRef": {"apiGroup": "x.io", "kind": "Deployment", "name": "j"}},
-            "spec.scalableRef.kind: Deployment.x.io is",
-        ),
-        ({**BY_TEMPLATE, "replicas": 200_000}, "spec.replicas: 200000 pods are more than 100000"),
-    ],
-)
-def test_a_mistake_names_buffer_and_field(spec: dict[str, Any], complaint: str) -> None:
-    """A user has to find it among hundreds of objects."""
-    buffers, (problem,) = read(**spec)
-    assert buffers == ()
-    assert str(problem).startswith(f"CapacityBuffer shop/spare: {complaint}")
-    assert not problem.is_warning
-
-
-@pytest.mark.parametrize(
-    ("spec", "complaint"),
-    [
-        (
-            {"podTemplateRef": {"name": "gone"}, "replicas": 1},
-            "spec.podTemplateRef.name: there is no PodTemplate shop/gone",
-        ),
-        (
-            {"scalableRef": {"kind": "Deployment", "name": "gone"}},
-            "spec.scalableRef.name: there is no Deployment shop/gone",
-        ),
-        ({"replicas": 1}, "spec: names neither podTemplateRef nor scalableRef"),
-        (
-            {**BY_TEMPLATE, "replicas": 1, "provisioningStrategy": "buffer.gke.io/standby"},
-            "spec.provisioningStrategy: ",
-        ),
-    ],
-)
-def test_a_buffer_with_a_missing_reference_is_left_out_with_a_warning(spec: dict[str, Any], complaint: str) -> None:
-    """The referenced object may be applied a minute later; pending pods must not wait for it."""
-    buffers, (problem,) = read(**spec)
-    assert buffers == ()
-    assert str(problem).startswith(f"CapacityBuffer shop/spare: {complaint}")
-    assert problem.is_warning
-
-
-def test_only_the_kinds_that_buffers_name_are_listed() -> None:
-    """Otherwise, each plan lists all Deployments of a cluster for buffers that name none."""
-    by_template, by_cart = (
-        decoding.from_object(resources.CAPACITY_BUFFERS, {"metadata": {"name": "b"}, "spec": spec})
-        for spec in (BY_TEMPLATE, BY_CART)
-    )
-    assert set(needed_kinds((by_template,))) == {resources.POD_TEMPLATES}
-    assert set(needed_kinds((by_cart,))) == {resources.DEPLOYMENTS}
-
-
-def test_a_buffer_may_have_as_many_pods_as_a_workload() -> None:
-    """One more is a typing error."""
-    (found,), problems = read(**BY_TEMPLATE, replicas=PODS_MAX)
-    assert (found.pods, problems) == (PODS_MAX, ())
-    none, (problem,) = read(**BY_TEMPLATE, replicas=PODS_MAX + 1)
-    assert (none, problem.field) == ((), "spec.replicas")
-
-
-def test_a_fault_of_the_template_is_named_in_the_template() -> None:
-    wrong = {"metadata": {"name": "shape"}, "template": {"spec": {"tolerations": [{"operator": "Like"}]}}}
-    objects = {
-        resources.POD_TEMPLATES: [decoding.from_object(resources.POD_TEMPLATES, wrong)],
-        resources.CAPACITY_BUFFERS: [
-            decoding.from_object(
-                resources.CAPACITY_BUFFERS, {"metadata": {"name": "spare"}, "spec": {**BY_TEMPLATE, "replicas": 1}}
-            )
-        ],
-    }
-    _, (problem,) = assemble(objects, now=NOW, catalogue=Catalogue())
-    assert problem.field.endswith("template.spec.tolerations[0].operator")
-    assert problem.field != "spec.tolerations[0].operator"
-
-
 # Reading nodes: their size, readiness and taints.
 
 
@@ -590,12 +460,6 @@ def test_an_unknown_effect_names_its_field() -> None:
     with pytest.raises(InvalidInputError) as caught:
         a_node(taints=[{"key": "a", "effect": "Never"}])
     assert caught.value.field == "spec.taints[0].effect"
-
-
-def test_attach_limits_are_those_of_the_drivers() -> None:
-    """A driver without a count has no limit; zero is a limit."""
-    drivers = [{"name": "b", "allocatable": {"count": 0}}, {"name": "a", "allocatable": {"count": 25}}, {"name": "c"}]
-    assert assemble_module.attach_limits(written(resources.CSI_NODES, spec={"drivers": drivers})) == {"a": 25, "b": 0}
 
 
 def test_a_node_that_cannot_be_read_keeps_its_known_taints_and_takes_no_pod() -> None:

@@ -19,7 +19,7 @@ from core.manifests.storage import equality_selector
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.objects import WireLabelSelector
 from core.manifests.wire.pod import WirePodAffinityTerm, WireWeightedPodAffinityTerm
-from core.model.pod import HostPort, Owner, Pod, PodSpec, VolumeUse
+from core.model.pod import HostPort, NodeSelectorTerm, Owner, Pod, PodSpec, PreferredTerm, VolumeUse
 from core.model.snapshot import PodDisruptionBudget, Service, WorkloadSelector
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
@@ -110,6 +110,54 @@ def test_resizing_in_place_counts_the_larger_size(reason: str, expected: int) ->
     assert requests(status, containers=[a_container("4")])["cpu"] == expected
 
 
+def test_the_old_field_of_a_resize_says_nothing() -> None:
+    """kube-scheduler has read the condition alone since 1.33 (component-helpers, IsPodResizeInfeasible)."""
+    status = {"resize": "Infeasible", "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "1"}}]}
+    assert requests(status, containers=[a_container("4")])["cpu"] == 4000
+
+
+def test_three_sums_of_a_resized_pod_are_compared() -> None:
+    """kube-scheduler 1.37 does not add up the largest size of each container: what one gives back, the other takes."""
+    status = {
+        "containerStatuses": [
+            {"name": "c", "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "3"}}},
+            {"name": "d", "allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "1"}}},
+        ]
+    }
+    assert requests(status, containers=[a_container("1"), a_container("3", name="d")])["cpu"] == 4000
+
+
+@pytest.mark.parametrize("is_init", [False, True], ids=["container", "init container"])
+def test_granted_resources_count_before_the_container_has_them(is_init: bool) -> None:
+    """The kubelet reports them apart, and for plain init containers, too."""
+    statuses = [{"name": "c", "allocatedResources": {"cpu": "3"}}]
+    if is_init:
+        init = {"containers": [a_container("1", name="d")], "initContainers": [a_container("1")]}
+        assert requests({"initContainerStatuses": statuses}, **init)["cpu"] == 3000
+    else:
+        assert requests({"containerStatuses": statuses}, containers=[a_container("1")])["cpu"] == 3000
+
+
+@pytest.mark.parametrize(("asked", "granted", "has"), [("1", "1", "3"), ("1", "3", "1"), ("3", "1", "1")])
+def test_the_pods_own_resources_count_at_their_largest(asked: str, granted: str, has: str) -> None:
+    """A pod that shrinks as a whole keeps its room until the kubelet has taken it back (Kubernetes 1.36)."""
+    status = {"allocatedResources": {"cpu": granted}, "resources": {"requests": {"cpu": has}}}
+    spec = {"containers": [a_container("500m", "1Gi")], "resources": {"requests": {"cpu": asked}}}
+    assert requests(status, **spec) == {"cpu": 3000, "memory": GIB, "pods": 1}
+    infeasible = status | {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
+    assert requests(infeasible, **spec)["cpu"] == (1000 if asked == "3" else 3000)
+
+
+def test_the_pods_status_counts_for_containers_without_pod_level_requests() -> None:
+    """The kubelet reports sums for every pod; these replace those of the containers' statuses."""
+    status = {
+        "allocatedResources": {"cpu": "2"},
+        "resources": {"requests": {"cpu": "1"}},
+        "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "7"}}],
+    }
+    assert requests(status, containers=[a_container("1")])["cpu"] == 2000
+
+
 def test_a_negative_quantity_names_its_field() -> None:
     """A user cannot correct a field that is not named."""
     with pytest.raises(InvalidInputError) as caught:
@@ -133,6 +181,9 @@ def test_one_container_with_a_status_is_enough_to_ask_for_the_others() -> None:
     for statuses, states in (
         ({"containerStatuses": [{"name": "d"}, known]}, True),
         ({"containerStatuses": [{"name": "d"}], "initContainerStatuses": [known]}, True),
+        ({"containerStatuses": [{"name": "d", "allocatedResources": {"cpu": "1"}}]}, True),
+        ({"allocatedResources": {"cpu": "1"}}, True),
+        ({"resources": {"requests": {"cpu": "1"}}}, True),
         ({"containerStatuses": [{"name": "d"}]}, False),
         ({}, False),
     ):
@@ -211,9 +262,15 @@ def test_any_grace_period_can_be_added_to_a_moment(written: int, seconds: int) -
         assert isinstance(step, steps.Drain | steps.Wait)
 
 
+def test_a_bound_that_is_no_number_cannot_be_scored() -> None:
+    preferred = [{"weight": 1, "preference": _terms("Gt", "abc")}]
+    spec = translated(affinity={"nodeAffinity": {PREFERRED: preferred}}).spec
+    assert spec.unscorable.endswith("[0].preference.matchExpressions[0].values: Gt takes one whole number")
+
+
 def test_match_fields_are_marked() -> None:
-    """A new node cannot promise its name."""
-    fields = [{"key": "metadata.name", "operator": "In", "values": ["n"]}]
+    """The API server knows no field but the name: no node meets another."""
+    fields = [{"key": "spec.unschedulable", "operator": "In", "values": ["true"]}]
     assert translated(affinity=node_affinity(matchFields=fields)).spec.required_terms[0].uses_fields
 
 
@@ -355,6 +412,25 @@ def test_host_ports_of_regular_containers_count() -> None:
     assert pod.spec.host_ports == (HostPort(53, "UDP", "10.0.0.1"), HostPort(8080))
 
 
+@pytest.mark.parametrize("host_network", [False, True])
+def test_a_sidecar_holds_its_host_ports_as_long_as_the_pod_runs(host_network: bool) -> None:
+    """Two pods of a service mesh with one host port in the sidecar never share a node (kube-scheduler, GetHostPorts)."""
+    port = {"containerPort": 80} if host_network else {"hostPort": 80}
+    init = [{"restartPolicy": "Always", "ports": [port]}, {"ports": [{"containerPort": 81, "hostPort": 81}]}]
+    assert translated(hostNetwork=host_network, initContainers=init).spec.host_ports == (HostPort(80),)
+
+
+def test_two_colons_are_an_address_like_any_other() -> None:
+    """kube-scheduler lets the pods share a node: for it, only 0.0.0.0 stands for all addresses."""
+    any_address, colons = (
+        translated(containers=[{"ports": [{"hostPort": 80, "hostIP": ip}]}]).spec.host_ports[0] for ip in ("", "::")
+    )
+    other = HostPort(80, host_ip="10.0.0.1")
+    assert not colons.conflicts(other)
+    assert colons.conflicts(colons)
+    assert colons.conflicts(any_address)
+
+
 def test_with_host_network_every_port_is_a_host_port() -> None:
     """The API server fills it in."""
     pod = translated(hostNetwork=True, containers=[{"ports": [{"containerPort": 80}]}])
@@ -405,10 +481,6 @@ def _terms(operator: str, *values: str, key: str = "team") -> dict[str, Any]:
             f'{AFFINITY}.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].values[1]: "a\'b" cannot be the value of a label',
         ),
         (
-            {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": _terms("In", "a\nb")}]}}},
-            f"{AFFINITY}.{PREFERRED}[0].preference.matchExpressions[0].values[0]: 'a\\nb' cannot be the value of a label",
-        ),
-        (
             {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [_terms("Exists", key="a/b/c")]}}}},
             f"{AFFINITY}.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].key: 'a/b/c' cannot be the key of a label",
         ),
@@ -421,11 +493,74 @@ def test_a_pod_with_an_invalid_selector_label_is_kept_and_reports_it(spec: dict[
     assert (pod.node_name, pod.spec.problem) == ("n", problem)
 
 
+def test_a_bad_alternative_leaves_the_others() -> None:
+    """Alternatives are ORed, and kube-scheduler passes over one that it cannot parse."""
+    terms = [_terms("In", "a b"), _terms("In", "a")]
+    spec = translated(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}).spec
+    assert spec.problem == ""
+    assert [bool(term.requirements) for term in spec.required_terms] == [False, True]
+
+
+def test_a_preference_that_cannot_be_parsed_asks_for_nothing() -> None:
+    """The API server accepts any text in a preferred term: the pod is planned for, and the fault is reported."""
+    preferred = [{"weight": 1, "preference": _terms("In", "a\nb")}]
+    spec = translated(affinity={"nodeAffinity": {PREFERRED: preferred}}).spec
+    where = f"{AFFINITY}.{PREFERRED}[0].preference.matchExpressions[0].values[0]"
+    assert (spec.problem, spec.unscorable) == ("", f"{where}: 'a\\nb' cannot be the value of a label")
+    assert [preference.term for preference in spec.preferred_terms] == [NodeSelectorTerm()]
+
+
+def test_match_fields_name_a_node() -> None:
+    """kube-scheduler knows one field, the node's name."""
+    fields = [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}]
+    (term,) = translated(affinity=node_affinity(matchFields=fields)).spec.required_terms
+    assert term.requirements == (Requirement(labels.NODE_NAME, True, ("n1",)),)
+    assert not term.uses_fields
+
+
+def test_pods_of_a_daemon_set_share_one_spec() -> None:
+    """Each is bound by its node's name, which would make a spec of its own for every pod."""
+    owner = {"kind": "DaemonSet", "name": "d", "apiVersion": "apps/v1", "controller": True}
+    translator = PodTranslator()
+
+    def of_daemon(name: str) -> Pod:
+        fields = [{"key": "metadata.name", "operator": "In", "values": [name]}]
+        spec = {"containers": [], "affinity": node_affinity(matchFields=fields)}
+        metadata = {"name": name, "ownerReferences": [owner]}
+        return translator.pod(decoding.from_object(resources.PODS, {"metadata": metadata, "spec": spec}))
+
+    assert of_daemon("a").spec is of_daemon("b").spec
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        _terms("In", "a\nb"),
+        _terms("Gt", "many"),
+        _terms("Lt", str(-(2**63))),
+        _terms("Gt", str(2**63 - 1)),
+        _terms("Exists", key="a/b/c"),
+    ],
+)
+def test_a_preference_that_no_label_can_satisfy_is_empty(written: dict[str, Any]) -> None:
+    """The API server checks no value of a preference: it matches no node, and the pod runs as if it were not there."""
+    pod = translated(affinity={"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": written}]}})
+    assert pod.spec.preferred_terms == (PreferredTerm(1, NodeSelectorTerm()),)
+    assert not pod.spec.problem
+
+
+@pytest.mark.parametrize(("operator", "bound"), [("Lt", -(2**63)), ("Gt", 2**63 - 1)])
+def test_a_requirement_beyond_the_last_number_is_met_by_no_node(operator: str, bound: int) -> None:
+    """Its bound would leave 64 bits, and no document could store it."""
+    terms = {REQUIRED: {"nodeSelectorTerms": [_terms(operator, str(bound))]}}
+    assert translated(affinity={"nodeAffinity": terms}).spec.required_terms == (NodeSelectorTerm(),)
+
+
 def test_every_field_of_a_spec_is_read() -> None:
     """What is lost decides no placement: a pod of another scheduler would get a node, or one without its volumes."""
     spec, bare = translated(**WHOLE).spec, translated().spec
     lost = [name for name in PodSpec.__struct_fields__ if getattr(spec, name) == getattr(bare, name)]
-    assert lost == ["problem"]  # nothing is wrong with it
+    assert lost == ["problem", "unscorable", "problem_reason"]  # nothing is wrong with it
 
 
 @pytest.mark.parametrize(
@@ -555,7 +690,7 @@ def test_every_field_of_a_pod_is_read() -> None:
     }
     pod, bare = translated(status=status, meta=meta, **WHOLE), translated()
     lost = [name for name in Pod.__struct_fields__ if getattr(pod, name) == getattr(bare, name)]
-    assert lost == ["unschedulable_since", "unreadable"]  # a bound pod keeps no times, and everything could be read
+    assert lost == ["unschedulable_since", "unreadable", "successor"]  # it keeps no times, and all could be read
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -194,3 +194,41 @@ def test_a_volume_without_a_driver_has_none_and_a_class_binds_at_once_unless_it_
     ):
         fields = {"provisioner": "d"} | ({} if written_mode is None else {"volumeBindingMode": written_mode})
         assert storage.storage_class(written(resources.STORAGE_CLASSES, **fields)).binding_mode == mode
+
+
+# How many volumes of each CSI driver a node may attach.
+
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def limits_of(
+    drivers: list[dict[str, object]] | None, *, requires: bool, age: timedelta = timedelta(hours=1)
+) -> object:
+    node = written(resources.NODES, meta={"creationTimestamp": (NOW - age).isoformat()})
+    found = [] if drivers is None else [written(resources.CSI_NODES, spec={"drivers": drivers})]
+    spec = {"preventPodSchedulingIfMissing": requires}
+    installed = written(resources.CSI_DRIVERS, meta={"name": "ebs.csi.aws.com"}, spec=spec)
+    return storage.VolumeLimits(found, [installed], NOW).of(node)
+
+
+def test_attach_limits_are_those_of_the_drivers() -> None:
+    """A driver without a count has no limit; zero is a limit."""
+    drivers = [{"name": "b", "allocatable": {"count": 0}}, {"name": "a", "allocatable": {"count": 25}}, {"name": "c"}]
+    assert limits_of(drivers, requires=False) == {"a": 25, "b": 0}
+
+
+@pytest.mark.parametrize("drivers", [None, [], [{"name": "other"}]])
+def test_a_node_without_a_driver_that_must_be_there_attaches_none_of_its_volumes(
+    drivers: list[dict[str, object]],
+) -> None:
+    """The scheduler refuses it pods with such volumes (nodevolumelimits, checkCSIDriverOnNode), for ever."""
+    assert limits_of(drivers, requires=True) == {"ebs.csi.aws.com": 0}
+    assert limits_of(drivers, requires=False) == {}
+    assert limits_of([{"name": "ebs.csi.aws.com"}], requires=True) == {}
+
+
+def test_a_new_node_gets_its_drivers_soon() -> None:
+    """Otherwise, a second node is launched for a pod whose own has just joined."""
+    assert limits_of(None, requires=True, age=storage.DRIVER_COMES_WITHIN - timedelta(seconds=1)) == {}
+    assert limits_of(None, requires=True, age=storage.DRIVER_COMES_WITHIN) == {"ebs.csi.aws.com": 0}

@@ -9,7 +9,6 @@ import pytest
 
 from core.errors import InvalidInputError
 from core.model.snapshot import (
-    ALWAYS_ALLOW,
     DWELL,
     GATES,
     TARGET_AGE_MAX,
@@ -97,12 +96,6 @@ def test_a_budget_selects_in_its_own_namespace() -> None:
     assert not WEB.selects(a_pod(labels={"app": "web"}, namespace="other"))
     assert not WEB.selects(a_pod())
     assert not PodDisruptionBudget(namespace="default", name="none").selects(a_pod())
-
-
-def test_only_a_pod_known_to_be_unready_is_exempt() -> None:
-    lenient = PodDisruptionBudget(namespace="default", name="web", unhealthy_pod_eviction_policy=ALWAYS_ALLOW)
-    assert [lenient.exempts(a_pod(is_ready=ready)) for ready in (False, True, None)] == [True, False, False]
-    assert not WEB.exempts(a_pod(is_ready=False))
 
 
 TARGET = a_stored_target("n1", "n2")

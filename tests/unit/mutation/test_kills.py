@@ -19,8 +19,8 @@ from tests.mutation.warm import Warm
 
 MUTANT = Mutant("core/launch/selection.py", 1, 0, 0, "a", "b")
 PLACE = Place("f", 1, 1, 1, ())
-OWN_TESTS = f"tests/unit/mutation/cases_for_kills_{os.getpid()}.py"
-"""Written for the time of a test; several processes may run these."""
+OWN_TESTS = f"tests/mutation/cases_for_kills_{os.getpid()}.py"
+"""Written for the time of a test; several processes may run these. All tests of this folder are slow, and none is asked."""
 
 
 def warm_killer(

@@ -13,7 +13,7 @@ from core.packing.columns import Columns
 from core.packing.optimize import Diving, OptimizedPacking, improve, is_coarse, round_only
 from core.packing.problem import Packing, PackingProblem, right_sized
 from core.packing.relaxation import prepared, relax
-from core.packing.settings import SearchBudget
+from core.packing.settings import SearchBudget, SearchSettings
 from tests.unit.packing.problems import (
     MILLS,
     SETTINGS,
@@ -172,6 +172,36 @@ def test_rounding_alone_packs_every_pod_and_never_costs_more_than_the_incumbent(
     assert found.packing.cost(problem) < before.cost(problem)
     whole = improve(ready, before, seed=0, budget=SearchBudget(50), settings=SETTINGS)
     assert whole.packing.cost(problem) <= found.packing.cost(problem)
+
+
+FEW_SURE_ITEMS: Final = replace(SETTINGS, stages=replace(SETTINGS.stages, sure_items_max=0))
+
+
+@pytest.mark.parametrize(
+    ("settings", "share", "rounds"),
+    [(FEW_SURE_ITEMS, 1.0, True), (FEW_SURE_ITEMS, 1.2, False), (SETTINGS, 1.2, True)],
+)
+def test_roundings_of_many_items_ignore_the_time_only_until_it_is_late(
+    settings: SearchSettings, share: float, rounds: bool
+) -> None:
+    """They bring most of the saving, but with thousands of items each one takes seconds."""
+    problem = with_small_pods(4)
+    before = one_pod_per_machine(problem)
+    budget = SearchBudget(None, lambda: share)
+    found = improve(prepared(problem, SETTINGS), before, seed=0, budget=budget, settings=settings)
+    found.packing.check(problem)
+    assert (found.packing.cost(problem) < before.cost(problem)) is rounds
+
+
+@pytest.mark.parametrize("looks", [1, 3, 5])
+def test_a_rounding_that_is_late_is_given_up(looks: int) -> None:
+    """Otherwise, a plan of thousands of items takes a multiple of its time."""
+    problem = with_small_pods(4)
+    before, looked = one_pod_per_machine(problem), iter([0.5] * looks)
+    budget = SearchBudget(None, lambda: next(looked, 1.2))
+    found = round_only(prepared(problem, SETTINGS), before, seed=0, budget=budget, settings=FEW_SURE_ITEMS)
+    found.packing.check(problem)
+    assert found.packing.cost(problem) == before.cost(problem)
 
 
 def test_pods_stay_where_they_may_run() -> None:

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.packing.heuristics import cuts, guided_rounding
+from core.packing.optimize import improve
 from core.packing.problem import PackingProblem
 from core.packing.relaxation import (
     DistinctValues,
@@ -22,9 +23,10 @@ from core.packing.relaxation import (
     prepared_like,
     prepared_with_flexibility,
     relax,
+    stepped,
     with_distinct_values,
 )
-from core.packing.settings import SearchBudget
+from core.packing.settings import SearchBudget, SteppedBoundSettings
 from tests.unit.packing.problems import (
     SETTINGS,
     SIZES,
@@ -33,6 +35,7 @@ from tests.unit.packing.problems import (
     cheapest_cost,
     of_every_size,
     of_families,
+    one_pod_per_machine,
     with_large_pods,
     with_small_pods,
 )
@@ -93,6 +96,39 @@ def test_no_packing_undercuts_the_bound(seed: int) -> None:
     sizes = [(float(dice.choice([0.5, 1, 3])), float(dice.choice([1, 4, 12]))) for _ in range(3)]
     problem = a_problem(sizes, [2, 1, 2])
     assert relax(problem, SETTINGS).lower_bound <= cheapest_cost(problem)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_packing_undercuts_the_bound_in_whole_steps(seed: int) -> None:
+    """Otherwise, the reported gap does not exist. The cheapest of all packings is found by exhaustion."""
+    dice = np.random.default_rng(seed)
+    sizes = [(float(dice.integers(1, 50)) / 10, float(dice.integers(1, 160)) / 10) for _ in range(3)]
+    problem = a_problem(sizes, [2, 1, 2])
+    settings = SteppedBoundSettings(requests_max=int(dice.integers(1, 7)))
+    bound = relax(stepped(problem, settings), SETTINGS).lower_bound
+    assert bound <= cheapest_cost(problem)
+    assert bound >= relax(problem, SETTINGS).lower_bound * (1 - 1e-4)
+
+
+def test_whole_steps_see_the_rest_of_a_machine_that_no_pod_can_use() -> None:
+    """Machines a little short of a whole number of pods: fractions fill them, and the gap looks wide."""
+    problem = a_problem([(0.51, 2.04)], [300])
+    plain, found = relax(problem, SETTINGS), relax(stepped(problem, SETTINGS.stepped_bound), SETTINGS)
+    best = improve(
+        prepared(problem, SETTINGS), one_pod_per_machine(problem), seed=0, budget=SearchBudget(60), settings=SETTINGS
+    )
+    cost = best.packing.cost(problem)
+    assert plain.lower_bound * 1.01 < found.lower_bound <= cost
+    assert cost <= found.lower_bound * 1.01
+
+
+def test_late_rounds_are_left_out_and_the_bound_still_holds() -> None:
+    """Otherwise, the bound takes the time of the search for which it is printed."""
+    problem = of_every_size(300, apart=80)
+    late = relax(problem, SETTINGS, SearchBudget(None, lambda: 0.9)).lower_bound
+    whole = relax(problem, SETTINGS, SearchBudget(None, lambda: 0.0)).lower_bound
+    assert 0 < late <= whole * (1 + 1e-6)
+    assert whole == relax(problem, SETTINGS).lower_bound
 
 
 def test_a_perfect_fit_costs_its_machines() -> None:

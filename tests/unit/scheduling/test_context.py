@@ -84,6 +84,84 @@ def test_pods_that_cannot_be_planned_for_say_why(pod: Any, reason: str) -> None:
     assert (reasons_of(plan), plan.claims) == ({"p": reason}, ())
 
 
+@pytest.mark.parametrize("operator", ["In", "NotIn"])
+def test_a_pod_that_names_its_node_joins_it_and_gets_no_new_one(operator: str) -> None:
+    """kube-scheduler reads matchFields of the node's name; the node's label may be another."""
+    nodes = tuple(a_node_of(TYPE, name) for name in ("a", "b"))
+    fields = NodeSelectorTerm((Requirement(labels.NODE_NAME, operator == "NotIn", ("a",)),))
+    pods = (a_pod("p", required_terms=(fields,)), a_pod("q", cpu="64", required_terms=(fields,)))
+    snapshot = {"nodes": tuple(n for _, n in nodes), "node_claims": tuple(c for c, _ in nodes), "pods": pods}
+    plan = plan_of(types=(TYPE,), **snapshot)
+    assert places(plan) == {"p": "a" if operator == "In" else "b"}
+    assert plan.claims == ()
+
+
+def test_an_existing_node_for_any_alternative_comes_before_a_new_one() -> None:
+    """Alternatives are ORed: kube-scheduler binds the pod at once, and a node for the first one stays empty."""
+    claim, node = a_node_of(TYPE, "here", zone=ZONES[1])
+    terms = tuple(NodeSelectorTerm((Requirement.one_of(labels.ZONE, zone),)) for zone in ZONES[:2])
+    plan = plan_of(types=(TYPE,), nodes=(node,), node_claims=(claim,), pods=(a_pod("p", required_terms=terms),))
+    assert places(plan) == {"p": "here"}
+
+
+def test_a_pod_that_no_new_node_suits_may_join_an_existing_one() -> None:
+    """It is lost only if no node takes it."""
+    claim, node = a_node_of(TYPE, "here")
+    pods = (a_pod("p", node_selector=(Requirement.one_of(labels.HOSTNAME, "here"),)), selecting(labels.HOSTNAME))
+    large = msgspec.structs.replace(pods[1].spec, requests={"cpu": 10**6})
+    pods = (pods[0], msgspec.structs.replace(pods[1], name="q", spec=large))
+    plan = plan_of(types=(TYPE,), nodes=(node,), node_claims=(claim,), pods=pods)
+    assert places(plan) == {"p": "here"}
+    assert reasons_of(plan) == {"q": PodReason.RESTRICTED_LABEL}
+
+
+def test_a_nominated_pod_keeps_its_room_from_pods_that_do_not_outrank_it() -> None:
+    """kube-scheduler has evicted others for it; a plan that gives its room away is refused."""
+    claim, node = a_node_of(TYPE, "n")
+    nominated = a_pod("first", cpu="3", nominated_node_name="n", priority=5)
+    cluster = {"nodes": (node,), "node_claims": (claim,)}
+    plan = plan_of(types=(TYPE,), pods=(nominated, a_pod("p", cpu="2", priority=5)), **cluster)
+    assert len(plan.claims) == 1
+    higher = plan_of(types=(TYPE,), pods=(nominated, a_pod("p", cpu="2", priority=6)), **cluster)
+    assert places(higher) == {"p": "n"}
+
+
+@pytest.mark.parametrize("who", ["the pod", "the nominated pod", "a spread"])
+def test_rules_between_pods_count_a_nominated_pod_on_its_node(who: str) -> None:
+    """kube-scheduler adds it to the node before it asks its plugins (runtime/framework.go)."""
+    claim, node = a_node_of(TYPE, "n")
+    apart = (PodAffinityTerm(labels.HOSTNAME, a_selector(app="web")),)
+    even = (TopologySpread(labels.HOSTNAME, 1, selector=a_selector(app="web")),)
+    rule = {"spreads": even} if who == "a spread" else {"anti_affinity": apart}
+    own, theirs = ({}, rule) if who == "the nominated pod" else (rule, {})
+    nominated = a_pod("first", labels={"app": "web"}, nominated_node_name="n", priority=5, **theirs)
+    cluster = {"nodes": (node,), "node_claims": (claim,)}
+    for priority, beside in ((5, False), (6, True)):
+        pod = a_pod("p", labels={"app": "web"}, priority=priority, **own)
+        plan = plan_of(types=(TYPE,), pods=(nominated, pod), **cluster)
+        assert (places(plan) == {"p": "n"}) == beside
+
+
+def test_a_nominated_pods_volumes_count_on_its_node() -> None:
+    """The node attaches one volume, which the nominated pod brings (nodevolumelimits)."""
+    claim, node = a_node_of(TYPE, "n", attach_limits={EBS_DRIVER: 1})
+    gp3 = StorageClass(name="gp3", provisioner=EBS_DRIVER, binding_mode=WAIT_FOR_FIRST_CONSUMER)
+    volume = (VolumeUse("", ephemeral="scratch", storage_class="gp3"),)
+    nominated = a_pod("first", nominated_node_name="n", volumes=volume)
+    cluster = {"nodes": (node,), "node_claims": (claim,), "storage_classes": (gp3,)}
+    plan = plan_of(types=(TYPE,), pods=(nominated, a_pod("p", volumes=volume), a_pod("q")), **cluster)
+    assert places(plan) == {"p": "default-0", "q": "n"}
+
+
+def test_an_overcommitted_resource_matters_to_pods_that_request_it_only() -> None:
+    """A kubelet that reserves more after an update leaves a node with too little CPU for its pods."""
+    claim, node = a_node_of(TYPE, "n")
+    large = a_pod("large", cpu="5", node_name="n", phase="Running")
+    pods = (large, a_pod("p", cpu="0", memory="1Gi"), a_pod("q", cpu="0", memory="1Gi"), a_pod("r", cpu="100m"))
+    plan = plan_of(types=(TYPE,), pods=pods, nodes=(node,), node_claims=(claim,))
+    assert places(plan) == {"p": "n", "q": "n", "r": plan.claims[0].name}
+
+
 def test_one_impossible_pod_does_not_affect_the_others() -> None:
     """Otherwise, one bad object stops all others."""
     plan = plan_of(types=(TYPE,), pods=(selecting("karpenter.sh/custom"), a_pod("q")))
@@ -130,7 +208,7 @@ def test_pods_that_may_not_be_evicted_move_only_where_ec2_takes_the_instance(
     pods = (
         a_pod("free", node_name="old"),
         a_pod("held", node_name="old", annotations={labels.DO_NOT_DISRUPT: "true"}),
-        a_pod("guarded", node_name="old", labels={"app": "guarded"}),
+        a_pod("guarded", node_name="old", labels={"app": "guarded"}, phase="Running"),
         a_pod("daemon", node_name="old", owners=(Owner("DaemonSet", "d"),)),
     )
     context = context_of(types=(LARGE,), nodes=(node,), node_claims=(claim,), pods=pods, budgets=(budget,))

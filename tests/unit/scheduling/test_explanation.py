@@ -474,7 +474,7 @@ class TestASpread:
             f"set nodeTaintsPolicy: Honor, or keep {what} out of it"
         )
 
-    def test_over_domains_of_other_pools(self) -> None:
+    def test_over_domains_of_nodes_of_other_pools(self) -> None:
         first, second, third = ZONES
         pools = (
             a_pool("b", Requirement.one_of(labels.ZONE, second), taints=CLOSED),
@@ -482,7 +482,13 @@ class TestASpread:
             a_pool("own", Requirement.one_of(labels.ZONE, first), weight=1),
         )
         pods = tuple(a_pod(f"web-{number}", cpu="3", **EVEN) for number in range(2))
-        assert self.said("web-1", types=(TYPE,), node_pools=pools, pods=pods) == (
+        assert (
+            plan_of(types=(TYPE,), node_pools=pools, pods=pods).unschedulable == ()
+        )  # where no pod can run, none counts
+        closed = [a_node_of(TYPE, f"n{zone}", pool=pool, zone=zone) for pool, zone in (("b", second), ("a", third))]
+        nodes = tuple(msgspec.structs.replace(node, taints=CLOSED) for _, node in closed)
+        world = {"nodes": nodes, "node_claims": tuple(claim for claim, _ in closed)}
+        assert self.said("web-1", types=(TYPE,), node_pools=pools, pods=pods, **world) == (
             f"{first}: 1, {second}: 0, {third}: 0) {second}, {third} must fill up first (maxSkew 1) and count because of "
             f"NodePool a, NodePool b; {self.advice('NodePool a, NodePool b')}"
         )

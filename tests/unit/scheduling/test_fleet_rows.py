@@ -28,7 +28,13 @@ from core.packing import relaxation
 from core.packing.fleet_target import NO_GROUP
 from core.packing.problem import PackingProblem
 from core.packing.relaxation import PreparedProblem
-from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings, WholeMachineBoundSettings
+from core.packing.settings import (
+    DEFAULT_SETTINGS,
+    SearchBudget,
+    SearchSettings,
+    SteppedBoundSettings,
+    WholeMachineBoundSettings,
+)
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext
 from core.scheduling.fleet_rows import DrainableNode, DrainedFleet, FleetRows, LowerBound, _ways
@@ -446,16 +452,20 @@ def test_pods_with_anti_affinity_need_a_node_each() -> None:
 
 
 def test_whole_loads_prove_more_than_fractions() -> None:
-    """Two of these pods never share a node, but fractions of them do."""
+    """Two of these pods never share a node, but fractions of them do. Whole steps of their requests prove the same."""
     pods = tuple(a_pod(f"p{i}", cpu="17", memory="33Gi") for i in range(40))
     context, solution = greedily_solved(a_cluster(pods=pods))
-    bound = LowerBound(context, RelaxedPods(context, solution, DEFAULT_SETTINGS), DEFAULT_SETTINGS)
+    no_steps = replace(DEFAULT_SETTINGS, stepped_bound=SteppedBoundSettings(requests_max=0))
+    bound = LowerBound(context, RelaxedPods(context, solution, no_steps), no_steps)
     cost = sum(claim.price for claim in solution.claims)
     proven = bound.proven(solution.claims, cost=cost, budget=SearchBudget(2_000))
     assert bound.fluid < 0.6 * cost
     assert proven == pytest.approx(cost, rel=2e-3)
     assert proven <= cost
     assert bound.proven(solution.claims, cost=cost, budget=SearchBudget(0)) == bound.fluid
+    with_steps = LowerBound(context, RelaxedPods(context, solution, DEFAULT_SETTINGS), DEFAULT_SETTINGS)
+    assert with_steps.fluid == pytest.approx(cost, rel=2e-3)
+    assert with_steps.fluid <= cost
 
 
 def test_whole_machines_prove_more_than_parts_of_them() -> None:

@@ -55,7 +55,8 @@ def test_values_and_their_number() -> None:
     """Otherwise, minValues are counted wrong."""
     assert MASKS.values(INDEX.full, "family", None) == ("x", "y")
     assert MASKS.values(INDEX.full, labels.INSTANCE_TYPE, Requirement.one_of(labels.INSTANCE_TYPE, "b")) == ("b",)
-    assert (MASKS.distinct(INDEX.full, "family"), MASKS.distinct(INDEX.full, labels.INSTANCE_TYPE)) == (2, 3)
+    families = [MASKS.distinct(INDEX.full, "family", asked) for asked in (None, Requirement.one_of("family", "x"))]
+    assert (families, MASKS.distinct(INDEX.full, labels.INSTANCE_TYPE, None)) == ([2, 1], 3)
 
 
 # minValues: how many different values a claim's types must keep.
@@ -76,17 +77,17 @@ def test_a_cut_keeps_expensive_types_that_bring_a_value() -> None:
 
 def test_missing_values_are_reported_by_key() -> None:
     """Otherwise, BestEffort does not know how far to lower minValues."""
-    assert unmet(TYPES, TYPES.full, {"family": 4, labels.INSTANCE_TYPE: 7}) == {"family": 3}
+    assert unmet(TYPES, TYPES.full, {"family": 4, labels.INSTANCE_TYPE: 7}, ANY) == {"family": 3}
 
 
 def test_unreachable_min_values_keep_all_values_that_exist() -> None:
     """Otherwise, a claim under BestEffort loses the variety that it can have."""
-    assert first_of_each(TYPES, [0, 1, 5, 6], {"family": 9}) == {0, 5, 6}
+    assert first_of_each(TYPES, [0, 1, 5, 6], {"family": 9}, ANY) == {0, 5, 6}
 
 
 def test_as_many_values_as_required_are_enough() -> None:
     """Otherwise, a claim names an expensive type that nothing asks for."""
-    assert first_of_each(TYPES, [0, 1, 5, 6], {"family": 2}) == {0, 5}
+    assert first_of_each(TYPES, [0, 1, 5, 6], {"family": 2}, ANY) == {0, 5}
 
 
 # Any set of types by price.
@@ -140,7 +141,7 @@ def answers(types: TypeFilter, table: RequirementTable) -> Iterator[object]:
             yield types.offerings.zones_and_capacity_types(among, reqs)
             yield types.names_in_price_order(among, reqs)
             yield [types.values(among, reqs, key) for key in (labels.ZONE, labels.CAPACITY_TYPE, "family")]
-            yield [types.distinct(among, key) for key in (labels.ZONE, labels.INSTANCE_TYPE, "family")]
+            yield [types.distinct(among, key, reqs) for key in (labels.ZONE, labels.INSTANCE_TYPE, "family")]
             yield types.room.fits(among, (1500,)), types.room.fitting(among, (1500,)), types.room.front(among)
         yield list(types.offerings.by_labels(reqs))
 
@@ -337,8 +338,6 @@ def test_every_answer_is_that_of_reading_all_offerings(asked: tuple[Requirement,
     for key in OFFERING_KEYS:
         values = {_labels(o)[key] for _, o in found if key in _labels(o)}
         assert offerings.values(mask, reqs, key) == tuple(sorted(values))
-        every = {_labels(o)[key] for _, o in _found((), among) if key in _labels(o)}
-        assert offerings.distinct(mask, key) == len(every)
 
 
 @pytest.mark.parametrize("asked", ASKED)
@@ -404,3 +403,16 @@ def test_limits_count_capacity_before_any_reservation() -> None:
     less = ROOM.with_overhead([(500, 0), (0, 0)], [(), ()])
     assert less.capacities("cpu").largest(0b01) == 2000
     assert less.fitting(0b11, (2000, 0)) == 0b10
+
+
+def test_min_values_count_what_the_requirements_leave() -> None:
+    """A pod that demands a zone leaves one, however many its types are offered in (Karpenter, SatisfiesMinValues)."""
+    table = RequirementTable(frozenset({"family"}))
+    types = TypeFilter.of(TypeIndex(MIXED), frozenset({"family"}), table, ResourceAxis(["cpu"]))
+    everywhere = {key for _, offering in _found((), types.full) for key in [offering.zone]}
+    zone = min(everywhere)
+    anywhere, there = table.conjunction(()), table.conjunction((Requirement.one_of(labels.ZONE, zone),))
+    assert types.distinct(types.full, labels.ZONE, anywhere) == len(everywhere) > 1
+    assert types.distinct(types.full, labels.ZONE, there) == 1
+    assert unmet(types, types.full, {labels.ZONE: 2}, there) == {labels.ZONE: 1}
+    assert unmet(types, types.full, {labels.ZONE: 2}, anywhere) == {}

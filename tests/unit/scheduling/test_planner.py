@@ -358,12 +358,15 @@ def test_what_a_pod_avoids_stays_away_until_it_is_gone(changes: dict[str, Any], 
     assert (found == "node-1") == (place == "node-1")
 
 
-@pytest.mark.parametrize(("deleted_at", "is_joined"), [(None, False), (NOW, True)])
-def test_a_pod_that_ends_is_no_company_and_no_obstacle(deleted_at: Any, *, is_joined: bool) -> None:
-    """Karpenter: IgnoredForTopology; a new node would be up only after the pod has gone."""
-    other = running("other", "data", deleted_at=deleted_at)
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [({}, "new"), ({"deleted_at": NOW}, "new"), ({"phase": "Succeeded"}, "node-1"), ({"phase": "Failed"}, "node-1")],
+)
+def test_a_pod_keeps_away_from_another_until_that_is_gone(changes: dict[str, Any], place: str) -> None:
+    """kube-scheduler counts a pod that ends until its kubelet is done; Karpenter (IgnoredForTopology) does not."""
+    other = msgspec.structs.replace(running("other", "data"), **changes)
     found = places(planned(other, a_pod("w", anti_affinity=apart(labels.HOSTNAME, "data"))))["w"]
-    assert (found == "node-1") == is_joined
+    assert (found == "node-1") == (place == "node-1")
 
 
 def test_a_spread_does_not_count_pods_that_end() -> None:

@@ -26,7 +26,7 @@ from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
 from core.reasons.pods import PodReason
 from core.scheduling import schedule
-from tests.builders import ZONES, a_pod, a_pool, a_selector, a_snapshot, a_type
+from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.classes import classes_of, is_compared_by_fields
 from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedy, instance_types, plain_pods
 from tests.unit.scheduling.subnets import A, B, a_class
@@ -108,7 +108,10 @@ def test_a_spread_names_the_unreachable_domain_and_what_makes_it_count() -> None
     pods: tuple[Pod, ...] = tuple(
         a_pod(f"web-{number}", cpu="3", labels={"app": "web"}, spreads=(spread,)) for number in range(4)
     )
-    reason, message = explained(a_snapshot(types=(TYPE,), node_pools=pools, pods=pods), "web-3")
+    world = {"types": (TYPE,), "node_pools": pools, "pods": pods}
+    assert schedule(a_snapshot(**world)).unschedulable == (), "a zone without nodes counts where the pod could get one"
+    claim, node = a_node_of(TYPE, pool="gpu", zone=ZONES[2], taints=(GPU,))
+    reason, message = explained(a_snapshot(nodes=(node,), node_claims=(claim,), **world), "web-3")
     assert reason == PodReason.TOPOLOGY_SPREAD
     assert f"; {ZONES[2]} must fill up first (maxSkew 1) and counts because of NodePool gpu" in message
     assert "nodeTaintsPolicy: Honor" in message
@@ -300,6 +303,7 @@ CLASSES = (
     "PodGroup",
     "PodSignature",
     "RelaxationStep",
+    "ReachableDomains",
     "TopologyRule",
     "SizedSignature",
     "VariationSearch",

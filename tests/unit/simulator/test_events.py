@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from installation import wiring
@@ -16,7 +17,7 @@ from installation.wiring import BY_NAME, FunctionSpec
 from simulator.aws.queues import Queues
 from simulator.clock import VirtualClock
 from simulator.draws import stream
-from simulator.events import Pump
+from simulator.events import LINEAGE_MAX, Pump, lineage_of
 from simulator.invocation.faults import CrashError, MessageFaults
 from simulator.invocation.sandbox import Sandboxes
 from simulator.record import Event, Recorder
@@ -30,7 +31,7 @@ Behaviour = Callable[[dict[str, Any], Any], dict[str, Any] | None]
 class Bench:
     """A pump over fake functions. `behave[name]` is what a function does; every call is noted in `calls`."""
 
-    def __init__(self) -> None:
+    def __init__(self, functions: Sequence[FunctionSpec] = wiring.FUNCTIONS) -> None:
         self.clock = VirtualClock(START)
         self.events: list[Event] = []
         self.calls: list[tuple[str, datetime, dict[str, Any]]] = []
@@ -47,7 +48,7 @@ class Bench:
         for queue in wiring.QUEUES:
             self.queues.create(queue.name, queue.max_receives)
         decided = lambda function, decision: self.decisions.append((function, decision))  # noqa: E731
-        self.pump = Pump(self.clock, self.sandboxes, self.queues, self.message_faults, decided)
+        self.pump = Pump(self.clock, self.sandboxes, self.queues, self.message_faults, decided, recorder, functions)
 
     def send(self, queue: str, *bodies: str, delay: int = 0) -> None:
         """Put messages into a queue."""
@@ -150,6 +151,48 @@ def test_what_fails_for_ever_ends_in_the_dead_letter_queue(bench: Bench) -> None
     bench.run(hours=2)
     assert len(bench.woken("provision")) == wiring.WAKE_UPS.max_receives
     assert [message.body for message in bench.queues.get("wake-ups").dead] == ["poison"]
+
+
+def sends_to_itself(bench: Bench, name: str, queue: str) -> None:
+    """Let a function send itself one more message each time."""
+    bench.behave[name] = lambda *_: bench.send(queue, "again", delay=1) or {}  # type: ignore[func-returns-value]
+    bench.send(queue, "first")
+    bench.run(minutes=1)
+
+
+def test_a_chain_of_a_function_that_allows_none_is_cut() -> None:
+    """If this failed, a function whose chain AWS would cut after 16 invocations would work here, and only here."""
+    forgetful = msgspec.structs.replace(BY_NAME["execute"], may_loop=False)
+    functions = tuple(forgetful if spec.name == "execute" else spec for spec in wiring.FUNCTIONS)
+    bench = Bench(functions)
+    sends_to_itself(bench, "execute", "work")
+    assert len(bench.woken("execute")) == LINEAGE_MAX
+    (dropped,) = (event.fields for event in bench.events if event.event == "invocationDropped")
+    assert dropped == {"function": "execute", "messages": 1}
+    bench.run(hours=1)
+    assert [message.body for message in bench.queues.get("work").dead] == ["again"]
+
+
+def test_a_chain_of_a_function_that_allows_it_goes_on(bench: Bench) -> None:
+    """If this failed, nodes that boot for longer than half a minute would be found by `reconcile` alone."""
+    sends_to_itself(bench, "execute", "work")
+    hops = [event.fields["hops"] for event in bench.events if event.event == "invocation"]
+    assert hops == list(range(1, len(hops) + 1))
+    assert len(hops) > 3 * LINEAGE_MAX
+
+
+def test_a_chain_is_counted_across_functions(bench: Bench) -> None:
+    """Lambda counts each function of a loop, whichever queues it passes."""
+    bench.behave["execute"] = lambda *_: bench.send("wake-ups", "plan") or {}  # type: ignore[func-returns-value]
+    bench.behave["provision"] = lambda *_: bench.send("work", "step", delay=1) or {}  # type: ignore[func-returns-value]
+    bench.send("work", "first")
+    bench.run(seconds=5)
+    hops = [(event.fields["function"], event.fields["hops"]) for event in bench.events if event.event == "invocation"]
+    assert hops[:4] == [("execute", 1), ("provision", 1), ("execute", 2), ("provision", 2)]
+
+
+def test_a_batch_counts_as_its_longest_chain() -> None:
+    assert lineage_of([{"execute": 3}, {"execute": 9, "provision": 1}, {}]) == {"execute": 9, "provision": 1}
 
 
 def test_delayed_messages_wait(bench: Bench) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidInputError
+from simulator.draws import stream
 from simulator.scenario import Trace, read_scenario, read_trace
 
 HEAD = "apiVersion: fleetwright.dev/v1\nkind: Scenario\nmetadata: {name: s}\nspec:\n  duration: 1h30m\n"
@@ -101,6 +102,38 @@ def test_what_is_no_scenario_is_said_so(tmp_path: Path, text: str) -> None:
     """If this failed, any file would be played as an empty scenario."""
     with pytest.raises(InvalidInputError, match=r"scenario\.yaml"):
         read_scenario(write(tmp_path, text))
+
+
+def test_what_aws_does_not_promise_is_constant_or_drawn_by_the_seed(tmp_path: Path) -> None:
+    """If this failed, figures would rest on one assumed time, such as eight seconds of the audit log."""
+    lines = (
+        "  nodeBootSeconds: 20\n  aws: {auditLogLag: {p50: 8s, p99: 1m}, scheduleJitter: 5s, repeatedLaunch: silent}\n"
+    )
+    scenario = read_scenario(write(tmp_path, HEAD + lines))
+    drawn, again = ([scenario.aws.audit_log_lag.draw(rng) for _ in range(999)] for rng in map(stream, (1, 1), "aa"))
+    assert drawn == again
+    found = sorted(drawn)
+    assert timedelta(seconds=7) < found[499] < timedelta(seconds=9)
+    assert timedelta(seconds=45) < found[988] < timedelta(seconds=80)
+    assert found[-1] <= timedelta(minutes=2)
+    assert scenario.aws.schedule_jitter.draw(stream(1, "x")) == timedelta(seconds=5)
+    assert scenario.boot.draw(stream(1, "x")) == timedelta(seconds=20)
+    assert scenario.aws.repeated_launch == "silent"
+
+
+@pytest.mark.parametrize(
+    ("aws", "said"),
+    [
+        ("{boot: {p50: 10s}}", "spec.aws.boot"),
+        ("{boot: {p50: 10s, p99: 5s}}", "p99 is shorter"),
+        ("{boot: soon}", "spec.aws.boot"),
+        ("{lag: 5s}", "lag"),
+        ("{repeatedLaunch: never}", "never"),
+    ],
+)
+def test_a_silence_that_is_none_is_refused(tmp_path: Path, aws: str, said: str) -> None:
+    with pytest.raises(InvalidInputError, match=re.escape(said)):
+        read_scenario(write(tmp_path, f"{HEAD}  aws: {aws}\n"))
 
 
 def test_a_text_that_is_no_yaml_is_said_in_one_line_with_its_place(tmp_path: Path) -> None:

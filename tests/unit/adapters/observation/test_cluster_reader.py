@@ -43,6 +43,7 @@ from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
 
 ALWAYS = {"nodes", "nodepools", "ec2nodeclasses", "daemonsets", "poddisruptionbudgets", "namespaces", "priorityclasses"}
 OWNERS = {"services", "replicasets", "statefulsets", "replicationcontrollers"}
+ADMISSION = {"limitranges", "runtimeclasses"}
 SPREAD = TopologySpread("zone", 1, selector=None)
 
 
@@ -114,6 +115,44 @@ def test_further_kinds_are_listed_where_a_setting_needs_them(
     assert of_lists(calls) == sorted(more & {"capacitybuffers"})
 
 
+def a_running_pod(kind: str, owner: str, generation: int = 1) -> JsonObject:
+    owners = [{"apiVersion": "apps/v1", "kind": kind, "name": owner, "controller": True}]
+    metadata = {"name": f"{owner}-0", "namespace": "default", "generation": generation, "ownerReferences": owners}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n1", "containers": []}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "generation", "more"),
+    [
+        ("ReplicaSet", 1, set()),
+        ("ReplicaSet", 2, {"replicasets"} | ADMISSION),
+        ("StatefulSet", 1, {"statefulsets"} | ADMISSION),
+        ("Job", 2, set()),
+    ],
+)
+def test_templates_are_read_where_the_next_pod_may_differ(kind: str, generation: int, more: set[str]) -> None:
+    """A resized pod of a ReplicaSet, or any of a StatefulSet; each list costs a call."""
+    found, lab, calls = reader()
+    lab.kubernetes.put(a_running_pod(kind, "web", generation))
+    calls.clear()
+    found.complete()
+    assert set(of_lists(calls)) == ALWAYS | {"pods"} | more
+
+
+@pytest.mark.parametrize("has_pod", [True, False])
+def test_a_daemon_set_without_a_pod_is_read_with_what_admission_adds(*, has_pod: bool) -> None:
+    """A running pod shows it."""
+    found, lab, calls = reader()
+    lab.kubernetes.put(
+        {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "log", "namespace": "default"}}
+    )
+    if has_pod:
+        lab.kubernetes.put(a_running_pod("DaemonSet", "log"))
+    calls.clear()
+    found.complete()
+    assert set(of_lists(calls)) == ALWAYS | {"pods"} | (set() if has_pod else ADMISSION)
+
+
 def test_buffers_that_name_workloads_have_these_listed_once() -> None:
     found, lab, calls = reader(feature_gates=FeatureGates(capacity_buffer=True), default_spreads=(SPREAD,))
     scaled = {"apiGroup": "apps", "kind": "StatefulSet", "name": "web"}
@@ -126,7 +165,7 @@ def test_buffers_that_name_workloads_have_these_listed_once() -> None:
     assert found.has_buffers()
     calls.clear()
     found.complete()
-    assert sorted(of_lists(calls)) == sorted(ALWAYS | {"pods", "capacitybuffers"} | OWNERS)
+    assert sorted(of_lists(calls)) == sorted(ALWAYS | {"pods", "capacitybuffers"} | OWNERS | ADMISSION)
 
 
 def test_an_object_that_cannot_be_read_is_named_and_keeps_no_other_from_being_read() -> None:

@@ -287,6 +287,7 @@ def fields(*changes: tuple[str, Any]) -> list[str]:
         ("spec.connectionTracking", {}, "spec.connectionTracking"),
         ("spec.connectionTracking", {"udpTimeout": 29}, "spec.connectionTracking.udpTimeout"),
         ("spec.cpuOptions", {"nestedVirtualization": "maybe"}, "spec.cpuOptions.nestedVirtualization"),
+        ("spec.enclaveOptions", {}, "spec.enclaveOptions.enabled"),
         ("spec.tags", {f"tag-{n}": "x" for n in range(TAGS_MAX + 1)}, "spec.tags"),
         ("spec.tags", {"": "x"}, "spec.tags[]"),
         ("spec.tags", {"eks:eks-cluster-name": "x"}, "spec.tags[eks:eks-cluster-name]"),

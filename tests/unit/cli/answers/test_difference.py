@@ -131,13 +131,14 @@ def test_what_changed_is_named_below_the_table_ten_at_most() -> None:
         podsGained=["shop/a|b"],
         reasons={"shop/00": {"reason": "NoOfferingFits"}},
         nodesDrifted=[drift("a", str(known)), drift("b", str(known)), drift("c", "Own", "gpu")],
+        drift={"nodes": 3, "evictions": 1, "surgeDollars": 0.0123},
     )
     text, markdown = as_table(document), as_markdown(document)
     for part in (
         "11 pods left without a place\n  shop/00  [NoOfferingFits]\n  shop/01\n",
         "  shop/09\n  and 1 more\n",
         "1 pod given a place\n  shop/a|b\n",
-        "3 nodes to be replaced, as the disruption budgets allow\n",
+        "3 nodes to be replaced, as the disruption budgets allow\n  1 eviction; $0.0123 while old and new nodes both run\n",
         f"  NodePool general: 2 nodes, {known}: {known.clause}\n",
         "  NodePool gpu: 1 node, Own\n  a\n  b\n  c",
     ):

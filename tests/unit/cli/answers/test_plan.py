@@ -24,6 +24,7 @@ from cli.answers.plan import (
     rate,
 )
 from cli.schemas.periods import MinimumAnswer
+from cli.terminal.style import on_one_line_each
 from core.api.objects import JsonObject
 from core.counterfactual.overrides import ProvenMinimum
 from core.model.plan import Blocked, BufferRoom, Cost, DisruptionCost, DisruptionPlan, Plan, PlannedClaim
@@ -399,3 +400,11 @@ def test_without_a_proof_there_is_none() -> None:
 def test_dollars_have_six_digits_and_hours_four() -> None:
     found = minimum_answer(ProvenMinimum(cost=1_234_567_891, spent=2_000_000_449, over=timedelta(hours=1) / 3))
     assert found == {"dollars": 1.234568, "spentMeanwhile": 2.0, "hours": 0.3333}
+
+
+def test_each_node_pools_reason_has_a_line_of_its_own_in_the_table() -> None:
+    """Line ends are escaped in tables, and the message of a pod was one line."""
+    waiting = {"pod": "a/p", "reason": "NoFit", "message": "NodePool x: too small\nNodePool y: tainted"}
+    shown = plan._unplaced(on_one_line_each({"unschedulable": [waiting]}), shows_all=True)
+    assert r"\n" not in shown
+    assert len([line for line in shown.splitlines() if "NodePool " in line]) == 2

@@ -47,10 +47,17 @@ _WORDS: Final = {
     "deviceName": "/dev/xvda",
     "type": "hush.example/Type",
     "status": "True",
+    "accessModes": "ReadWriteOnce",
+    "volumeMode": "Filesystem",
+    "scopes": "Terminating",
+    "scopeName": "PriorityClass",
 }
 """Fields of which the API server takes only some words, and groups, types and accounts in the form that they have."""
 
-_QUANTITIES: Final = ("requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources", "resources")
+_QUANTITIES: Final = (
+    *("requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources", "resources", "podFixed"),
+    *("hard", "used", "default", "defaultRequest", "min", "max", "maxLimitRequestRatio"),
+)
 _NOT_WRITTEN: Final = ("unreadable", "strategy")
 """A mark of ours, and words of the API server in an object of their own."""
 

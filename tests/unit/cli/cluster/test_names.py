@@ -237,6 +237,24 @@ def test_amounts_stay_and_resources_of_the_user_are_renamed(field: str) -> None:
     assert renamed(**{field: {"inner": {"name": "x"}, "own": "1"}}) == {field: {"inner": {"name": "N(x)"}, "own": "1"}}
 
 
+def test_an_entry_of_a_quota_keeps_what_it_limits() -> None:
+    """A quota counts `requests.cpu` and `count/pods`, but not the user's own resource by its name."""
+    hard = {"requests.cpu": "8", "limits.memory": "1Gi", "pods": "9", "count/pods": "9", "requests.acme.example/x": 1}
+    assert renamed(hard=hard) == {
+        "hard": {**dict(list(hard.items())[:4]), "requests.N(acme.example/x)": 1},
+    }
+
+
+def test_a_type_with_the_users_domain_and_a_controller_of_theirs_are_renamed() -> None:
+    """An entry of a LimitRange may have such a type (validateLimitRangeTypeName), and it has no status."""
+    assert renamed(type="acme.example/Type", managedBy="acme.example/queue") == {
+        "type": "N(acme.example/Type)",
+        "managedBy": "N(acme.example/queue)",
+    }
+    public = {"type": "RollingUpdate", "managedBy": "kubernetes.io/job-controller"}
+    assert renamed(**public) == public
+
+
 def test_resources_are_the_amounts_of_a_node_pool_or_the_requests_of_a_container() -> None:
     assert renamed(resources={"cpu": "8", "acme.example/fpga": 2}) == {
         "resources": {"cpu": "8", "N(acme.example/fpga)": 2}
@@ -292,7 +310,6 @@ def test_a_kind_is_the_users_if_its_group_is() -> None:
         ({"type": "Ready", "status": "True", "reason": "KubeletReady"}, True),
         ({"type": "karpenter.sh/Own", "status": "True", "reason": "Any"}, True),
         ({"type": "acme.example/gate", "status": "True", "reason": "Released"}, False),
-        ({"type": "acme.example/gate", "reason": "Released"}, True),
     ],
 )
 def test_a_condition_of_the_users_own_type_has_neither_type_nor_reason(

@@ -42,7 +42,7 @@ def test_nobody_is_told_that_there_is_no_cluster_where_nothing_could_be_asked(
     monkeypatch.setattr(cli.cluster.own_state, "_session", lambda *_: Denied())
     assert main([*command, "--region", "us-east-1"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("fleetwright: no cluster could be found:\nus-east-1 cannot be read: ")
+    assert said.startswith("fleetwright: no cluster could be found: us-east-1 cannot be read: ")
     assert "Unable to locate credentials" in said
     assert said.count("hint: ") == 1
 
@@ -201,7 +201,7 @@ def test_credentials_that_have_expired_are_told_for_each_region(monkeypatch: pyt
             raise ClientError({"Error": {"Code": "ExpiredToken", "Message": "sign in again"}}, "AssumeRole")
 
     monkeypatch.setattr(cli.cluster.own_state, "_session", lambda *_: Expired())
-    with pytest.raises(InputError, match=r"a cannot be read: .*ExpiredToken(.|\n)*\nb cannot be read: .*ExpiredToken"):
+    with pytest.raises(InputError, match=r"a cannot be read: .*ExpiredToken.*; b cannot be read: .*ExpiredToken"):
         searched("a,b")
 
 

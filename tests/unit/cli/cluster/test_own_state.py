@@ -13,13 +13,12 @@ from botocore.exceptions import ClientError, NoCredentialsError, ProfileNotFound
 
 import cli.cluster.organisation
 import cli.cluster.own_state
-from adapters.ports import ConflictError, DeniedError, Listing, NotFoundError, TransientError
+from adapters.ports import DeniedError, Listing, NotFoundError, TransientError
 from adapters.runtime import SystemClock
 from adapters.store import SweepState
 from cli.cluster import own_state
 from cli.cluster.organisation import AccountRegion, SearchPlace, account_region
 from cli.cluster.own_state import (
-    TRIES,
     GivenObjects,
     Installation,
     OpenProposals,
@@ -40,6 +39,7 @@ from core.disruption.move_history import MoveHistory, Rollout, target_of
 from core.disruption.target.move_price import settings_digest
 from core.manifests.wire import resources
 from core.model.plan import Command
+from core.model.snapshot import EvictedNode
 from tests.builders import NOW, a_stored_target
 from tests.fakes.lab import SETTINGS, Lab, LabAdapters, a_node_pool, a_pending_pod
 
@@ -280,14 +280,23 @@ def test_brakes_hold_the_snapshot_and_its_target_back_as_disrupt_does(site: Site
     assert found.snapshot.stored_target == msgspec.structs.replace(target, drains=())
 
 
+def test_a_pool_that_has_shrunk_shows_its_brake(site: Site) -> None:
+    gone = EvictedNode(node_pool="default", pods=1, at=NOW, cpu=200_000)
+    site.lab.rows.moves = MoveHistory(evicted_nodes={"gone": gone})
+    assert [(brake.kind, brake.node_pool) for brake in site.read().brakes.brakes] == [(BrakeKind.SHRINKING, "default")]
+
+
 def test_a_rollout_bounds_drift_until_it_is_proven(site: Site) -> None:
     lab = site.lab
     changed = {"template": {"metadata": {"labels": {"team": "web"}}}}
     lab.kubernetes.amend(resources.NODE_POOLS, "default", {"spec": changed})
     found = site.read().snapshot
-    assert {pool: gate.allowed for pool, gate in found.rollouts.items()} == {"default": 1}
+    assert {pool: gate.allowed for pool, gate in found.rollouts.items()} == {"default": 0}, "it may be taken back"
     (pool,) = (one for one in found.node_pools if one.name == "default")
-    proven = Rollout(node_pool="default", target=target_of(pool, found), started_at=NOW, is_proven=True)
+    begun = Rollout(node_pool="default", target=target_of(pool, found), started_at=NOW - timedelta(hours=1))
+    lab.rows.moves = MoveHistory(rollouts={"default": begun})
+    assert {pool: gate.allowed for pool, gate in site.read().snapshot.rollouts.items()} == {"default": 1}
+    proven = msgspec.structs.replace(begun, is_proven=True)
     lab.rows.moves = MoveHistory(rollouts={"default": proven})
     assert site.read().snapshot.rollouts == {}
 
@@ -329,23 +338,19 @@ def a_proposal(name: str, minutes: int = 0, **changes: Any) -> Proposal:
 
 
 class Store:
-    """Proposals in memory; the first changes conflict or are refused, as asked."""
+    """Proposals in memory; they are refused, or end right after a verdict, as asked."""
 
-    def __init__(self, *proposals: Proposal, conflicts: int = 0, refusal: Exception | None = None) -> None:
+    def __init__(self, *proposals: Proposal, end: ProposalEnd | None = None, refusal: Exception | None = None) -> None:
         self.kept = {proposal.id: proposal for proposal in proposals}
-        self.conflicts, self.refusal = conflicts, refusal
+        self.end, self.refusal = end, refusal
 
     def all(self) -> tuple[Proposal, ...]:
         if self.refusal is not None:
             raise self.refusal
         return tuple(self.kept.values())
 
-    def change(self, before: Proposal, after: Proposal) -> Proposal:
-        if self.conflicts:
-            self.conflicts -= 1
-            raise ConflictError("dynamodb:PutItem", "somebody was faster")
-        self.kept[before.id] = after
-        return after
+    def answer(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
+        self.kept[proposal.id] = msgspec.structs.replace(proposal, verdict=verdict, end=self.end or proposal.end)
 
 
 def opened(store: Store, monkeypatch: pytest.MonkeyPatch, *, rule: object = "all") -> OpenProposals:
@@ -398,16 +403,9 @@ def test_a_verdict_is_stored_while_the_proposal_waits(
     assert after == (msgspec.structs.replace(waiting, verdict=verdict) if is_stored else waiting)
 
 
-@pytest.mark.parametrize(("conflicts", "is_stored"), [(TRIES - 1, True), (TRIES, False)])
-def test_changes_of_the_functions_are_met_with_another_try(
-    conflicts: int, is_stored: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Store(a_proposal("aaaa"), conflicts=conflicts)
-    if is_stored:
-        assert opened(store, monkeypatch).answer("aaaa", YES).verdict == YES
-    else:
-        with pytest.raises(InputError, match="the functions keep changing proposal aaaa"):
-            opened(store, monkeypatch).answer("aaaa", YES)
+def test_what_the_functions_did_meanwhile_is_seen_after_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(a_proposal("aaaa"), end=LAPSED)
+    assert opened(store, monkeypatch).answer("aaaa", NO).end == LAPSED
 
 
 def test_a_table_that_cannot_be_read_and_functions_that_ask_nobody_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

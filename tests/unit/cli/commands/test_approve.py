@@ -30,7 +30,7 @@ class Asking(SimulatedInstallation):
     @property
     def proposal(self) -> Proposal:
         """The only proposal."""
-        (found,) = self.lab.rows.proposals.values()
+        (found,) = self.lab.app.adapters.proposals.all()
         return found
 
     def later(self, **span: float) -> None:

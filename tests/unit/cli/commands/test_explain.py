@@ -10,7 +10,7 @@ import pytest
 
 from cli.__main__ import main
 from cli.commands import explain
-from cli.search_time import reason_page, time_limit_line
+from cli.search_time import reason_page, time_limit_warning
 from core.explain import Explanation
 from core.scheduling.explanation_text import PoolFinding
 from tests.builders import NOW
@@ -99,5 +99,5 @@ def test_a_search_that_the_clock_ended_is_told(
     assert main(["explain", "shop/cart-0", *cluster]) == 0
     captured = capsys.readouterr()
     assert captured.out == "pod a/b fits\n"
-    assert (f"warning: {time_limit_line('time')}" in captured.err) is is_told
+    assert (f"warning: {time_limit_warning('time')}\n" in captured.err) is is_told
     assert asked == [limit]

@@ -24,7 +24,7 @@ def test_the_core_is_asked_once_with_the_time_that_may_be_used(
         asked.append(time_limit)
         return Plan(now=snapshot.now)
 
-    monkeypatch.setattr("core.scheduling.schedule", noted)
+    monkeypatch.setattr("core.scheduling.planner.schedule", noted)
     for words, has_clock in (((), True), (("--improve-iterations", "3"), False)):
         assert main(["plan", *cluster, *words, "-o", "json"]) == 0
         assert isinstance(asked.pop(), TimeLimit) == has_clock
@@ -42,7 +42,7 @@ def test_a_namespace_and_all_choose_what_is_shown(
         whole.append(schedule(snapshot, time_limit))
         return whole[-1]
 
-    monkeypatch.setattr("core.scheduling.schedule", noted)
+    monkeypatch.setattr("core.scheduling.planner.schedule", noted)
     monkeypatch.setattr("cli.answers.simulation.OneNamespace.plan", lambda _, plan: Plan(now=plan.now))
     words = ("plan", *cluster, "--improve-iterations", "0")
     assert main([*words, "-o", "json"]) == 1

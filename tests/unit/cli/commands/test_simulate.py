@@ -138,7 +138,7 @@ def test_what_went_wrong_is_told_beside_the_answer(count: int, more: str, capsys
         decisions=(),
         violations=tuple(Violation(NOW, "budget", f"n{number}") for number in range(count)),
         warnings=("has no effect",),
-        failures=("the first", "the second"),
+        failures=("the first\n::error::its message", "the second"),
     )
     simulate._complain(result)
     captured = capsys.readouterr()
@@ -146,7 +146,7 @@ def test_what_went_wrong_is_told_beside_the_answer(count: int, more: str, capsys
     told = [f"violation: {NOW:%Y-%m-%dT%H:%M:%SZ} budget: n{number}" for number in range(min(count, 20))]
     assert lines == [*told, *filter(None, [more])]
     assert "warning: has no effect" in captured.err
-    assert "2 invocations failed; the first:\nthe first" in captured.err
+    assert "2 invocations failed; the first:\n| the first\n| ::error::its message\n" in captured.err
     assert "the second" not in captured.err
     assert captured.out == ""
 

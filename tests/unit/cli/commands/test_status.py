@@ -38,7 +38,7 @@ def test_each_cluster_is_observed_and_the_answer_is_negative_if_one_is_not(
     def observed(installation: str, arguments: Any, started: float) -> Any:
         assert arguments.all
         assert started > 0
-        return SimpleNamespace(snapshot=installation, own="own", prices={"region": "r"})
+        return SimpleNamespace(snapshot=installation, own="own", prices={"region": "r"}, set_aside=())
 
     def document(snapshot: str, own: str, *, cluster: str) -> dict[str, Any]:
         return {"kind": "Status", "cluster": f"{cluster} before", "of": [snapshot, own]}

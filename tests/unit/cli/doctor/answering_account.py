@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from cli.doctor.network import Account
 
-DEPLOYS = "npx --yes aws-cdk@2.1148.1 deploy --all"
+DEPLOYS = "npx --no-install cdk deploy --all"
 """What deploys, with the version of the tool that the release is built with."""
 
 ROLE = "arn:aws:iam::123456789012:role/fleetwright-prod-eu-west-1-"

@@ -184,6 +184,38 @@ def test_concurrency_is_left_for_what_the_functions_reserve(
     assert found("concurrency", AnsweringAccount(status=status, **answers)) == finding
 
 
+def test_a_cluster_in_auto_mode_is_refused() -> None:
+    """EKS provisions its nodes from the same NodePools: two provisioners would launch for the same pods."""
+    account = AnsweringAccount(cluster={"version": "1.33", "computeConfig": {"enabled": True}})
+    state, says, mends = found("cluster", account)
+    assert (state, "Auto Mode" in says) == (PROBLEM, True)
+    assert "--compute-config enabled=false" in mends
+
+
+def test_a_log_group_that_takes_no_subscription_is_a_problem() -> None:
+    """The deployment would fail at its subscription filter."""
+    logging = {"clusterLogging": [{"types": ["audit"], "enabled": True}]}
+    for kind, expected in (("INFREQUENT_ACCESS", PROBLEM), ("STANDARD", OK)):
+        groups = {"logGroups": [{"logGroupName": GROUP, "logGroupClass": kind}]}
+        account = AnsweringAccount(cluster={"logging": logging}, DescribeLogGroups=groups)
+        assert found("audit-log", account)[0] == expected
+
+
+@pytest.mark.parametrize(("answer", "state"), [("Allow", OK), ("Terminate", PROBLEM)])
+def test_functions_that_wait_by_messages_may_loop(answer: str, state: str) -> None:
+    """Lambda would drop their 17th message in a row, and nodes would be found minutes late."""
+    resources = [
+        {"ResourceType": "AWS::Lambda::Function", "LogicalResourceId": "executeFunction1", "PhysicalResourceId": "f-1"}
+    ]
+    listed = {"StackResourceSummaries": resources}
+    config = {"RecursiveLoop": answer}
+    account = AnsweringAccount(status="UPDATE_COMPLETE", ListStackResources=listed, GetFunctionRecursionConfig=config)
+    result = found("loops", account)
+    assert result[0] == state
+    assert ("put-function-recursion-config" in result[2]) == (state == PROBLEM)
+    assert found("loops", AnsweringAccount())[0] == OK, "not deployed yet"
+
+
 def test_spot_needs_its_service_linked_role() -> None:
     assert found("spot-role", AnsweringAccount(GetRole="NoSuchEntity")) == (
         PROBLEM,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -39,6 +40,9 @@ class Installed(Account):
 
     def described(self) -> dict[str, Any]:
         return {"endpoint": self._url}
+
+    def resources(self) -> Iterator[Any]:
+        return iter(())
 
     def role(self, name: str) -> str:
         return f"arn:aws:iam::123456789012:role/{name}"

@@ -74,6 +74,7 @@ def test_an_account_that_is_ready(
     audit = {"clusterLogging": [{"types": ["audit"], "enabled": True}]}
     a_cluster(session, endpoint=url, accessConfig={"authenticationMode": "API"}, logging=audit)
     concurrency(session, 1000, 981)
+    answer(session, "lambda.GetFunctionRecursionConfig", {"RecursiveLoop": "Allow"})
     a_role(session, "AWSServiceRoleForEC2Spot")
     a_role(session, "Nodes")
     roles_may_be_passed(session, "Nodes")

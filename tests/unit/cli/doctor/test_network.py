@@ -37,6 +37,21 @@ def test_an_object_that_is_not_there_is_none(code: str) -> None:
     assert AnsweringAccount(GetRole=code).ask("iam", "GetRole", RoleName="r") is None
 
 
+@pytest.mark.parametrize(
+    ("listed", "name"),
+    [
+        ("executeRole7E71B443", "fleetwright-prod-executeRole-X1"),
+        ("executeFunctionRole1", "fleetwright-prod-eu-west-1-execute"),
+        (None, "fleetwright-prod-eu-west-1-execute"),
+    ],
+)
+def test_a_functions_role_is_the_stacks_or_named_as_cdk_deploy_names_it(listed: str | None, name: str) -> None:
+    """CloudFormation names the roles of a release's template; the right to list the stack may be missing."""
+    kind = {"ResourceType": "AWS::IAM::Role", "LogicalResourceId": listed, "PhysicalResourceId": name}
+    summaries = {"StackResourceSummaries": [kind]} if listed else "AccessDenied"
+    assert AnsweringAccount(ListStackResources=summaries).role_name("execute") == name
+
+
 @pytest.mark.parametrize("code", ["AccessDenied", "AccessDeniedException", "UnauthorizedOperation"])
 def test_a_call_that_is_not_permitted_is_named(code: str) -> None:
     with pytest.raises(NotAllowedError) as refused:

@@ -48,6 +48,9 @@ class Launching(Account):
     def settings(self) -> dict[str, str]:
         return {"MODE": self._acts}
 
+    def resources(self) -> Iterator[Any]:
+        return iter(())
+
     def described(self) -> dict[str, Any]:
         return {"endpoint": self._url, "accessConfig": {"authenticationMode": self._mode}}
 

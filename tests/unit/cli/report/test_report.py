@@ -13,6 +13,7 @@ import pytest
 from cli.report import PageContent, render, series
 from cli.report.page import bands
 from cli.report.series import chains, consolidated, lives, replacements
+from simulator.outcome import VIOLATIONS
 from tests import page
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
@@ -29,17 +30,7 @@ SUMMARY: dict[str, Any] = {
     "instanceHours": 2.0,
     "dollars": 0.2,
     "evictions": 0,
-    **dict.fromkeys(
-        (
-            "budgetViolations",
-            "podDisruptionBudgetViolations",
-            "doNotDisruptViolations",
-            "doubleLaunches",
-            "orphanedInstances",
-            "limitViolations",
-        ),
-        0,
-    ),
+    **dict.fromkeys(VIOLATIONS, 0),
 }
 
 

@@ -16,6 +16,7 @@ from cli.answers.plan import claim_document, disruption_document, plan_document
 from cli.errors import InputError
 from cli.terminal import output
 from cli.terminal.output import filled, records
+from cli.terminal.style import Style
 from core.model.plan import Binding, Cost, DisruptionCost, DisruptionPlan, ObjectRef, Plan, PlannedClaim, Unschedulable
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
@@ -302,7 +303,7 @@ def test_lines_are_wrapped_at_spaces_and_go_on_further_in() -> None:
 
 
 def test_colours_take_no_room() -> None:
-    painted = f"\x1b[1m{'a' * 50}\x1b[0m {'b' * 49}"
+    painted = f"{Style(is_on=True).styled('a' * 50, 'bold')} {'b' * 49}"
     assert output.wrapped(painted) == painted
 
 

@@ -25,6 +25,7 @@ from core.disruption.target.waves import (
     WavePlanner,
     approved_commands,
     components,
+    paid_back,
     target_waves,
     valid_commands,
     wave_commands,
@@ -853,3 +854,34 @@ def test_a_percentage_applies_to_the_nodes_that_earlier_waves_left() -> None:
     whole = half_full(8, at_once=1, options=WHOLE_WAY, node_pools=(half,))
     waves = Counter(wave for wave, _ in going(cutter(whole, *(f"n{n}" for n in range(1, 8))).commands()))
     assert waves == {1: 4, 2: 2, 3: 1}
+
+
+def a_costly_command(name: str, savings: int, *, to: str, launches: bool = False) -> Command:
+    claim = PlannedClaim(name=to, node_pool="p", node_class=CLASS_REF)
+    return Command(
+        reason=TerminationReason.UNDERUTILIZED,
+        method="repack",
+        nodes=(name,),
+        claims=(f"claim-{name}",),
+        replacements=(claim,) if launches else (),
+        moves=(Move(f"default/pod-{name}", to),),
+        savings=savings,
+    )
+
+
+def test_no_command_of_all_waves_makes_the_cluster_more_expensive_by_itself() -> None:
+    """Whoever stops after one has no more to pay: later commands that fill its new node come with it, and no others."""
+    first = a_costly_command("a", -5, to="new", launches=True)
+    fills = [a_costly_command("b", 3, to="new"), a_costly_command("c", 4, to="new"), a_costly_command("d", 4, to="new")]
+    other = a_costly_command("e", 2, to="kept")
+    found, objections = paid_back([first, other, *fills])
+    assert [(command.nodes, command.savings) for command in found] == [(("a", "b", "c"), 2), (("e",), 2), (("d",), 4)]
+    assert not objections
+
+
+def test_a_command_that_nothing_pays_back_is_left_out_with_what_needs_it() -> None:
+    """Pods cannot move to a node that is not launched."""
+    first = a_costly_command("a", -5, to="new", launches=True)
+    found, objections = paid_back([first, a_costly_command("b", 3, to="new"), a_costly_command("c", 1, to="kept")])
+    assert [command.nodes for command in found] == [("c",)]
+    assert sorted(objections) == ["a", "b"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -55,7 +56,7 @@ def say(lab: Lab, *, approve: bool) -> None:
     """What `fleetwright approve` writes."""
     proposal = the_proposal(lab)
     verdict = ProposalVerdict(is_approved=approve, by=BY, at=lab.clock.now())
-    lab.app.adapters.proposals.change(proposal, msgspec.structs.replace(proposal, verdict=verdict))
+    lab.app.adapters.proposals.answer(proposal, verdict)
 
 
 def entries(lab: Lab) -> list[LedgerEntry]:
@@ -239,10 +240,8 @@ def test_a_rejection_of_the_same_moment_wins(lab: Lab) -> None:
         return found
 
     lab.app.adapters.proposals.all = read_too_early  # type: ignore[method-assign]
-    disrupt_and_report(lab)
-    assert lab.rows.commands == {}
-    lab.app.adapters.proposals.all = kept  # type: ignore[method-assign]
     assert (DecisionKind.ABANDON, CommandReason.REJECTED) in disrupt_and_report(lab)
+    assert lab.rows.commands == {}
 
 
 def test_an_unwritable_ledger_proposes_nothing(lab: Lab) -> None:
@@ -265,8 +264,8 @@ def test_only_so_many_proposals_wait_at_once() -> None:
     assert len(lab.rows.proposals) == PROPOSALS_MAX
 
 
-def test_an_approval_of_the_moment_in_which_a_proposal_lapses_leaves_no_outcome(lab: Lab) -> None:
-    """The ledger had it as abandoned, while its row still waited with the approval."""
+def test_an_approval_of_the_moment_in_which_a_proposal_lapses_changes_nothing(lab: Lab) -> None:
+    """Ledger and row have the same end, since the approval is no part of the row."""
     disrupt_and_report(lab)
     lab.kubernetes.put(a_pending_pod("late"))
     lab.bind("late")
@@ -278,10 +277,8 @@ def test_an_approval_of_the_moment_in_which_a_proposal_lapses_leaves_no_outcome(
         return found
 
     lab.app.adapters.proposals.all = read_too_early  # type: ignore[method-assign]
-    assert (DecisionKind.ABANDON, CommandReason.PROPOSAL_LAPSED) not in disrupt_and_report(lab)
-    assert the_proposal(lab).end is None
-    lab.app.adapters.proposals.all = kept  # type: ignore[method-assign]
     assert (DecisionKind.ABANDON, CommandReason.PROPOSAL_LAPSED) in disrupt_and_report(lab)
+    assert the_proposal(lab).end is not None
     assert lab.rows.commands == {}
 
 
@@ -368,6 +365,14 @@ def verdict(*, approve: bool) -> ProposalVerdict:
     return ProposalVerdict(is_approved=approve, by=BY, at=NOW)
 
 
+def approved(lab: Lab) -> Proposal:
+    """A stored proposal with an approval."""
+    proposals = lab.app.adapters.proposals
+    proposals.answer(proposals.add(a_proposal()), verdict(approve=True))
+    (found,) = proposals.all()
+    return found
+
+
 def told(report: RunReport) -> list[tuple[str, str, str, str]]:
     return [(one.kind, one.subject, one.reason, one.message) for one in report.decisions]
 
@@ -381,7 +386,7 @@ def test_without_a_rule_no_command_waits_and_no_proposal_is_read() -> None:
     lab.rows.proposals["x0"] = a_proposal()
     off = approvals(lab, None)
     assert off.open() == ()
-    found = off.by_approval(COMMANDS, [a_proposal()], RunReport())
+    found = off.by_approval(COMMANDS, [a_proposal()], Snapshot(now=NOW), RunReport())
     assert (found.startable, found.unapproved) == (COMMANDS, [])
 
 
@@ -419,7 +424,7 @@ def test_proposals_whose_nodes_are_gone_lapse_each_with_its_reason() -> None:
 
 def test_a_command_that_is_begun_names_who_approved_it() -> None:
     lab, report = Lab(), RunReport()
-    proposal = lab.app.adapters.proposals.add(a_proposal(verdict=verdict(approve=True)))
+    proposal = approved(lab)
     assert approvals(lab, ApprovalRule()).begin(proposal, report)
     assert told(report) == [("approve", "x0", CommandReason.APPROVED, f"approved by {BY}")]
     (outcome,) = report.outcomes
@@ -428,7 +433,7 @@ def test_a_command_that_is_begun_names_who_approved_it() -> None:
 
 def test_a_command_whose_proposal_has_changed_is_not_begun() -> None:
     lab, report = Lab(), RunReport()
-    proposal = lab.app.adapters.proposals.add(a_proposal(verdict=verdict(approve=True)))
+    proposal = approved(lab)
     changed = lab.app.adapters.proposals.change(proposal, proposal)
     assert not approvals(lab, ApprovalRule()).begin(proposal, report)
     assert [(kind, subject) for kind, subject, _, _ in told(report)] == [("skip", "x0")]
@@ -470,6 +475,56 @@ def test_room_for_proposals_counts_those_that_wait_and_not_those_that_ended() ->
     report = RunReport()
     ended = a_proposal(99, end=ProposalEnd(reason=CommandReason.REJECTED, message="", at=NOW))
     waiting = [a_proposal(number) for number in range(PROPOSALS_MAX - 1)]
-    found = approvals(Lab(), ApprovalRule()).by_approval(COMMANDS, [*waiting, ended], report)
+    found = approvals(Lab(), ApprovalRule()).by_approval(COMMANDS, [*waiting, ended], Snapshot(now=NOW), report)
     assert (found.startable, [one.id for one in found.unapproved]) == ([], ["a"])
     assert [(kind, subject) for kind, subject, _, _ in told(report)] == [("skip", "n1")]
+
+
+# What those who may answer may not do: sign as others, change what was approved, use an approval twice.
+
+
+def test_a_verdict_in_the_row_itself_is_nobodys() -> None:
+    lab = Lab(mode="approve")
+    an_empty_node(lab)
+    lab.disrupt()
+    forged = msgspec.structs.replace(the_proposal(lab), verdict=verdict(approve=True))
+    lab.rows.proposals[forged.id] = forged
+    lab.clock.advance(seconds=30)
+    lab.disrupt()
+    assert lab.rows.commands == {}
+    say(lab, approve=True)
+    lab.disrupt()
+    assert len(lab.rows.commands) == 1
+
+
+@pytest.mark.parametrize("field", ["id", "command", "proposed_at"])
+def test_an_approval_holds_for_exactly_what_was_announced(field: str) -> None:
+    lab = Lab()
+    proposal = approved(lab)
+    other = {
+        "id": "x9",
+        "command": msgspec.structs.replace(proposal.command, savings=proposal.command.savings + 1),
+        "proposed_at": proposal.proposed_at + timedelta(hours=1),
+    }[field]
+    changed = msgspec.structs.replace(proposal, **{field: other}, verdict=None)
+    assert lab.app.adapters.proposals.verdict_on(proposal) is not None
+    assert lab.app.adapters.proposals.verdict_on(changed) is None
+
+
+def test_an_approval_is_used_once() -> None:
+    lab = Lab()
+    proposal = approved(lab)
+    assert approvals(lab, ApprovalRule()).begin(proposal, RunReport())
+    assert not approvals(lab, ApprovalRule()).begin(proposal, RunReport())
+
+
+def test_a_rejection_that_comes_between_reading_and_beginning_wins() -> None:
+    lab, report = Lab(), RunReport()
+    proposal = approved(lab)
+    no = msgspec.structs.replace(verdict(approve=False), by="another")
+    lab.app.adapters.proposals.answer(proposal, no)
+    assert not approvals(lab, ApprovalRule()).begin(proposal, report)
+    assert [(kind, reason) for kind, _, reason, _ in told(report)] == [("abandon", CommandReason.REJECTED)]
+    (kept,) = lab.rows.proposals.values()
+    assert kept.keeps_nodes(NOW)
+    assert kept.is_rejected

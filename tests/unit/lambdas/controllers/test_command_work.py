@@ -34,6 +34,7 @@ from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests impo
     a_late_command,
     drifted_fleet,
     drifting,
+    settled,
     tainted,
 )
 from tests.unit.lambdas.test_crashes import CrashingCall, schedules_alone
@@ -174,7 +175,7 @@ def test_a_command_starts_without_a_node_that_may_no_longer_go() -> None:
         running = {"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": [READY]}}
         lab.kubernetes.patch(resources.PODS, f"p{n}", running, namespace="default")
     lab.kubernetes.put(pool("100%", expireAfter="1000h"))
-    lab.clock.advance(minutes=1)
+    settled(lab)
     lab.disrupt()
     (message,) = lab.work.take()
     (record,) = lab.rows.commands.values()
@@ -428,7 +429,7 @@ def test_the_second_node_of_a_rollout_waits_for_the_pods_of_the_first() -> None:
 
 def test_nothing_is_decided_before_the_last_decision_is_validated() -> None:
     """Otherwise, each run adds a round of commands on top of one that may be dropped a moment later."""
-    lab = drifted_fleet()
+    lab = drifted_fleet(has_settled=False)
     lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "1s", "budgets": [{"nodes": "100%"}]}))
     lab.kubernetes.drop(resources.PODS, "p0", "default")
     lab.clock.advance(minutes=1)
@@ -441,9 +442,9 @@ def test_nothing_is_decided_before_the_last_decision_is_validated() -> None:
     assert list(lab.rows.commands.values()) == [first]
 
 
-def a_command(lab: Lab, **changes: object) -> CommandRecord:
+def a_command(lab: Lab, reason: str = "Drifted", **changes: object) -> CommandRecord:
     """A command about the only node of the lab, decided now, which is to go without a replacement."""
-    command = Command(reason="Drifted", method="drift", nodes=(lab.claim.node_name,), claims=(lab.claim.name,))
+    command = Command(reason=reason, method="drift", nodes=(lab.claim.node_name,), claims=(lab.claim.name,))
     now = lab.clock.now()
     record = CommandRecord(id="x", command=command, created_at=now, verify_at=now, phase_since=now)
     lab.app.adapters.stores.commands.add(msgspec.structs.replace(record, decision="d-1", **changes))
@@ -505,7 +506,12 @@ def test_workloads_that_a_command_moves_are_remembered_with_their_node(lab: Lab)
     a_command(lab, phase=CommandPhase.REPLACING)
     lab.execute({"command": "x"})
     moves = lab.rows.moves
-    assert moves.evicted_nodes == {lab.claim.name: EvictedNode(node_pool="default", pods=1, at=lab.clock.now())}
+    machine = lab.claim.machine
+    assert machine is not None
+    cpu = machine.capacity["cpu"]
+    since = lab.claim.requested_at
+    node_drained = EvictedNode(node_pool="default", pods=1, at=lab.clock.now(), cpu=cpu, created_at=since)
+    assert moves.evicted_nodes == {lab.claim.name: node_drained}
     assert len(moves.workloads) == 1
 
 
@@ -795,3 +801,13 @@ def test_a_node_that_leaves_for_another_reason_meanwhile_is_left_to_that() -> No
     give_up(lab)
     assert lab.rows.claims[name].deletion == going
     assert tainted(lab) == [row.node_name]
+
+
+@pytest.mark.parametrize(("reason", "minutes"), [("Unhealthy", 10), ("Drifted", None)])
+def test_the_drain_of_a_repair_is_bounded(lab: Lab, reason: str, minutes: int | None) -> None:
+    """A PodDisruptionBudget that never opens would keep a dead node for ever."""
+    a_command(lab, phase=CommandPhase.REPLACING, reason=reason)
+    lab.execute({"command": "x"})
+    deletion = lab.claim.deletion
+    assert deletion is not None
+    assert deletion.deadline == (None if minutes is None else lab.clock.now() + timedelta(minutes=minutes))

@@ -25,9 +25,10 @@ from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import ClaimPhase, CommandPhase
 from core.manifests.wire import resources
 from core.model.plan import Command, DisruptionPlan
+from core.model.snapshot import EvictedNode
 from core.reasons.code import DecisionKind
 from core.reasons.runs import CommandReason
-from installation.metric_names import ROLLOUTS_STOPPED
+from installation.metric_names import ROLLOUTS_STOPPED, stopped_by
 from lambdas.controllers import disruption
 from lambdas.controllers.approvals import CommandsByApproval
 from lambdas.controllers.disruption import (
@@ -307,6 +308,28 @@ def test_a_brake_of_one_node_pool_keeps_its_nodes_and_is_told() -> None:
     observed = Brake(BrakeKind.OBSERVED, "observed", node_pool="default")
     report = passed(emptied(), other, observed)
     assert report.counts["commands"] == 1
+
+
+def test_a_node_pool_that_has_shrunk_keeps_its_nodes_and_is_told() -> None:
+    """What commands took within the hour is in the history of moves."""
+    lab = decision_pass_idle()
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    running = a_pending_pod("p0", cpu="3", nodeName=lab.claim.node_name, metadata={"ownerReferences": [owner]})
+    lab.kubernetes.put({**running, "status": {"phase": "Running"}})
+    lab.kubernetes.amend(
+        resources.NODE_POOLS, "default", {"spec": {"template": {"metadata": {"labels": {"team": "web"}}}}}
+    )
+    now = lab.clock.now()
+    gone = EvictedNode(node_pool="default", pods=1, at=now, cpu=200_000, created_at=now - timedelta(hours=2))
+    lab.rows.moves = MoveHistory(evicted_nodes={"gone": gone})
+    report = passed(lab)
+    assert (lab.rows.commands, report.counts["blockedNodePoolShrinking"]) == ({}, 1)
+    assert report.counts[stopped_by(BrakeKind.SHRINKING)] == 1
+    (told,) = (one for one in report.decisions if one.reason == BrakeKind.SHRINKING)
+    assert (told.kind, told.subject) == ("skip", "default")
+    assert "may lose 50 % of its vCPUs in an hour" in told.message
+    lab.clock.advance(minutes=61)
+    assert passed(lab).counts["commands"] == 1
 
 
 def is_resting(lab: Lab) -> bool:

@@ -17,7 +17,7 @@ from core import labels
 from core.disruption import disrupt
 from core.disruption.command import carried_out
 from core.disruption.deletion_costs import LEAVES_FIRST
-from core.disruption.move_history import MoveHistory, Rollout
+from core.disruption.move_history import CHANGE_SETTLES_AFTER, MoveHistory, Rollout
 from core.lifecycle import steps
 from core.lifecycle.records import CommandPhase
 from core.lifecycle.steps import CommandFacts
@@ -189,9 +189,14 @@ def test_a_new_rollout_is_stored_once_and_lets_one_node_go() -> None:
     view = view_of(world(pair, pods=(pod_on("node-1"),)))
     found = with_rollouts(MemoryMoves(rows), view, report)
     gate = found.snapshot.rollouts["default"]
-    assert (gate.allowed, gate.is_stopped) == (1, False)
+    assert (gate.allowed, gate.is_settling) == (0, True), "it may be taken back"
     assert rows.moves.rollouts["default"].started_at == NOW
-    with_rollouts(MemoryMoves(rows), view, report)
+    assert [told.reason for told in report.decisions] == ["RolloutSettling"]
+    report = RunReport()
+    later = msgspec.structs.replace(view.snapshot, now=NOW + CHANGE_SETTLES_AFTER)
+    found = with_rollouts(MemoryMoves(rows), msgspec.structs.replace(view, snapshot=later), report)
+    gate = found.snapshot.rollouts["default"]
+    assert (gate.allowed, gate.is_stopped, gate.is_settling) == (1, False, False)
     assert writes == ["write"]
     assert (report.counts, report.decisions) == ({}, [])
 

@@ -12,6 +12,7 @@ import pytest
 
 from adapters.messages import (
     CLAIMS_A_MESSAGE,
+    HOPS_MAX,
     InstanceNotice,
     WorkItem,
     check_command,
@@ -39,6 +40,7 @@ from core.lifecycle.binding import SETTLES_WITHIN
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import resources
 from core.reasons.code import TerminationReason
+from installation.metric_names import CHAINS_CUT
 from installation.wiring import BY_NAME, WORK
 from lambdas.controllers import execution
 from lambdas.controllers.binding import NEXT_TURN
@@ -149,6 +151,35 @@ def test_their_next_message_is_shared_again(claim_group_lab: Lab) -> None:
     claim_group_lab.tick(seconds=15)
     ((message, delay),) = claim_group_lab.work.sent
     assert (sorted(message["claims"]), delay) == (names(claim_group_lab), timedelta(seconds=1))
+
+
+def test_each_message_counts_those_before_it(claim_group_lab: Lab) -> None:
+    claim_group_lab.tick(seconds=15)
+    claim_group_lab.tick(seconds=1)
+    ((message, _),) = claim_group_lab.work.sent
+    assert message["hops"] == 2
+
+
+@pytest.mark.parametrize(("hops", "follows"), [(HOPS_MAX - 1, True), (HOPS_MAX, False)])
+@pytest.mark.parametrize("subject", ["claims", "command"])
+def test_a_chain_that_does_not_end_by_itself_is_cut(subject: str, *, hops: int, follows: bool) -> None:
+    """If this failed, a chain whose end a defect moves on would never end: Lambda's own bound is off."""
+    lab = Lab(bind_pods=False)
+    lab.kubernetes.put(*(a_pending_pod(name, cpu="3") for name in ("a", "b")))
+    lab.provision()
+    lab.work.sent.clear()
+    until = lab.clock.now() + timedelta(minutes=3)
+    if subject == "claims":
+        item = WorkItem(claims=tuple(claim.name for claim in lab.claims), until=until, hops=hops)
+    else:
+        lab.app.execution._command_work.advance = lambda *_: timedelta(seconds=1)  # type: ignore[method-assign]
+        item = WorkItem(command="c", until=until, hops=hops)
+    report, body = RunReport(), msgspec.json.encode(item.to_message()).decode()
+    record = {"messageId": "m", "body": body}
+    lab.app.execution.run([record], report, deadline=lab.clock.now() + timedelta(minutes=1))
+    assert [message["hops"] for message, _ in lab.work.sent] == ([HOPS_MAX] if follows else [])
+    assert report.counts.get(CHAINS_CUT, 0) == int(not follows)
+    assert report.failed_messages == []
 
 
 @pytest.mark.parametrize("launched_apart", [0.3, 2.2], ids=["within a second", "within seconds"])
@@ -629,7 +660,7 @@ def test_of_messages_about_one_command_the_one_that_lasts_longest_counts(monkeyp
     lab.work.send([check_command("x"), *of_x, of_y])
     report = deliver(lab, left=timedelta(minutes=1))
     assert (handled, report.counts["messages"]) == (["x", "y"], 5)
-    assert lab.work.sent == [(of_x[1], later), (of_y, later)]
+    assert lab.work.sent == [({**of_x[1], "hops": 1}, later), ({**of_y, "hops": 1}, later)]
 
 
 @pytest.mark.parametrize("later_first", [True, False])

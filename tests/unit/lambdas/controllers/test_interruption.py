@@ -215,6 +215,27 @@ def test_other_events_are_not_about_ends_of_instances(event: dict[str, Any]) -> 
     assert read_event(event) is None
 
 
+@pytest.mark.parametrize(
+    ("status", "concerns"),
+    [
+        ("IMPAIRED", True),
+        ("PENDING", True),
+        ("UNKNOWN", True),
+        (None, True),
+        ("RESOLVED", False),
+        ("UNIMPAIRED", False),
+    ],
+)
+def test_an_instance_that_a_health_event_calls_well_stays(status: str | None, *, concerns: bool) -> None:
+    """Health sends an open event again when one of its instances is well; that node was retired."""
+    ill = {"entityValue": "i-ill", "status": "IMPAIRED"}
+    other = {"entityValue": "i-other", **({} if status is None else {"status": status})}
+    both = read_event(a_health_event(affectedEntities=[other, ill]))
+    assert both is not None
+    assert both.instance_ids == (("i-other", "i-ill") if concerns else ("i-ill",))
+    assert (read_event(a_health_event(affectedEntities=[other])) is not None) == concerns
+
+
 def test_a_health_event_without_instances_concerns_none() -> None:
     found = read_event(a_health_event(affectedEntities=None, statusCode="upcoming"))
     assert found == Interruption(TerminationReason.SCHEDULED_CHANGE, (), None)

@@ -93,7 +93,7 @@ def test_every_field_of_an_order_comes_from_the_claim() -> None:
     planned = msgspec.structs.replace(planned, requirements=asked)
     record = requested(planned, "default-1", "token", snapshot, NOW)
     assert isinstance(record, ClaimRecord)
-    record = msgspec.structs.replace(record, shares=2, is_ranked=True, subnets={"us-east-1a": "subnet-2"})
+    record = msgspec.structs.replace(record, attempts=1, shares=2, is_ranked=True, subnets={"us-east-1a": "subnet-2"})
     order = order_of(
         record, {"a": 1}, snapshot.catalogue, cluster="shop", avoided_subnets=("subnet-1",), uses_reservations=False
     )

@@ -10,11 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.messages import HOPS_MAX, hops_of
 from adapters.ports import JsonObject, TransientError
 from adapters.run_report import RunReport
 from adapters.store import DECIDER, PoolUsage
 from core.lifecycle.records import ClaimRecord
 from core.reasons.runs import RunReason
+from installation.metric_names import CHAINS_CUT
 from lambdas.controllers.run_requests import (
     DELAY_MAX,
     GATHERED,
@@ -64,6 +66,22 @@ def test_what_is_too_far_off_is_left_to_later_looks() -> None:
 def test_a_lost_request_fails_nothing() -> None:
     """The schedule makes up for it."""
     assert not RunRequests(LostQueue(), FakeClock(NOW)).ask("x", NOW)
+
+
+def test_requests_of_a_run_continue_its_chain_up_to_a_bound() -> None:
+    """If this failed, a defect that always asks for one more run would never end: Lambda's own bound is off."""
+    queue, clock, report = FakeQueue(), FakeClock(NOW), RunReport()
+    requests = RunRequests(queue, clock)
+    requests.began(7, report)
+    assert requests.ask("x", NOW + SECOND)
+    assert hops_of({"Records": [{"body": msgspec.json.encode(message)} for message, _ in queue.sent]}) == 8
+    assert CHAINS_CUT not in report.counts
+    requests.began(HOPS_MAX + 1, report)
+    clock.advance(minutes=1)
+    assert not requests.ask("x", clock.now() + SECOND)
+    assert report.counts[CHAINS_CUT] == 1
+    requests.began(0, report)
+    assert requests.ask("x", clock.now() + SECOND), "the schedule begins a new chain"
 
 
 def test_a_stream_of_changes_is_one_request_in_ten_seconds() -> None:

@@ -24,6 +24,7 @@ from core.model.catalogue import Catalogue
 from core.model.node_pool import Budget, Disruption, NodeClass
 from core.model.values import quantity
 from installation.metric_names import CHANGED_NODE_CLASSES
+from lambdas.controllers.events import about_node_class
 from lambdas.controllers.reconciliation import WITHOUT_PODS_EVERY
 from lambdas.controllers.status import (
     READ_EVERY,
@@ -34,6 +35,7 @@ from lambdas.controllers.status import (
     NodeClassStatus,
     PeriodicReading,
     QuotaConditions,
+    UnknownFields,
     UserObjects,
     ValidationEvents,
     denied_launches,
@@ -827,3 +829,22 @@ def test_another_code_is_news() -> None:
 
 def test_an_answer_about_nothing_is_not_told() -> None:
     assert told(None, LaunchValidation(fields={}, asked_at=NOW)) == []
+
+
+def test_a_dropped_field_is_a_condition_an_event_and_a_count_once_it_is_news() -> None:
+    """A field of a newer Karpenter has no effect here, and nobody would know."""
+    world = World()
+    manifest = {**world.manifest, "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass"}
+    manifest["spec"] = {**(manifest.get("spec") or {}), "hibernation": {"enabled": True}}
+    teller = UnknownFields(world.kubernetes, world.clock)
+    (found,) = teller.condition(manifest, about_node_class(manifest), world.report)
+    assert (found["type"], found["status"], found["reason"]) == ("KnownFields", "False", "UnknownField")
+    assert "spec.hibernation" in found["message"]
+    assert world.report.counts == {"unknownFields": 1}
+    assert len(world.kubernetes.names(resources.EVENTS)) == 1
+    told = {**manifest, "status": {"conditions": [found]}}
+    assert teller.condition(told, about_node_class(told), world.report) == [found]
+    assert len(world.report.decisions) == 1
+    mended = {**told, "spec": world.manifest.get("spec") or {}}
+    assert [one["status"] for one in teller.condition(mended, about_node_class(mended), world.report)] == ["True"]
+    assert teller.condition(world.manifest, about_node_class(world.manifest), world.report) == []

@@ -40,7 +40,17 @@ def test_kinds_without_a_namespace_are_those_of_kubernetes_and_of_the_crds() -> 
     """A path with a namespace for such a kind is one that no API server knows."""
     ours = [yaml.safe_load(path.read_text())["spec"] for path in sorted(CRDS.glob("*.yaml"))]
     scoped = {one["names"]["kind"] for one in ours if one["scope"] == "Cluster"}
-    scoped |= {"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "VolumeAttachment", "PriorityClass"}
+    scoped |= {
+        "Node",
+        "Namespace",
+        "PersistentVolume",
+        "StorageClass",
+        "CSINode",
+        "CSIDriver",
+        "VolumeAttachment",
+        "PriorityClass",
+    }
+    scoped |= {"RuntimeClass"}
     assert {one.kind for one in ALL if not one.namespaced} == scoped
     assert len(ours) == 4
 

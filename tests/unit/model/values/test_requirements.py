@@ -73,6 +73,8 @@ of = Requirement.of
         (of("k", "Gte", ["4"]), ["4"], ["3"]),
         (of("k", "Lt", ["4"]), ["3", "-7"], ["4", "x"]),
         (of("k", "Lte", ["4"]), ["4"], ["5"]),
+        (of("k", "Lt", [str(-(2**63))]), [], [str(-(2**63)), str(2**63 - 1), "x"]),
+        (of("k", "Gt", [str(2**63 - 1)]), [], [str(-(2**63)), str(2**63 - 1), "x"]),
     ],
 )
 def test_each_operator_allows_its_values(requirement: Requirement, inside: list[str], outside: list[str]) -> None:

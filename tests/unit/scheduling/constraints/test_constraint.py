@@ -22,8 +22,9 @@ from core.scheduling.constraints.registry import CONSTRAINTS
 from core.scheduling.context import SchedulingContext
 from core.scheduling.existing_node import ExistingNode
 from core.scheduling.new_node import InFlightClaim
-from core.scheduling.pods import PodGroup, PodSignature, VolumeNeeds
+from core.scheduling.pods import PodGroup, PodSignature
 from core.scheduling.primitives import NO_TYPES, TypeMask
+from core.scheduling.volume_binding import VolumeNeeds
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of
 

@@ -577,7 +577,16 @@ class Scripted:
 
     log: ClassVar[list[tuple[object, ...]]] = []
 
-    def __init__(self, script: SimpleNamespace, _: SearchBudget, __: SearchSettings, model: Scripted | None) -> None:
+    def __init__(
+        self,
+        script: SimpleNamespace,
+        _: SearchBudget,
+        __: SearchSettings,
+        model: Scripted | None,
+        *,
+        is_one_of_many: bool,
+    ) -> None:
+        self.is_one_of_many = is_one_of_many
         self.name, self.is_large_zone, self.waits = script.name, script.is_large, script.waits
         self.loads: str | None = None
         self._gaps = list(script.gaps)
@@ -613,6 +622,7 @@ class TestSchedule:
         budget = SearchBudget(steps)
         found = search(scripts, seed=7, budget=budget, settings=settings)
         assert [one.name for one in found] == [script.name for script in scripts]
+        assert not any(one.is_one_of_many for one in found), "so few are prepared however late it is"
         return [*Scripted.log[len(scripts) :], budget.steps]
 
     def test_several_begin_with_quick_stages_and_share_steps_by_their_gaps_the_widest_first(self) -> None:

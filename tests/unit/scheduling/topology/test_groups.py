@@ -26,7 +26,7 @@ from core.model.pod import (
     TopologySpread,
     WeightedPodAffinityTerm,
 )
-from core.model.snapshot import Namespace, Node, Options, Service, WorkloadSelector
+from core.model.snapshot import DaemonSet, Namespace, Node, Options, Service, WorkloadSelector
 from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from core.reasons.pods import PodReason
@@ -45,7 +45,7 @@ from core.scheduling.topology.groups import (
     spread_group,
 )
 from core.scheduling.topology.groups import SPREAD as SPREAD_KIND
-from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_type
+from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import claim_of, context_of, group_of, places, plan_of, reasons_of, zones
 
 # Which domains exist and which could be created.
@@ -553,14 +553,55 @@ def test_a_pod_of_the_group_elsewhere_forbids_a_new_start() -> None:
     assert reasons_of(plan) == {"p0": PodReason.POD_AFFINITY}
 
 
-def test_each_affinity_term_may_be_met_by_another_pod() -> None:
-    """In the API's words, the nodes of each term are intersected: each of two services meets one term."""
-    terms = tuple(PodAffinityTerm(labels.ZONE, a_selector(app=app)) for app in ("web", "db"))
-    node, seeker = a_node("n", ZONES[0], pods="9"), a_pod("seeker", cpu="100m", affinity=terms)
-    both = (running("w", "n"), running("d", "n", app="db"))
-    assert places(plan_of(types=(TYPE,), nodes=(node,), pods=(*both, seeker))) == {"seeker": "n"}
-    half = plan_of(types=(TYPE,), nodes=(node,), pods=(both[0], seeker))
-    assert reasons_of(half) == {"seeker": PodReason.POD_AFFINITY}
+TWO_TERMS = (
+    PodAffinityTerm(labels.ZONE, WEB),
+    PodAffinityTerm(labels.HOSTNAME, a_selector(tier="gold")),
+)
+
+
+def test_one_pod_must_meet_all_affinity_terms() -> None:
+    """kube-scheduler counts only pods that all terms select, for each of their keys."""
+    node, seeker = a_node("n", ZONES[0], pods="9"), a_pod("seeker", cpu="100m", affinity=TWO_TERMS)
+    halves = (running("w", "n"), running("g", "n", labels={"tier": "gold"}))
+    apart = plan_of(types=(TYPE,), nodes=(node,), pods=(*halves, seeker))
+    assert reasons_of(apart) == {"seeker": PodReason.POD_AFFINITY}
+    whole = running("both", "n", labels={"app": "web", "tier": "gold"})
+    assert places(plan_of(types=(TYPE,), nodes=(node,), pods=(whole, seeker))) == {"seeker": "n"}
+
+
+def test_the_first_pod_that_meets_all_its_terms_needs_no_other() -> None:
+    """A pod that meets half of the terms does not count: kube-scheduler takes the waiting one for the first of its kind."""
+    first = a_pod("first", cpu="100m", affinity=TWO_TERMS, labels={"app": "web", "tier": "gold"})
+    nodes = (a_node("n", ZONES[0], pods="9"), a_node("full", ZONES[1], pods="1"))
+    plan = plan_of(types=(TYPE,), nodes=nodes, pods=(running("half", "full"), first))
+    assert places(plan) == {"first": "n"}
+    elsewhere = plan_of(
+        types=(TYPE,), nodes=nodes, pods=(running("whole", "full", labels={"app": "web", "tier": "gold"}), first)
+    )
+    assert reasons_of(elsewhere) == {"first": PodReason.POD_AFFINITY}
+
+
+def test_a_terminating_pod_counts_for_affinity_and_anti_affinity_not_for_a_spread() -> None:
+    """kube-scheduler skips it only in spreads; a pod that hangs in termination would break the plan."""
+    node = a_node("n", ZONES[0], pods="9")
+    leaving = replace(running("old", "n"), deleted_at=NOW)
+    rule = (PodAffinityTerm(labels.HOSTNAME, WEB),)
+    near, away = a_pod("near", cpu="100m", affinity=rule), a_pod("away", cpu="100m", anti_affinity=rule)
+    even = a_pod("even", cpu="100m", spreads=(TopologySpread(labels.HOSTNAME, 1, selector=WEB),), labels={"app": "web"})
+    found = {pod.name: plan_of(types=(TYPE,), nodes=(node,), pods=(leaving, pod)) for pod in (near, away, even)}
+    assert places(found["near"]) == {"near": "n"}
+    assert len(found["away"].claims) == 1
+    assert places(found["even"]) == {"even": "n"}
+
+
+@pytest.mark.parametrize(("keys", "is_left"), [((), False), (("app",), True)])
+def test_an_empty_selector_of_a_spread_selects_no_pod(keys: tuple[str, ...], is_left: bool) -> None:
+    """kube-scheduler counts none for it, unless matchLabelKeys add something to it."""
+    spread = TopologySpread(labels.ZONE, 1, selector=LabelSelector(), match_label_keys=keys)
+    nodes = (a_node("n", ZONES[0], pods="9"), a_node("full", ZONES[1], pods="0"))
+    pods = (running("r", "n"), *webs(1, spreads=(spread,)))
+    plan = plan_of(types=(), nodes=nodes, pods=pods)
+    assert bool(plan.unschedulable) is is_left
 
 
 def test_anti_affinity_keeps_zones_apart_and_uses_all_of_them() -> None:
@@ -760,3 +801,112 @@ def test_a_spread_considers_the_nodes_that_its_owner_may_use() -> None:
 def test_a_node_counts_by_its_labels_and_taints(filtered: TopologyNodeFilter, counts: bool) -> None:
     offered = Requirements((Requirement.one_of("pool", "a"),))
     assert filtered.admits(offered, (Taint("t", "NoSchedule"),), frozenset()) == counts
+
+
+# Domains without nodes count for a spread only while the pod itself could get a node there.
+
+
+C_ONLY = (Requirement.one_of(labels.ZONE, ZONES[2]),)
+A_AND_B = (Requirement.one_of(labels.ZONE, *ZONES[:2]),)
+UNREACHABLE: dict[str, dict[str, Any]] = {
+    "no CPU": {"limits": {"cpu": 0}},
+    "no nodes": {"limits": {"nodes": 0}},
+    "too little for a node": {"limits": {"cpu": 100}},
+    "a taint": {"taints": (Taint("dedicated", NO_SCHEDULE, "x"),)},
+}
+
+
+@pytest.mark.parametrize("way", UNREACHABLE)
+def test_a_zone_that_the_pod_cannot_reach_does_not_hold_its_spread(way: str) -> None:
+    """For kube-scheduler, only nodes make domains: the pods would wait for a node that never comes."""
+    pools = (a_pool("ab", *A_AND_B), a_pool("c", *C_ONLY, **UNREACHABLE[way]))
+    spread = TopologySpread(labels.ZONE, 1, selector=WEB)
+    plan = plan_of(types=(TYPE,), node_pools=pools, pods=webs(6, spreads=(spread,)))
+    assert reasons_of(plan) == {}
+    assert sorted(Counter(found[0] for found in zones(plan).values()).values()) == [3, 3]
+
+
+def test_a_zone_with_too_small_types_does_not_hold_the_spread_of_a_large_pod() -> None:
+    """Zone c counts for pods that fit its types, and for no others."""
+    small = a_type("s", cpu="1", zones=ZONES[2:])
+    spread = TopologySpread(labels.ZONE, 1, selector=WEB)
+    large = webs(4, cpu="1500m", spreads=(spread,))
+    plan = plan_of(types=(a_type("l", cpu="2", zones=ZONES[:2]), small), pods=large)
+    assert reasons_of(plan) == {}
+
+
+def test_a_zone_that_the_pod_can_reach_still_counts_as_empty() -> None:
+    """Otherwise, all pods start in one zone."""
+    spread = TopologySpread(labels.ZONE, 1, selector=WEB)
+    assert per_zone(plan_of(types=(TYPE,), pods=webs(6, spreads=(spread,)))) == [2, 2, 2]
+
+
+def test_pods_of_nodes_that_nobody_launches_double_up() -> None:
+    """Each node of the group has one replica: the least is one, and a second fits (podtopologyspread, filtering.go)."""
+    nodes = tuple(a_node(f"n{i}", ZONES[0], pods="9", labels={"grp": "g"}) for i in range(2))
+    pods = (running("r0", "n0"), running("r1", "n1"))
+    spread = TopologySpread(labels.HOSTNAME, 1, selector=WEB)
+    wanted = {"spreads": (spread,), "node_selector": (Requirement.one_of("grp", "g"),)}
+    plan = plan_of(types=(TYPE,), nodes=nodes, pods=(*pods, *webs(5, **wanted)))
+    assert reasons_of(plan) == {}
+    assert sorted(Counter(places(plan).values()).values()) == [2, 3]
+
+
+# DaemonSets' pods come with a new node, and rules between pods count them there.
+
+
+ARM = a_type("arm", price=0.01)
+ARM = structs.replace(ARM, labels={**ARM.labels, labels.ARCH: ("arm64",)})
+
+
+def a_cache(**spec: Any) -> DaemonSet:
+    wanted = {"requests": {"cpu": 10, "pods": 1}, "node_selector": (Requirement.one_of(labels.ARCH, "amd64"),)}
+    return DaemonSet(namespace="default", name="cache", labels={"app": "cache"}, spec=PodSpec(**{**wanted, **spec}))
+
+
+@pytest.mark.parametrize("key", [labels.HOSTNAME, labels.ZONE])
+def test_a_pod_that_must_be_near_a_daemon_set_gets_a_node_that_runs_its_pod(key: str) -> None:
+    """Otherwise, it waits for ever: the DaemonSet has no pod before there is a node."""
+    near = (PodAffinityTerm(key, a_selector(app="cache")),)
+    plan = plan_of(types=(TYPE, ARM), daemon_sets=(a_cache(),), pods=webs(2, affinity=near))
+    assert reasons_of(plan) == {}
+    assert {claim.instance_types for claim in plan.claims} == {(TYPE.name,)}
+    gone = plan_of(types=(ARM,), daemon_sets=(a_cache(),), pods=webs(1, affinity=near))
+    assert reasons_of(gone) == {"p0": PodReason.POD_AFFINITY}
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["the pod's rule", "the DaemonSet's rule"])
+def test_a_pod_that_must_be_away_from_a_daemon_set_gets_a_node_without_its_pod(is_own: bool) -> None:
+    """One of the two would stay pending, whichever comes second."""
+    away = {"anti_affinity": (PodAffinityTerm(labels.HOSTNAME, a_selector(app="cache" if is_own else "web")),)}
+    daemon = a_cache(**({} if is_own else away))
+    plan = plan_of(types=(TYPE, ARM), daemon_sets=(daemon,), pods=webs(1, **(away if is_own else {})))
+    assert [claim.instance_types for claim in plan.claims] == [(ARM.name,)]
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["the pod's rule", "the DaemonSet's rule"])
+def test_a_daemon_sets_pod_that_is_yet_to_come_keeps_pods_off_an_existing_node(is_own: bool) -> None:
+    """The controller makes it at once, and the scheduler then refuses the second of the two."""
+    claim, node = a_node_of(TYPE, "n")
+    away = {"anti_affinity": (PodAffinityTerm(labels.HOSTNAME, a_selector(app="cache" if is_own else "web")),)}
+    daemon = a_cache(**({} if is_own else away))
+    cluster = {"types": (TYPE, ARM), "nodes": (node,), "node_claims": (claim,), "daemon_sets": (daemon,)}
+    plan = plan_of(pods=(*webs(1, **(away if is_own else {})), a_pod("other")), **cluster)
+    assert places(plan) == {"p0": "default-0", "other": "n"}
+
+
+@pytest.mark.parametrize("key", [labels.HOSTNAME, labels.ZONE])
+def test_a_pod_that_must_be_near_a_daemon_set_joins_a_node_that_is_yet_to_get_its_pod(key: str) -> None:
+    """Otherwise, a second node is launched for it while the first one starts."""
+    pairs = [a_node_of(kind, name) for kind, name in ((ARM, "a"), (TYPE, "n"))]
+    near = (PodAffinityTerm(key, a_selector(app="cache")),)
+    cluster = {"nodes": tuple(node for _, node in pairs), "node_claims": tuple(claim for claim, _ in pairs)}
+    plan = plan_of(types=(TYPE, ARM), daemon_sets=(a_cache(),), pods=webs(1, affinity=near), **cluster)
+    assert places(plan) == {"p0": "n"}
+
+
+def test_a_daemon_set_of_one_zone_promises_no_company() -> None:
+    """The new node may come up in another zone."""
+    near = (PodAffinityTerm(labels.HOSTNAME, a_selector(app="cache")),)
+    of_zone = a_cache(node_selector=(Requirement.one_of(labels.ZONE, ZONES[0]),))
+    assert len(plan_of(types=(TYPE,), daemon_sets=(of_zone,), pods=webs(1, affinity=near)).claims) == 0

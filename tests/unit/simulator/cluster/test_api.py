@@ -10,7 +10,7 @@ from adapters.ports import ConflictError, DeniedError, NotFoundError, TransientE
 from core.api.objects import JsonObject
 from core.manifests.wire import resources
 from simulator.cluster.api import selection
-from tests.unit.simulator.cluster.world import World, a_node, a_pod, a_workload
+from tests.unit.simulator.cluster.world import World, a_node, a_node_claim, a_node_pool, a_pod, a_workload
 
 
 def test_a_list_holds_every_object_by_namespace_and_name_and_follows_changes(world: World) -> None:
@@ -53,19 +53,32 @@ def test_a_null_removes_a_field_and_nothing_new_is_no_change(world: World) -> No
     assert "a" not in world.cluster.nodes()[0]["metadata"]["labels"]
 
 
+def test_binding_a_pod_leaves_its_generation_and_other_changes_of_its_spec_raise_it(world: World) -> None:
+    """A pod above generation 1 counts as resized: disrupt then reads what made it."""
+    world.cluster.apply([a_node("n1"), a_pod("a")])
+    api = world.cluster.api
+
+    def pod() -> JsonObject:
+        return next(iter(world.cluster.objects("Pod")))
+
+    api.bind("default", "a", uid=pod()["metadata"]["uid"], node="n1")
+    assert (pod()["spec"]["nodeName"], pod()["metadata"]["generation"]) == ("n1", 1)
+    api.patch(resources.PODS, "a", {"spec": {"activeDeadlineSeconds": 5}}, namespace="default")
+    assert pod()["metadata"]["generation"] == 2
+
+
 def test_the_status_is_only_reached_through_its_subresource(world: World) -> None:
-    pool: JsonObject = {"kind": "NodePool", "metadata": {"name": "default"}, "spec": {"weight": 1}}
-    world.cluster.apply([pool])
+    world.cluster.apply([a_node_pool("default", weight=1)])
     api = world.cluster.api
     api.patch(resources.NODE_POOLS, "default", {"spec": {"weight": 2}, "status": {"nodes": 1}})
     api.patch(resources.NODE_POOLS, "default", {"spec": {"weight": 3}, "status": {"nodes": 2}}, subresource="status")
-    assert api.get(resources.NODE_POOLS, "default")["spec"] == {"weight": 2}
+    assert api.get(resources.NODE_POOLS, "default")["spec"]["weight"] == 2
     assert api.get(resources.NODE_POOLS, "default")["status"] == {"nodes": 2}
 
 
 def test_creating_twice_conflicts_and_what_is_not_there_is_not_found(world: World) -> None:
     api = world.cluster.api
-    claim = {"metadata": {"name": "c1"}, "spec": {}}
+    claim = a_node_claim("c1")
     api.create(resources.NODE_CLAIMS, claim)
     with pytest.raises(ConflictError):
         api.create(resources.NODE_CLAIMS, claim)
@@ -84,7 +97,7 @@ def test_a_deletion_with_another_uid_is_refused(world: World) -> None:
 
 def test_finalizers_are_waited_for(world: World) -> None:
     api = world.cluster.api
-    api.create(resources.NODE_CLAIMS, {"metadata": {"name": "c1", "finalizers": ["fleetwright.dev/hold"]}})
+    api.create(resources.NODE_CLAIMS, a_node_claim("c1", finalizers=["fleetwright.dev/hold"]))
     api.delete(resources.NODE_CLAIMS, "c1")
     assert "deletionTimestamp" in world.cluster.objects("NodeClaim")[0]["metadata"]
     api.patch(resources.NODE_CLAIMS, "c1", {"metadata": {"finalizers": None}})
@@ -95,9 +108,9 @@ def test_finalizers_are_waited_for(world: World) -> None:
 def test_an_object_goes_with_the_last_of_its_owners(world: World) -> None:
     api = world.cluster.api
     for name in ("first", "second"):
-        api.create(resources.NODE_CLAIMS, {"metadata": {"name": name, "uid": name}})
+        api.create(resources.NODE_CLAIMS, a_node_claim(name, uid=name))
     owners = [{"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": n, "uid": n} for n in ("first", "second")]
-    api.create(resources.NODE_POOLS, {"metadata": {"name": "owned", "ownerReferences": owners}})
+    api.create(resources.NODE_POOLS, a_node_pool("owned", {"ownerReferences": owners}))
     api.delete(resources.NODE_CLAIMS, "first")
     world.run(1)
     assert world.cluster.objects("NodePool")
@@ -107,9 +120,9 @@ def test_an_object_goes_with_the_last_of_its_owners(world: World) -> None:
 
 
 def test_what_a_caller_passes_in_may_change_later_without_effect(world: World) -> None:
-    body = {"metadata": {"name": "c1", "labels": {"a": "b"}}}
+    body = a_node_claim("c1", labels={"a": "b"})
     world.cluster.api.create(resources.NODE_CLAIMS, body)
-    body["metadata"]["labels"]["a"] = "c"  # type: ignore[index]  # plain JSON
+    body["metadata"]["labels"]["a"] = "c"
     assert world.cluster.objects("NodeClaim")[0]["metadata"]["labels"] == {"a": "b"}
 
 
@@ -125,7 +138,7 @@ def test_a_fault_before_a_call_keeps_it_from_happening_and_one_after_it_does_not
     world.run(10)
     world.cluster.on_fault_point(hook)
     with pytest.raises(TransientError):
-        world.cluster.api.create(resources.NODE_CLAIMS, {"metadata": {"name": "c1"}})
+        world.cluster.api.create(resources.NODE_CLAIMS, a_node_claim("c1"))
     with pytest.raises(TransientError):
         world.cluster.api.delete(resources.PODS, "p", namespace="default")
     assert not world.cluster.objects("NodeClaim")
@@ -137,7 +150,7 @@ def test_a_fault_before_a_call_keeps_it_from_happening_and_one_after_it_does_not
 def test_the_audit_log_tells_of_unschedulable_and_deleted_pods_and_of_node_pools(world: World) -> None:
     heard: list[JsonObject] = []
     world.cluster.on_audit_event(heard.append)
-    world.cluster.apply([a_pod("p"), {"kind": "NodePool", "metadata": {"name": "default"}, "spec": {}}])
+    world.cluster.apply([a_pod("p"), a_node_pool("default")])
     world.run(1)
     world.cluster.delete("Pod", "default", "p")
     world.cluster.delete("NodePool", "", "default")

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from core.api.objects import JsonObject
 from core.manifests.wire import resources
 from core.manifests.wire.resources import Resource
 from tests.hash_seeds import outputs_of
-from tests.unit.simulator.cluster.world import World, a_budget, a_node, a_pod, a_workload
+from tests.unit.simulator.cluster.world import (
+    World,
+    a_budget,
+    a_node,
+    a_node_claim,
+    a_node_class,
+    a_node_pool,
+    a_pod,
+    a_workload,
+)
 
 DISRUPTED = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
 
@@ -112,16 +122,23 @@ def test_events_are_told() -> None:
     assert [e["object"]["count"] for e in found] == [1, 2]
 
 
-@pytest.mark.parametrize("resource", [resources.NODE_POOLS, resources.EC2_NODE_CLASSES, resources.NODE_CLAIMS])
-def test_the_status_that_functions_write_is_told_once(resource: Resource) -> None:
+@pytest.mark.parametrize(
+    ("resource", "obj", "status"),
+    [
+        (resources.NODE_POOLS, a_node_pool("a"), {"nodes": 3}),
+        (resources.EC2_NODE_CLASSES, a_node_class("a"), {"instanceProfile": "nodes"}),
+        (resources.NODE_CLAIMS, a_node_claim("a"), {"nodeName": "n1"}),
+    ],
+    ids=lambda found: found.kind if isinstance(found, Resource) else "",
+)
+def test_the_status_that_functions_write_is_told_once(resource: Resource, obj: JsonObject, status: JsonObject) -> None:
     """If this failed, a NodePool's or NodeClaim's conditions would be missing in the record, or repeated in it."""
     world = World()
-    api_version = f"{resource.group}/{resource.version}"
-    world.cluster.apply([{"apiVersion": api_version, "kind": resource.kind, "metadata": {"name": "a"}, "spec": {}}])
+    world.cluster.apply([obj])
     for _ in range(2):
-        world.cluster.api.patch(resource, "a", {"status": {"nodes": 3}}, subresource="status")
+        world.cluster.api.patch(resource, "a", {"status": status}, subresource="status")
     found = world.events("objectApplied")
     assert [(e["kind"], e["by"], e["object"].get("status")) for e in found] == [
         (resource.kind, "user", None),
-        (resource.kind, "program", {"nodes": 3}),
+        (resource.kind, "program", status),
     ]

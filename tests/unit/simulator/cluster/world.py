@@ -104,3 +104,36 @@ def a_budget(app: str = "web", name: str = "budget", **spec: Any) -> JsonObject:
     """A PodDisruptionBudget over `app: APP`."""
     body = {"selector": {"matchLabels": {"app": app}}, **spec}
     return {"kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": "default"}, "spec": body}
+
+
+_OF_CLASS = {
+    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+    "requirements": [],
+}
+
+
+def a_node_claim(name: str, **metadata: Any) -> JsonObject:
+    """A NodeClaim that its definition admits."""
+    metadata = {"name": name, **metadata}
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": {**_OF_CLASS}}
+
+
+def a_node_pool(name: str, metadata: JsonObject | None = None, **spec: Any) -> JsonObject:
+    """A NodePool that its definition admits."""
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name, **(metadata or {})},
+        "spec": {"template": {"spec": {**_OF_CLASS}}, **spec},
+    }
+
+
+def a_node_class(name: str) -> JsonObject:
+    """An EC2NodeClass that its definition admits."""
+    spec = {
+        "role": "nodes",
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": [{"id": "subnet-1"}],
+        "securityGroupSelectorTerms": [{"id": "sg-1"}],
+    }
+    return {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name}, "spec": spec}

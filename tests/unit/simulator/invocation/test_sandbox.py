@@ -8,7 +8,7 @@ from typing import Any
 
 from installation.wiring import BY_NAME, FunctionSpec
 from simulator.clock import VirtualClock
-from simulator.invocation.sandbox import Handler, Sandboxes
+from simulator.invocation.sandbox import Handler, Sandboxes, isolated_in
 from simulator.record import Recorder
 from tests.builders import NOW
 
@@ -91,3 +91,7 @@ def test_a_failure_says_where_it_came_from_and_ends_with_what_it_is() -> None:
     assert name == SLOW.name
     assert [line for line in lines if not line.startswith("  ")] == ["KeyError: 'first'", "ValueError: second"]
     assert sum(f"{__file__}:" in line for line in lines) == 1
+
+
+def test_an_invocation_says_how_many_objects_it_set_aside() -> None:
+    assert [isolated_in(answer) for answer in (None, {}, {"decisions": [], "setAsideObjects": 2})] == [0, 0, 2]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.messages import WokenBy, wake_up
+from adapters.messages import HOPS_MAX, WokenBy, wake_up, woken_by
 from adapters.observation.observer import ClusterState
 from adapters.observation.stores import OwnRows
 from adapters.ports import TransientError
@@ -22,6 +22,7 @@ from core.model.plan import Plan
 from core.model.pod import Owner, Pod
 from core.reasons.code import DecisionKind
 from core.scheduling import schedule
+from installation.metric_names import CHAINS_CUT
 from lambdas.controllers.launching import Launcher, LaunchRequests
 from lambdas.controllers.provisioning import ClaimRecords, NextRun, note_launches
 from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
@@ -319,6 +320,21 @@ def test_runs_that_meet_a_planning_one_request_one_more_run_together() -> None:
     assert [delay for _, delay in queue.sent] == [FIVE]
 
 
+def test_runs_that_request_each_other_end_after_a_bound() -> None:
+    """If this failed, a chain whose end moves on would never end: Lambda's own bound is off."""
+    queue, clock, report = FakeQueue(), FakeClock(NOW), RunReport()
+    next_run = NextRun(queue, clock)
+    next_run.began(HOPS_MAX, report)
+    next_run.ask("planner was busy", NOW + 2 * FIVE, FIVE)
+    assert [message["hops"] for message, _ in queue.sent] == [HOPS_MAX]
+    assert CHAINS_CUT not in report.counts
+    clock.advance(minutes=1)
+    next_run.began(HOPS_MAX + 1, report)
+    next_run.ask("planner was busy", clock.now() + 2 * FIVE, FIVE)
+    assert len(queue.sent) == 1
+    assert report.counts[CHAINS_CUT] == 1
+
+
 def test_a_run_at_the_end_of_its_chain_does_not_stand_for_a_new_one() -> None:
     """It may request no further run: what is news now would wait for the schedule."""
     queue, clock = FakeQueue(), FakeClock(NOW)
@@ -395,3 +411,28 @@ def test_news_after_the_next_plan_is_requested_again() -> None:
         assert next_run.is_too_early(WokenBy.NEWS)
         clock.advance(seconds=1)
     assert queue.sent == [(wake_up("spaced"), SECOND)] * 2
+
+
+def test_pods_are_found_without_the_audit_log_between_two_scheduled_runs() -> None:
+    """EKS promises that log "within a few minutes": with the schedule alone, a pod waits for half a minute before anything."""
+    lab = Lab(look_seconds=15)
+    lab.provision()
+    ((message, delay),) = lab.wake_ups.sent
+    assert delay == timedelta(seconds=15)
+    event = {"Records": [{"body": msgspec.json.encode(message)}]}
+    assert woken_by(event) is WokenBy.BETWEEN_SCHEDULES
+    lab.wake_ups.take()
+    lab.clock.advance(seconds=15)
+    lab.kubernetes.put(a_pending_pod("a"))
+    lab.provision(message)
+    assert len(lab.claims) == 1
+    lab.clock.advance(seconds=30)
+    lab.wake_ups.take()
+    lab.provision(message)
+    assert [sent for sent, _ in lab.wake_ups.sent if sent.get("look")] == [], "the schedule comes next"
+
+
+def test_nothing_looks_for_pods_between_scheduled_runs_unless_it_is_set() -> None:
+    lab = Lab()
+    lab.provision()
+    assert lab.wake_ups.sent == []

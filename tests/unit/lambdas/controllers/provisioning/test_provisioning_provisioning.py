@@ -19,8 +19,12 @@ from core.launch.denials import DenialScope, LaunchDenial
 from core.ledger.reading import LedgerReader, decided_again, read_decision_key
 from core.lifecycle.records import ClaimPhase, Deletion
 from core.manifests.wire import resources
+from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.quotas import QUOTAS
+from core.scheduling.explanation import Diagnosis
+from core.scheduling.explanation_text import PodFinding
+from core.scheduling.pods import PodGroup
 from installation.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
 from lambdas.controllers.provisioning import MARGIN
 from tests.builders import NOW, a_pool, a_stored_target
@@ -37,6 +41,26 @@ def test_the_intent_is_stored_before_anything_is_launched(lab: Lab) -> None:
     lab.provision()
     assert seen == [ClaimPhase.REQUESTED]
     assert lab.claim.phase is ClaimPhase.LAUNCHED
+
+
+def test_costly_reasons_of_some_pods_delay_no_launch_for_others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty pods that nothing can hold, whose reasons take three seconds each: two minutes of a run that has one."""
+    explain = Diagnosis.of
+
+    def costly(self: Diagnosis, pod_group: PodGroup, pod: Pod | None = None) -> PodFinding:
+        lab.clock.advance(seconds=3)
+        return explain(self, pod_group, pod)
+
+    monkeypatch.setattr(Diagnosis, "of", costly)
+    lab.kubernetes.put(*(a_pending_pod(f"odd{n}", nodeSelector={"team": f"t{n}"}) for n in range(40)))
+    lab.kubernetes.put(a_pending_pod("honest"))
+    began = lab.clock.now()
+    launched: list[timedelta] = []
+    lab.cloud.before_call = lambda _: launched.append(lab.clock.now() - began)
+    report = lab.provision()
+    assert lab.claim.phase is ClaimPhase.LAUNCHED
+    assert max(launched) < timedelta(seconds=45)
+    assert "cutOffPlans" not in report.counts, "what is placed is not planned again"
 
 
 def test_an_idle_cluster_costs_two_reads_and_no_lease(lab: Lab) -> None:

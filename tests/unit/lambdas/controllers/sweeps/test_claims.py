@@ -19,7 +19,8 @@ from core.reasons.code import ClaimReason, TerminationReason
 from core.reasons.nodes import NodeReason
 from installation.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
 from lambdas.controllers.reconciliation import WITHOUT_PODS_EVERY
-from lambdas.controllers.sweeps.claims import COMMAND_CHECKED_FOR, STALLED_AFTER, WAKE_UP
+from lambdas.controllers.sweeps.claims import COMMAND_CHECKED_FOR, WAKE_UP
+from lambdas.controllers.sweeps.due_work import STALLED_AFTER
 from lambdas.controllers.sweeps.sweep import ReconcileRound
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.sweeps.one_node import a_round, a_working_node, amend, sweep

@@ -11,7 +11,7 @@ import pytest
 from adapters.ports import Impairment
 from adapters.run_report import RunReport
 from core import labels
-from core.brakes import Brake, BrakeKind
+from core.brakes import STOPS, Action, Brake, BrakeKind
 from core.catalogue.node_class import CAPACITY_BLOCK
 from core.catalogue.reservations import LEAVES_BEFORE, RECLAIMED_BEFORE, ULTRASERVER_RECLAIMED_BEFORE
 from core.lifecycle.records import ClaimPhase, Deletion
@@ -577,11 +577,28 @@ def test_more_than_a_few_unknown_instances_stop_everything() -> None:
     assert [d.reason for d in report.decisions if d.kind == "abandon"] == [BrakeKind.UNKNOWN_INSTANCES]
 
 
+def test_instances_with_copied_tags_are_named_and_stop_nothing_else() -> None:
+    """Whoever may launch instances can copy tags: two of them stopped all voluntary disruption of a cluster."""
+    lab = a_fleet(1)
+    fakes = [an_untracked(lab, name, pool="gone") for name in ("one", "two")]
+    lab.clock.advance(hours=1)
+    report = lab.reconcile()
+    (brake,) = lab.brakes.held()
+    assert brake.kind is BrakeKind.FOREIGN_INSTANCES
+    assert all(fake in brake.message for fake in fakes)
+    assert STOPS[brake.kind] == (Action.END_UNKNOWN,)
+    assert set(fakes) <= set(ids(lab))
+    lab.cloud.terminate(fakes)
+    report = lab.reconcile()
+    assert lab.brakes.held() == ()
+    assert [d.reason for d in report.decisions if d.kind == "abandon"] == [BrakeKind.FOREIGN_INSTANCES]
+
+
 def test_while_too_many_are_unknown_no_node_goes_with_its_node_pool() -> None:
     lab = a_fleet(1)
     lab.brakes.hold(Brake(BrakeKind.UNKNOWN_INSTANCES, "as of the round before"), lab.clock.now())
     for name in ("one", "two"):
-        an_untracked(lab, name, pool="gone")
+        an_untracked(lab, name, pool="gone", joins=True)
     lab.clock.advance(hours=1)
     lab.kubernetes.drop(resources.NODE_POOLS, "default")
     lab.reconcile()

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from core import labels
+from core.disruption.move_history import MoveHistory, Rollout
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT
 from core.lifecycle.draining import REASON_ANNOTATION
 from core.lifecycle.records import ClaimPhase
@@ -419,3 +420,34 @@ def test_a_node_that_does_not_start_in_time_gets_one_event_on_it_and_on_its_pods
     lab.reconcile()
     lab.tick(4)
     assert event_objects(lab, "InitializationTimeout") == [("Node", "node"), ("Pod", "p")]
+
+
+def test_a_node_that_has_drifted_is_marked_until_it_is_current_again(lab: Lab) -> None:
+    """Otherwise, the scheduler binds the successor of a moved pod to a node that the same roll-out replaces later."""
+    assert sweep(lab, "outdatedNodes").decisions == []
+    current = lab.claim.plan
+    before = lab.taints()
+    annotations = {**current.annotations, labels.NODEPOOL_HASH: "of-an-older-template"}
+    amend(lab, plan=msgspec.structs.replace(current, annotations=annotations))
+    sweep(lab, "outdatedNodes")
+    assert lab.taints() == [*before, "fleetwright.dev/outdated"]
+    sweep(lab, "outdatedNodes")
+    assert lab.taints() == [*before, "fleetwright.dev/outdated"]
+    amend(lab, plan=current)
+    sweep(lab, "outdatedNodes")
+    assert lab.taints() == before
+
+
+# A specification that changes again and again.
+
+
+@pytest.mark.parametrize("changes", [0, 1])
+def test_only_a_specification_that_changed_again_is_told_with_its_writers(lab: Lab, changes: int) -> None:
+    """Every first change waits two minutes: it is no fight, and a warning about it would be noise."""
+    now = lab.clock.now()
+    before = tuple(now - timedelta(minutes=9) for _ in range(changes))
+    lab.rows.moves = MoveHistory(
+        rollouts={"default": Rollout(node_pool="default", target="t", started_at=now, changed_at=before)}
+    )
+    report = sweep(lab, "changingSpecifications")
+    assert [told.reason for told in report.decisions] == ["RolloutSettling"] * changes

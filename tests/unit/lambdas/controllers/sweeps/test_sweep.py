@@ -12,6 +12,7 @@ from adapters.ports import TransientError
 from adapters.run_report import RunReport
 from core.brakes import Brake, BrakeKind
 from core.lifecycle.deletion import leaving
+from core.lifecycle.records import ClaimPhase
 from core.model.snapshot import Snapshot
 from core.reasons.code import TerminationReason
 from lambdas.controllers.sweeps.sweep import ClaimTerminator, ReconcileRound, Seen
@@ -85,7 +86,22 @@ def test_a_claim_that_leaves_is_ended_for_another_reason_only_if_it_might_have_s
     assert asked(lab) == ([lab.claim.name] if before != after else [])
 
 
-@pytest.mark.parametrize(("kind", "why"), [(BrakeKind.POOL_PROBE, EXPIRED), (BrakeKind.STOP, GONE)])
+@pytest.mark.parametrize("busy", [False, True])
+@pytest.mark.parametrize("why", [EXPIRED, TerminationReason.UNHEALTHY])
+def test_one_removal_tries_a_half_open_breaker_where_nothing_else_is_under_way(
+    lab: Lab, why: TerminationReason, *, busy: bool
+) -> None:
+    """Otherwise a NodePool without commands and pending pods never finds out that its nodes join again."""
+    lab.brakes.hold(Brake(BrakeKind.POOL_PROBE, "half open", node_pool="default"), lab.clock.now())
+    if busy:
+        other = msgspec.structs.replace(lab.claim, name="other", phase=ClaimPhase.LAUNCHED)
+        lab.rows.claims[other.name] = other
+    name = lab.claim.name if not busy else next(n for n in lab.rows.claims if n != "other")
+    terminator(lab).begin(name, why, "", RunReport())
+    assert (lab.rows.claims[name].deletion is not None) == (not busy)
+
+
+@pytest.mark.parametrize(("kind", "why"), [(BrakeKind.POOL_BREAKER, EXPIRED), (BrakeKind.STOP, GONE)])
 @pytest.mark.parametrize(("pool", "goes"), [("default", False), ("other", True)])
 def test_a_brake_of_its_pool_keeps_it(
     lab: Lab, kind: BrakeKind, why: TerminationReason, pool: str, *, goes: bool

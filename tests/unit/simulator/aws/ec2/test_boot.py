@@ -117,9 +117,9 @@ class Bench:
         self.boot = Boot(
             self.clock,
             Exchange(Recorder(self.clock), region.types),
-            lambda node, claim: self.joined.append((self.clock.now(), node, claim)),
+            lambda node, claim, _: self.joined.append((self.clock.now(), node, claim)),
             lambda instance, reason: self.ended.append((self.clock.now(), instance.id, reason)),
-            takes=timedelta(seconds=45),
+            takes=lambda: timedelta(seconds=45),
             region=region,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from core.disruption.move_history import CHANGE_SETTLES_AFTER
 from core.lifecycle.records import CommandPhase, CommandRecord
 from core.manifests.wire import resources
 from core.model.plan import Command
@@ -27,12 +28,19 @@ def drifting() -> Lab:
     lab.settle()
     lab.bind("p")
     lab.kubernetes.put(a_node_pool(template={"expireAfter": "1000h"}))
-    lab.clock.advance(minutes=1)
+    return settled(lab)
+
+
+def settled(lab: Lab) -> Lab:
+    """Let the changed NodePool stand still for as long as `disrupt` waits before it follows."""
+    lab.disrupt()
+    lab.clock.advance(seconds=CHANGE_SETTLES_AFTER.total_seconds())
+    lab.run_requests.take()
     return lab
 
 
-def drifted_fleet() -> Lab:
-    """Two nodes with a pod each, of a NodePool whose template has just changed."""
+def drifted_fleet(*, has_settled: bool = True) -> Lab:
+    """Two nodes with a pod each, of a NodePool whose template has changed, and been seen and stood still if `has_settled`."""
     apart = {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -50,7 +58,7 @@ def drifted_fleet() -> Lab:
         lab.kubernetes.amend(resources.PODS, f"p{n}", body, namespace="default")
     changed = a_node_pool(disruption=budgets, template={"terminationGracePeriod": "1h"})
     lab.kubernetes.put(changed)
-    return lab
+    return settled(lab) if has_settled else lab
 
 
 def tainted(lab: Lab) -> list[str]:

@@ -1,0 +1,50 @@
+"""Finds fields of Karpenter's objects that this version does not know: the models say which ones it does, as for the CRDs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from core import labels
+from core.api.objects import JsonObject, group_and_version, kind_of, mapping
+from core.api.schemas.ec2_node_class import EC2NodeClassObject
+from core.api.schemas.fields import ApiModel, parts
+from core.api.schemas.node_pool import NodeClaimObject, NodeOverlayObject, NodePoolObject
+from core.api.status import Location, path_of
+
+_MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {
+    (labels.CORE_GROUP, "v1", "NodePool"): NodePoolObject,
+    (labels.CORE_GROUP, "v1", "NodeClaim"): NodeClaimObject,
+    (labels.CORE_GROUP, "v1alpha1", "NodeOverlay"): NodeOverlayObject,
+    (labels.AWS_GROUP, "v1", "EC2NodeClass"): EC2NodeClassObject,
+}
+
+
+def unknown_fields(obj: JsonObject) -> tuple[str, ...]:
+    """Return the paths of the unknown fields in an object's spec, sorted; none for other kinds and older versions."""
+    model = _MODELS.get((*group_and_version(obj), kind_of(obj)))
+    spec = dict(parts(model)).get("spec") if model is not None else None
+    return tuple(sorted(map(path_of, unknown_in(obj.get("spec"), spec, ("spec",))))) if spec is not None else ()
+
+
+def not_ignored(obj: JsonObject) -> tuple[str, ...]:
+    """Return the unknown fields that the object's annotation `labels.IGNORED_FIELDS` does not name."""
+    found = unknown_fields(obj)
+    if not found:
+        return ()
+    written = mapping(mapping(obj.get("metadata")).get("annotations")).get(labels.IGNORED_FIELDS)
+    ignored = {name.strip() for name in written.split(",")} if isinstance(written, str) else set()
+    return tuple(name for name in found if name not in ignored)
+
+
+def unknown_in(value: object, model: type[ApiModel], at: Location) -> Iterator[Location]:
+    """Yield the place of each field of a value that its model does not have; the kubelet's fields have a check of their own."""
+    if not isinstance(value, dict) or model.model_config.get("extra") == "forbid":
+        return
+    known = {field.alias or name for name, field in model.model_fields.items()}
+    yield from ((*at, key) for key in value if key not in known)
+    for name, part in parts(model):
+        inner = value.get(name)
+        items = enumerate(inner) if isinstance(inner, list) else [(None, inner)]
+        for index, item in items:
+            yield from unknown_in(item, part, (*at, name) if index is None else (*at, name, index))

@@ -1,0 +1,343 @@
+"""Sets aside the objects that make a decision raise, so that each costs nothing but itself.
+
+Every object of a snapshot is written by somebody. If a decision about a snapshot raises, some object of it is the cause, or
+several together: they are found by planning without the newest objects, and the decision is made as if they were not there.
+Where leaving an object out would be unsafe, it stays in a form that protects: a bound pod keeps its node and its requests, a
+node takes no pods, a budget protects its namespace, a NodePool or EC2NodeClass launches nothing. A node without its claim, or
+with such a pod, is not disrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from core.errors import InvalidInputError, OutOfTimeError
+from core.model.node_pool import NodeClass, NodePool
+from core.model.pod import LabelSelector, Pod, PodSpec
+from core.model.snapshot import Node, PodDisruptionBudget, Snapshot
+from core.model.values.taints import NO_SCHEDULE, Taint
+from core.reasons.pods import PodReason
+from core.reasons.runs import RunReason
+
+Result = TypeVar("Result")
+
+CULPRITS_MAX: Final = 8
+"""The most culprits that are searched for in one decision; if there are more, all newer objects wait for the next."""
+
+_CLOSED: Final = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
+_ALWAYS_THERE: Final = datetime.min.replace(tzinfo=UTC)
+"""The age of objects whose creation a snapshot does not have: they are the last to be suspected."""
+
+_DROPPED: Final = {
+    "node_claims": "NodeClaim",
+    "overlays": "NodeOverlay",
+    "buffers": "CapacityBuffer",
+    "daemon_sets": "DaemonSet",
+    "volumes": "PersistentVolume",
+    "volume_claims": "PersistentVolumeClaim",
+    "storage_classes": "StorageClass",
+    "attachments": "VolumeAttachment",
+    "namespaces": "Namespace",
+    "services": "Service",
+    "workload_selectors": "",
+}
+"""Field of a snapshot → kind of its objects, for kinds that can be left out entirely."""
+
+
+class SetAside(msgspec.Struct, frozen=True, order=True):
+    """An object that is set aside.
+
+    Attributes:
+        object: Kind and name, such as `Pod/shop/web-1` or `Node/ip-10-0-0-1`.
+        reason: A code of `core.reasons`.
+        message: For people: the exception, without anything of the object.
+    """
+
+    object: str
+    reason: str
+    message: str
+
+    @property
+    def pod(self) -> str:
+        """The key of the pod, empty for another kind."""
+        kind, _, name = self.object.partition("/")
+        return name if kind == "Pod" else ""
+
+
+class SetAsideError(InvalidInputError):
+    """Stands for the exception of an object where its form that protects is made."""
+
+
+class Contained(msgspec.Struct, Generic[Result], frozen=True):
+    """A decision, the snapshot that it is about, and what was set aside for it."""
+
+    result: Result
+    snapshot: Snapshot
+    set_aside: tuple[SetAside, ...] = ()
+
+
+def internal_error(name: str, error: BaseException) -> SetAside:
+    """Return an object as set aside because of an exception. Only its class is shown: its text may quote the object."""
+    return SetAside(name, RunReason.INTERNAL_ERROR, f"it caused {type(error).__name__}, so it is ignored")
+
+
+def contained(
+    snapshot: Snapshot,
+    decide: Callable[[Snapshot], Result],
+    *,
+    probe: Callable[[Snapshot], object] | None = None,
+    is_out_of_time: Callable[[], bool] = lambda: False,
+) -> Contained[Result]:
+    """Return the decision about a snapshot, without the objects that make it raise.
+
+    Args:
+        snapshot: The input.
+        decide: Makes the decision.
+        probe: A faster decision that raises for the same objects, to find them; by default `decide`.
+        is_out_of_time: Whether to end the search: then everything newer than the first culprit is left out of this decision.
+
+    Raises:
+        OutOfTimeError, MemoryError: As `decide` does: no object by itself is the cause.
+        Exception: What `decide` raised, if it also raises without any object that may be set aside.
+    """
+    try:
+        return Contained(decide(snapshot), snapshot)
+    except (OutOfTimeError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever an object causes is the object's
+        return _without_culprits(snapshot, decide, probe or decide, error, is_out_of_time)
+
+
+def _without_culprits(
+    snapshot: Snapshot,
+    decide: Callable[[Snapshot], Result],
+    probe: Callable[[Snapshot], object],
+    first: Exception,
+    is_out_of_time: Callable[[], bool],
+) -> Contained[Result]:
+    suspects = _suspects(snapshot)
+    form = next(
+        (form for form in (_protective, _bare) if _raised(probe, form(snapshot, suspects, first)) is None), None
+    )
+    if form is None:
+        raise first
+    culprits: list[_Suspect] = []
+    found: list[SetAside] = []
+    error: Exception = first
+    for _ in range(CULPRITS_MAX):
+        low, high = 0, len(suspects)  # the oldest `low` of them raise nothing; with `high` it raises
+        while high - low > 1 and not is_out_of_time():
+            middle = (low + high) // 2
+            raised = _raised(probe, form(snapshot, (*culprits, *suspects[middle:]), error))
+            low, high, error = (middle, high, error) if raised is None else (low, middle, raised)
+        out = suspects[low:high]
+        culprits += out
+        found += [internal_error(name, error) for suspect in out for name in suspect.names]
+        suspects = [*suspects[:low], *suspects[high:]]
+        rest = form(snapshot, culprits, error)
+        try:
+            return Contained(decide(rest), rest, tuple(sorted(set(found))))
+        except (OutOfTimeError, MemoryError):
+            raise
+        except Exception as another:  # noqa: BLE001 - there is a further culprit
+            error = another
+    rest = form(snapshot, (*culprits, *suspects), error)
+    found += [internal_error(name, error) for suspect in suspects for name in suspect.names]
+    return Contained(decide(rest), rest, tuple(sorted(set(found))))
+
+
+def _raised(probe: Callable[[Snapshot], object], snapshot: Snapshot) -> Exception | None:
+    try:
+        probe(snapshot)
+    except (OutOfTimeError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - the question is whether there is one
+        return error
+    return None
+
+
+class _Suspect(msgspec.Struct, frozen=True):
+    """Objects that are set aside together: one, or equal pods.
+
+    Attributes:
+        field: The snapshot's field.
+        positions: Their positions in it.
+        names: What they are called.
+        born: When the newest was created.
+    """
+
+    field: str
+    positions: tuple[int, ...]
+    names: tuple[str, ...]
+    born: datetime
+
+
+def _suspects(snapshot: Snapshot) -> list[_Suspect]:
+    """Return everything that may be set aside, the oldest first."""
+    found = [*_pod_groups(snapshot.pods)]
+    kinds = {
+        "nodes": "Node",
+        "node_pools": "NodePool",
+        "node_classes": "EC2NodeClass",
+        "budgets": "PodDisruptionBudget",
+    }
+    for field, kind in {**kinds, **_DROPPED}.items():
+        for position, obj in enumerate(getattr(snapshot, field)):
+            born = getattr(obj, "created_at", None) or _ALWAYS_THERE
+            found.append(_Suspect(field, (position,), (_name(kind, obj),), born))
+    return sorted(found, key=lambda suspect: (suspect.born, suspect.field, suspect.positions))
+
+
+def _pod_groups(pods: Sequence[Pod]) -> Iterable[_Suspect]:
+    """Yield equal pods together, for what one of them causes all do."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for position, pod in enumerate(pods):
+        question = (id(pod.spec), pod.namespace, tuple(sorted(pod.labels.items())), bool(pod.node_name), pod.phase)
+        groups.setdefault((*question, pod.unreadable), []).append(position)
+    for members in groups.values():
+        names = tuple(f"Pod/{pods[position].key}" for position in members)
+        born = max(pods[position].created_at or _ALWAYS_THERE for position in members)
+        yield _Suspect("pods", tuple(members), names, born)
+
+
+def _name(kind: str, obj: Any) -> str:
+    parts = (kind or getattr(obj, "kind", ""), getattr(obj, "namespace", ""), obj.name)
+    return "/".join(part for part in parts if part)
+
+
+def _protective(snapshot: Snapshot, out: Iterable[_Suspect], error: Exception) -> Snapshot:
+    """Return the snapshot with these objects in the form that protects."""
+    return _with_forms(snapshot, out, _FORMS, _message(error))
+
+
+def _bare(snapshot: Snapshot, out: Iterable[_Suspect], error: Exception) -> Snapshot:
+    """Return the snapshot with nothing of these objects but their names and places."""
+    return _with_forms(snapshot, out, _BARE_FORMS, _message(error))
+
+
+def _with_forms(
+    snapshot: Snapshot, out: Iterable[_Suspect], forms: Mapping[str, Callable[[Any, str], Any]], message: str
+) -> Snapshot:
+    positions: dict[str, set[int]] = {}
+    for suspect in out:
+        positions.setdefault(suspect.field, set()).update(suspect.positions)
+    changed: dict[str, tuple[Any, ...]] = {}
+    for field, chosen in positions.items():
+        objects: Sequence[Any] = getattr(snapshot, field)
+        if field in forms:
+            form = forms[field]
+            changed[field] = tuple(form(obj, message) if n in chosen else obj for n, obj in enumerate(objects))
+        else:
+            changed[field] = tuple(obj for n, obj in enumerate(objects) if n not in chosen)
+    return msgspec.structs.replace(snapshot, **changed)
+
+
+def _message(error: Exception) -> str:
+    return f"it caused {type(error).__name__}"
+
+
+def without_needs(pod: Pod, problem: str) -> Pod:
+    """Return a pod with its identity, place and requests only; no node is planned for it, and its node stays."""
+    spec = PodSpec(
+        requests=pod.spec.requests,
+        priority=pod.spec.priority,
+        scheduler_name=pod.spec.scheduler_name,
+        problem=problem,
+        problem_reason=PodReason.SET_ASIDE,
+    )
+    return msgspec.structs.replace(pod, spec=spec, unreadable=problem)
+
+
+def _bare_pod(pod: Pod, problem: str) -> Pod:
+    spec = PodSpec(requests={"pods": 1}, problem=problem, problem_reason=PodReason.SET_ASIDE)
+    bare = Pod(namespace=pod.namespace, name=pod.name, spec=spec, unreadable=problem)
+    return msgspec.structs.replace(bare, node_name=pod.node_name, phase=pod.phase, owners=pod.owners)
+
+
+def _closed_node(node: Node, problem: str) -> Node:
+    return msgspec.structs.replace(node, taints=(*node.taints, _CLOSED), unreadable=problem)
+
+
+def _bare_node(node: Node, problem: str) -> Node:
+    return Node(name=node.name, provider_id=node.provider_id, taints=(_CLOSED,), unreadable=problem)
+
+
+def protecting_budget(budget: PodDisruptionBudget, _: str = "") -> PodDisruptionBudget:
+    """Return a budget that protects every pod of its namespace: it may select any of them."""
+    return PodDisruptionBudget(
+        namespace=budget.namespace,
+        name=budget.name,
+        selector=LabelSelector(),
+        max_unavailable="0",
+        disruptions_allowed=0,
+    )
+
+
+_FORMS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    "pods": without_needs,
+    "nodes": _closed_node,
+    "node_pools": lambda pool, problem: msgspec.structs.replace(pool, problem=problem),
+    "node_classes": lambda node_class, problem: msgspec.structs.replace(node_class, problem=problem),
+    "budgets": protecting_budget,
+}
+_BARE_FORMS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    "pods": _bare_pod,
+    "nodes": _bare_node,
+    "node_pools": lambda pool, problem: NodePool(name=pool.name, problem=problem),
+    "node_classes": lambda node_class, problem: NodeClass(name=node_class.name, problem=problem),
+    "budgets": protecting_budget,
+}
+
+
+# Chooses which pods a plan is for when there is no time for all.
+
+
+def fair_slice(pods: Iterable[Pod], size: int, tried: Collection[str] = ()) -> frozenset[str]:
+    """Return the keys of so many pods: the oldest of each namespace, namespaces in turn, so that none waits for another's.
+
+    Args:
+        pods: Pods that need a place.
+        size: The most pods.
+        tried: Keys of pods that an earlier slice had and that got no place: they come after all others of their namespace.
+    """
+    by_namespace: dict[str, list[Pod]] = {}
+    for pod in pods:
+        by_namespace.setdefault(pod.namespace, []).append(pod)
+    queues = [
+        sorted(members, key=lambda pod: (pod.key in tried, pod.created_at or _ALWAYS_THERE, pod.key))
+        for _, members in sorted(by_namespace.items())
+    ]
+    chosen: list[str] = []
+    for turn in range(max(map(len, queues), default=0)):
+        in_turn = [queue[turn] for queue in queues if turn < len(queue)]
+        chosen += [pod.key for pod in sorted(in_turn, key=lambda pod: (pod.created_at or _ALWAYS_THERE, pod.key))]
+        if len(chosen) >= size:
+            break
+    return frozenset(chosen[:size])
+
+
+def without_time_for(snapshot: Snapshot, waiting: Collection[str]) -> Snapshot:
+    """Return the snapshot in which these pods wait for the next run (DeadlineReached): their rules are not even read."""
+    if not waiting:
+        return snapshot
+    known: dict[tuple[str, int], PodSpec] = {}
+    pods = []
+    for pod in snapshot.pods:
+        if pod.key in waiting:
+            question = pod.spec.scheduler_name, pod.spec.priority
+            if question not in known:
+                known[question] = PodSpec(
+                    requests={"pods": 1},
+                    scheduler_name=pod.spec.scheduler_name,
+                    priority=pod.spec.priority,
+                    problem="the run had no time for it, and the next one begins with the oldest pods",
+                    problem_reason=PodReason.DEADLINE_REACHED,
+                )
+            pods.append(msgspec.structs.replace(pod, spec=known[question]))
+        else:
+            pods.append(pod)
+    return msgspec.structs.replace(snapshot, pods=tuple(pods))

@@ -1,0 +1,173 @@
+"""Finds the pod that comes when a pod goes: its controller's present template, as the API server would store it.
+
+The successor has what the template states. What only the running pod has stays: containers and fields that a webhook added,
+and amounts that the template leaves open. A pod of an older revision of its StatefulSet is followed by one of the new
+template, unless the partition of the rollout keeps its ordinal at the old one. Sizes that a VerticalPodAutoscaler gave the pod
+when it was created stay, since it gives them to the next one, too; sizes that the pod got later, in place, do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from core.errors import InvalidInputError
+from core.manifests.admission import PodAdmission
+from core.manifests.pods import PodTranslator
+from core.manifests.wire import resources
+from core.manifests.wire.objects import ClaimSource, OwnerReference, Volume
+from core.manifests.wire.pod import Container, PodTemplate, Resources, WirePod, WirePodSpec, WireWorkload
+from core.manifests.wire.resources import Resource
+from core.model.pod import Pod, Successor
+
+_CONTROLLERS: Final = (
+    resources.REPLICA_SETS,
+    resources.STATEFUL_SETS,
+    resources.REPLICATION_CONTROLLERS,
+    resources.JOBS,
+)
+_ON_DELETE: Final = "OnDelete"
+_REVISION: Final = "controller-revision-hash"
+_TEMPLATE_HASH: Final = "pod-template-hash"
+_GIVEN_BY_CONTROLLERS: Final[tuple[str, ...]] = (
+    "apps.kubernetes.io/pod-index",
+    "statefulset.kubernetes.io/pod-name",
+    _TEMPLATE_HASH,
+)
+
+
+class Successors:
+    """The successors of one cluster's pods, where they differ from the pods.
+
+    Args:
+        objects: The objects among which pods name their controllers; a pod whose controller is missing has a successor like it.
+        admission: Makes pods of templates.
+        pods: Translates them.
+    """
+
+    def __init__(self, objects: Mapping[Resource, Iterable[Any]], admission: PodAdmission, pods: PodTranslator) -> None:
+        self._admission = admission
+        self._pods = pods
+        self._owners = {
+            (resource.kind, found.metadata.namespace or "default", found.metadata.name): found
+            for resource in _CONTROLLERS
+            for found in objects.get(resource, ())
+        }
+        self._deployments = {
+            (found.metadata.namespace or "default", found.metadata.name): found
+            for found in objects.get(resources.DEPLOYMENTS, ())
+        }
+        self._specs: dict[tuple[int, int, bool], tuple[object, object, WirePodSpec]] = {}
+
+    def of(self, pod: WirePod, translated: Pod) -> Successor | None:
+        """Return what follows a pod; None for a pod like it, also if the template cannot be read."""
+        reference = next((owner for owner in pod.metadata.owner_references if owner.controller), None)
+        if reference is None or not (self._owners or self._deployments) or pod.unreadable:
+            return None
+        template, is_revised = self._template_of(pod, reference)
+        if template is None:
+            return None
+        try:
+            coming = self._successor(pod, template, is_revised=is_revised)
+        except InvalidInputError:
+            return None
+        if coming is None or (coming.labels == translated.labels and coming.spec == translated.spec):
+            return None
+        return coming
+
+    def _template_of(self, pod: WirePod, reference: OwnerReference) -> tuple[PodTemplate | None, bool]:
+        """Return the template that the pod's controller uses next, and whether the pod is of another one."""
+        namespace = pod.metadata.namespace or "default"
+        owner = self._owners.get((reference.kind, namespace, reference.name))
+        if owner is None:
+            own_hash = pod.metadata.labels.get(_TEMPLATE_HASH, "")
+            name = reference.name.removesuffix(f"-{own_hash}") if own_hash else reference.name
+            owner = self._deployments.get((namespace, name)) if reference.kind == "ReplicaSet" else None
+        if owner is None:
+            return None, False
+        if reference.kind != resources.STATEFUL_SETS.kind:
+            return owner.spec.template, False
+        if _keeps_revision(owner, pod):
+            return None, False
+        revision = owner.status.update_revision
+        return owner.spec.template, bool(revision) and pod.metadata.labels.get(_REVISION, revision) != revision
+
+    def _successor(self, pod: WirePod, template: PodTemplate, *, is_revised: bool) -> Successor | None:
+        admitted = self._admission.admit(pod.metadata.namespace or "default", template.spec)
+        if admitted.refusal is not None:
+            return None
+        keeps_sizes = labels.VPA_UPDATES in pod.metadata.annotations and not is_revised
+        spec = pod.spec if keeps_sizes else self._next_spec(pod, admitted.spec, is_revised=is_revised)
+        follows = pod.metadata.labels
+        if is_revised:
+            kept = {key: follows[key] for key in _GIVEN_BY_CONTROLLERS if key in follows}
+            follows = {**template.metadata.labels, **kept}
+        return Successor(labels=follows, spec=self._pods.spec(spec))
+
+    def _next_spec(self, pod: WirePod, template: WirePodSpec, *, is_revised: bool) -> WirePodSpec:
+        """Return the next pod's spec; one object for equal questions, so that it is translated once."""
+        if is_revised:  # the claims of its ordinal differ
+            return _revised(pod, template)
+        key = (id(template), id(pod.spec), is_revised)
+        known = self._specs.get(key)  # both are kept, so no other objects have their identities
+        if known is None:
+            known = self._specs[key] = template, pod.spec, _resized(pod.spec, template)
+        return known[2]
+
+
+def _keeps_revision(owner: WireWorkload, pod: WirePod) -> bool:
+    """Whether a StatefulSet makes a pod of this ordinal from its current revision, which only its old pods show."""
+    if owner.spec.update_strategy.type == _ON_DELETE:
+        return False
+    ordinal = pod.metadata.name.rpartition("-")[2]
+    first_updated = owner.spec.ordinals.start + owner.spec.update_strategy.rolling_update.partition
+    return ordinal.isdecimal() and int(ordinal) < first_updated
+
+
+def _resized(spec: WirePodSpec, template: WirePodSpec) -> WirePodSpec:
+    """Return the pod's spec with the sizes that its template states."""
+    stated = {container.name: container for container in (*template.containers, *template.init_containers)}
+
+    def sized(container: Container) -> Container:
+        by = stated.get(container.name)
+        if by is None or by.resources == container.resources:
+            return container
+        own, next_ = container.resources, by.resources
+        merged = Resources(
+            requests={**own.requests, **next_.limits, **next_.requests}, limits={**own.limits, **next_.limits}
+        )
+        return msgspec.structs.replace(container, resources=merged)
+
+    containers, inits = tuple(map(sized, spec.containers)), tuple(map(sized, spec.init_containers))
+    if containers == spec.containers and inits == spec.init_containers and template.resources in (None, spec.resources):
+        return spec
+    level = template.resources if template.resources is not None else spec.resources
+    return msgspec.structs.replace(spec, containers=containers, init_containers=inits, resources=level)
+
+
+def _revised(pod: WirePod, template: WirePodSpec) -> WirePodSpec:
+    """Return the pod of another revision: the template, with what webhooks injected, and the volumes of its ordinal."""
+    named = {container.name for container in (*template.containers, *template.init_containers)}
+    own = [volume for volume in template.volumes if volume.persistent_volume_claim or volume.ephemeral]
+    present = {volume.name for volume in own}
+    suffix = f"-{pod.metadata.name}"
+    claimed = [
+        Volume(volume.name, ClaimSource(volume.persistent_volume_claim.claim_name))
+        for volume in pod.spec.volumes
+        if volume.name not in present
+        and volume.persistent_volume_claim is not None
+        and volume.persistent_volume_claim.claim_name.endswith(suffix)
+    ]
+    return msgspec.structs.replace(
+        template,
+        containers=(*template.containers, *(found for found in pod.spec.containers if found.name not in named)),
+        init_containers=(
+            *template.init_containers,
+            *(found for found in pod.spec.init_containers if found.name not in named),
+        ),
+        volumes=(*own, *claimed),
+        priority=pod.spec.priority if template.priority is None and not template.priority_class_name else None,
+    )

@@ -1,0 +1,398 @@
+"""Reads PersistentVolumeClaims that are not bound as kube-scheduler does (plugins volumebinding, volumerestrictions)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.model.pod import (
+    EBS_DRIVER,
+    IMMEDIATE,
+    NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    VolumeRequest,
+    VolumeUse,
+    default_class,
+)
+from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirement, Requirements
+from core.reasons.pods import PodReason
+
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+
+READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
+
+_WITHOUT_ZONE: Final = (
+    "efs.csi.aws.com",
+    "fsx.csi.aws.com",
+    "fsx.openzfs.csi.aws.com",
+    "nfs.csi.k8s.io",
+    "s3.csi.aws.com",
+)
+"""Drivers whose volumes have no node affinity: pods in all zones may share one."""
+
+ClaimKey = tuple[str, str]
+"""Namespace and name of a PersistentVolumeClaim."""
+
+Refused = frozenset[tuple[ClaimKey, str]]
+"""Claims and free volumes that are not assigned to them: with these, the pods found no place."""
+
+
+class VolumeBinding:
+    """The unbound claims of a snapshot's pods, and the free volumes that kube-scheduler would bind them to."""
+
+    def __init__(self, snapshot: Snapshot, refused: Refused = frozenset()) -> None:
+        self._snapshot = snapshot
+        self._refused = refused
+        self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
+        self._classes = {storage.name: storage for storage in snapshot.storage_classes}
+        self._default_class = default_class(snapshot.storage_classes)
+
+    def class_of(self, claim: PersistentVolumeClaim | None, class_name: str | None) -> StorageClass | None:
+        """Return the class of a claim, or of one that is yet to be made from a template that names a class."""
+        name = claim.storage_class if claim is not None else class_name
+        return self._classes.get(self._default_class or "" if name is None else name)
+
+    def free_volume(self, claim: ClaimKey) -> PersistentVolume | None:
+        """Return the free volume that is kept for an unbound claim, None if there is none.
+
+        Each waiting claim gets one of its own beforehand: the smallest that fits it and the node affinity of its pod.
+        """
+        return self._assigned.get(claim)
+
+    def assigned_to(self, pods: Iterable[Pod]) -> Refused:
+        """Return the unbound claims of pods, each with the free volume that is kept for it."""
+        if not self._assigned:
+            return frozenset()
+        keys = ((pod.namespace, name) for pod in pods if pod.spec.volumes for name in pod.claim_names())
+        return frozenset((key, self._assigned[key].name) for key in keys if key in self._assigned)
+
+    def is_exclusive(self, claim: ClaimKey) -> bool:
+        """Whether one pod at a time may use a claim."""
+        found = self._claims.get(claim)
+        return found is not None and READ_WRITE_ONCE_POD in found.request.access_modes
+
+    def other_user(self, claim: ClaimKey, pod: Pod) -> str:
+        """Return a pod on a node that keeps another one from using a ReadWriteOncePod claim, empty if there is none."""
+        return next((user for user in self._exclusive_users.get(claim, ()) if user != pod.key), "")
+
+    def shared_claims(self, pods: Iterable[Pod]) -> dict[int, tuple[str, ...]]:
+        """Return identity of each pod → its unbound claims that further pods use, and whose volume will be in one zone."""
+        users: dict[ClaimKey, list[Pod]] = {}
+        for pod in pods:
+            for name in dict.fromkeys(pod.claim_names()) if pod.spec.volumes else ():
+                claim = self._claims.get((pod.namespace, name))
+                if claim is not None and self._gets_a_zone(claim):
+                    users.setdefault((pod.namespace, name), []).append(pod)
+        found: dict[int, tuple[str, ...]] = {}
+        for (_, name), sharing in sorted(users.items()):
+            for pod in sharing if len(sharing) > 1 else ():
+                found[id(pod)] = (*found.get(id(pod), ()), name)
+        return found
+
+    def _gets_a_zone(self, claim: PersistentVolumeClaim) -> bool:
+        storage = self.class_of(claim, None)
+        if claim.volume_name or claim.selected_node or storage is None or storage.binding_mode == IMMEDIATE:
+            return False
+        return storage.provisioner not in ("", NO_PROVISIONER, *_WITHOUT_ZONE)
+
+    @cached_property
+    def _exclusive_users(self) -> Mapping[ClaimKey, tuple[str, ...]]:
+        """Return ReadWriteOncePod claim → the pods on nodes that use it, sorted."""
+        exclusive = set(filter(self.is_exclusive, self._claims))
+        users: dict[ClaimKey, list[str]] = {}
+        for pod in self._snapshot.pods if exclusive else ():
+            for name in pod.claim_names() if pod.spec.volumes and pod.node_name and not pod.is_terminal else ():
+                if (pod.namespace, name) in exclusive:
+                    users.setdefault((pod.namespace, name), []).append(pod.key)
+        return {key: tuple(sorted(found)) for key, found in users.items()}
+
+    @cached_property
+    def _assigned(self) -> Mapping[ClaimKey, PersistentVolume]:
+        """Assign free volumes to the unbound claims of waiting pods, in the order of the pods' keys."""
+        free = sorted(self._snapshot.volumes, key=lambda volume: (volume.size, volume.name))
+        named = {claim.volume_name for claim in self._claims.values()}
+        free = [volume for volume in free if volume.is_free and volume.name not in named]
+        assigned: dict[ClaimKey, PersistentVolume] = {}
+        for pod in sorted(self._snapshot.pods, key=lambda pod: pod.key) if free else ():
+            if pod.spec.volumes and not pod.node_name and not pod.is_terminal:
+                for key, volume in self._assigned_to(pod, free, assigned):
+                    assigned[key] = volume
+                    free.remove(volume)
+        return assigned
+
+    def _assigned_to(
+        self, pod: Pod, free: list[PersistentVolume], assigned: Mapping[ClaimKey, PersistentVolume]
+    ) -> list[tuple[ClaimKey, PersistentVolume]]:
+        """Return a free volume for each unbound claim of a pod that fits one, such that one node may have them all."""
+        where = [Requirements((*pod.spec.node_selector, *term.requirements)) for term in pod.spec.required_terms]
+        where = where or [Requirements(pod.spec.node_selector)]
+        found: list[tuple[ClaimKey, PersistentVolume]] = []
+        for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
+            key = (pod.namespace, name)
+            claim = self._claims.get(key)
+            storage = self.class_of(claim, use.storage_class)
+            known = assigned.get(key)
+            if known is not None:
+                where = list(_where(where, known)) or where
+            if known is not None or storage is None or storage.binding_mode == IMMEDIATE:
+                continue
+            if claim is not None and (claim.volume_name or claim.selected_node):
+                continue
+            request = claim.request if claim is not None else use.request
+            taken = [volume for _, volume in found]
+            others = (one for one in free if one not in taken and (key, one.name) not in self._refused)
+            for volume in _fitting(key, request, storage.name, others):
+                here = list(_where(where, volume))
+                if here:
+                    where = here
+                    found.append((key, volume))
+                    break
+        return found
+
+
+def _where(ways: Iterable[Requirements], volume: PersistentVolume) -> Iterator[Requirements]:
+    """Return the ways in which a node may meet both these requirements and the volume's."""
+    terms = volume.node_terms or (NodeSelectorTerm(),)
+    for way in ways:
+        for term in terms:
+            if way.conflict(Requirements(term.requirements)) is None:
+                yield way.merged(term.requirements)
+
+
+def _fitting(
+    claim: ClaimKey, request: VolumeRequest, class_name: str, volumes: Iterable[PersistentVolume]
+) -> Iterator[PersistentVolume]:
+    """Return the volumes that fit a claim, in the given order; only its own if a volume is kept for it (FindMatchingVolume)."""
+    volumes = tuple(volumes)
+    own = tuple(volume for volume in volumes if volume.claim == claim)
+    for volume in own or volumes:
+        is_large_enough = volume.size >= request.size and volume.mode == request.mode
+        if own and is_large_enough:
+            yield volume
+        if volume.claim is not None or not is_large_enough or volume.storage_class != class_name:
+            continue
+        is_selected = request.selector is None or request.selector.matches(volume.labels)
+        if is_selected and set(request.access_modes) <= set(volume.access_modes):
+            yield volume
+
+
+def on_node(name: str) -> Requirements:
+    """Return the requirement of a claim for which kube-scheduler has chosen a node (`selected-node`)."""
+    return Requirements([Requirement.one_of(labels.NODE_NAME, name)])
+
+
+# The needs of pods that follow from their volumes.
+
+
+_ALTERNATIVES_MAX: Final = 64
+
+Alternatives = tuple[Requirements, ...]
+
+
+class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
+    """The demands of a pod's volumes on its node.
+
+    Attributes:
+        alternatives: Alternative node requirements; a single empty one without volumes.
+        attachments: (CSI driver, volume) for each volume to attach, sorted; a volume that pods share appears once per node.
+        exclusive: Namespace and name of each ReadWriteOncePod claim: of the pods of a plan, one gets it.
+        reason, message: Set if the pod cannot run until its volumes are repaired.
+    """
+
+    alternatives: Alternatives = (Requirements(),)
+    attachments: tuple[tuple[str, str], ...] = ()
+    exclusive: tuple[str, ...] = ()
+    reason: str = ""
+    message: str = ""
+
+    def restricted_to(self, pin: Requirements) -> VolumeNeeds:
+        """Return the same needs on nodes that also meet the pin."""
+        if self.reason:
+            return self
+        alternatives = tuple(_product(self.alternatives, (pin,)))
+        return msgspec.structs.replace(self, alternatives=alternatives or (pin,))
+
+
+NO_VOLUMES: Final = VolumeNeeds()
+
+
+class VolumeIndex:
+    """Claims, volumes and classes by name, and the needs of pods that follow from them (Karpenter, volume topology)."""
+
+    def __init__(self, snapshot: Snapshot, refused: Refused = frozenset()) -> None:
+        self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
+        self._volumes = {volume.name: volume for volume in snapshot.volumes}
+        self._classes = {storage.name: storage for storage in snapshot.storage_classes}
+        self._default_class = default_class(snapshot.storage_classes)
+        self._hostnames = {node.labels.get(labels.HOSTNAME, node.name) for node in snapshot.nodes}
+        self.binding = VolumeBinding(snapshot, refused)
+
+    @property
+    def reads_node_names(self) -> bool:
+        """Whether a claim waits on one node, by name."""
+        return any(claim.selected_node and not claim.volume_name for claim in self._claims.values())
+
+    def label_keys(self) -> set[str]:
+        """Return node labels that any volume or class refers to."""
+        terms = [term for volume in self._volumes.values() for term in volume.node_terms]
+        terms += [term for storage in self._classes.values() for term in storage.allowed_topologies]
+        return {r.key for term in terms for r in term.requirements}
+
+    def driver_of(self, volume_name: str) -> str:
+        """Return the CSI driver of a PersistentVolume, empty if it has none or is unknown."""
+        volume = self._volumes.get(volume_name)
+        return volume.driver if volume is not None else ""
+
+    def needs(self, pod: Pod, *, is_moved: bool = False) -> VolumeNeeds:
+        """Return the needs of the pod's volumes; a moved pod's generic ephemeral ones are new, wherever the old ones are."""
+        if not pod.spec.volumes:
+            return NO_VOLUMES
+        merged: Alternatives = (Requirements(),)
+        attachments: set[tuple[str, str]] = set()
+        exclusive: set[str] = set()
+        for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
+            one = self._needs_of(pod.namespace, name, use)
+            if is_moved and use.ephemeral:
+                new = self._unbound(pod.namespace, name, use.storage_class)
+                one = one if new.reason else new  # where an Immediate class makes the next one is not known
+            if one.reason:
+                return one
+            other = self.binding.other_user((pod.namespace, name), pod)
+            if other:
+                claim = f"PersistentVolumeClaim {pod.namespace}/{name}"
+                return _problem(PodReason.VOLUME_IN_USE, f"{claim} is ReadWriteOncePod, and pod {other} uses it")
+            attachments.update(one.attachments)
+            if self.binding.is_exclusive((pod.namespace, name)):
+                exclusive.add(f"{pod.namespace}/{name}")
+            merged = tuple(_product(merged, one.alternatives))
+            if not merged:
+                return VolumeNeeds(
+                    reason=PodReason.VOLUMES_DISAGREE, message=f"claim {name} excludes the volumes before it"
+                )
+        return VolumeNeeds(merged, tuple(sorted(attachments)), tuple(sorted(exclusive)))
+
+    def volumes_that_demand(self, pod: Pod, key: str) -> list[str]:
+        """Return the pod's claims whose volumes or classes require a label, each with its volume if it has one."""
+        found = []
+        for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
+            if any(key in way for way in self._needs_of(pod.namespace, name, use).alternatives):
+                claim = self._claims.get((pod.namespace, name))
+                volume = f" (volume {claim.volume_name})" if claim is not None and claim.volume_name else ""
+                found.append(f"PersistentVolumeClaim {pod.namespace}/{name}{volume}")
+        return found
+
+    def attachments(self, pod: Pod) -> tuple[tuple[str, str], ...]:
+        """Return the attachments of a running pod, for its known claims; a claim being deleted still counts."""
+        uses = zip(pod.spec.volumes, pod.claim_names(), strict=True)
+        return tuple(sorted(a for use, name in uses for a in self._attachments(pod.namespace, name, use)))
+
+    def _attachments(self, namespace: str, name: str, use: VolumeUse) -> tuple[tuple[str, str], ...]:
+        claim = self._claims.get((namespace, name))
+        driver = self.driver_of(claim.volume_name) if claim is not None else ""
+        if claim is not None and driver:
+            return ((driver, claim.volume_name),)
+        return self._needs_of(namespace, name, use).attachments
+
+    def _needs_of(self, namespace: str, name: str, use: VolumeUse) -> VolumeNeeds:
+        if use.inline:
+            return VolumeNeeds(attachments=((EBS_DRIVER, use.inline),))  # migrated to CSI (nodevolumelimits/csi.go)
+        claim = self._claims.get((namespace, name))
+        if claim is None:
+            if use.ephemeral:
+                return self._unbound(namespace, name, use.storage_class)
+            return _problem(PodReason.VOLUME_CLAIM_MISSING, f"PersistentVolumeClaim {namespace}/{name} does not exist")
+        if claim.is_terminating:
+            return _problem(
+                PodReason.VOLUME_CLAIM_TERMINATING, f"PersistentVolumeClaim {namespace}/{name} is being deleted"
+            )
+        if claim.phase == "Lost":
+            return _problem(PodReason.VOLUME_CLAIM_LOST, f"PersistentVolumeClaim {namespace}/{name} lost its volume")
+        if claim.volume_name:
+            return self._bound(claim)
+        found = self._unbound(namespace, name, claim.storage_class)
+        # The provisioner makes the volume for that node alone (volumebinding/binder.go).
+        return found.restricted_to(on_node(claim.selected_node)) if claim.selected_node else found
+
+    def _bound(self, claim: PersistentVolumeClaim) -> VolumeNeeds:
+        subject = f"PersistentVolumeClaim {claim.namespace}/{claim.name}"
+        volume = self._volumes.get(claim.volume_name)
+        if volume is None:
+            return _problem(
+                PodReason.VOLUME_MISSING, f"{subject} is bound to {claim.volume_name}, which does not exist"
+            )
+        if volume.is_terminating:
+            return _problem(PodReason.VOLUME_CLAIM_TERMINATING, f"volume {volume.name} of {subject} is being deleted")
+        if not claim.is_bind_completed and claim.phase != "Bound":
+            return _problem(
+                PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} names {volume.name}, but binding has not completed"
+            )
+        attached = ((volume.driver, volume.name),) if volume.driver else ()
+        return VolumeNeeds(self._volume_alternatives(volume), attached)
+
+    def _volume_alternatives(self, volume: PersistentVolume) -> Alternatives:
+        """Return the volume's node affinity.
+
+        The hostname of a local or hostPath volume holds while that node exists; then it is ignored (Karpenter).
+        """
+        if not volume.is_local:
+            return _term_alternatives(volume.node_terms)
+        terms = (tuple(r for r in term.requirements if self._holds(r)) for term in volume.node_terms)
+        return _term_alternatives(map(NodeSelectorTerm, terms))
+
+    def _holds(self, requirement: Requirement) -> bool:
+        return requirement.key != labels.HOSTNAME or any(map(requirement.has, sorted(self._hostnames)))
+
+    def _unbound(self, namespace: str, name: str, class_name: str | None) -> VolumeNeeds:
+        subject = f"PersistentVolumeClaim {namespace}/{name}"
+        wanted = class_name if class_name is not None else self._default_class
+        if wanted is None:
+            return _problem(
+                PodReason.STORAGE_CLASS_MISSING, f"{subject} names no StorageClass and there is no default StorageClass"
+            )
+        if wanted == "":
+            return _problem(PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} waits for a volume that is made by hand")
+        storage = self._classes.get(wanted)
+        if storage is None:
+            return _problem(PodReason.STORAGE_CLASS_MISSING, f"StorageClass {wanted} of {subject} does not exist")
+        if storage.binding_mode == IMMEDIATE:
+            return _problem(
+                PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} binds at once ({wanted}), which has not happened yet"
+            )
+        driver = storage.provisioner
+        free = self.binding.free_volume((namespace, name))
+        where = self._volume_alternatives(free) if free is not None else ()
+        if driver in ("", NO_PROVISIONER):
+            if free is None:
+                return _problem(
+                    PodReason.VOLUME_CLAIM_UNBOUND,
+                    f"{subject}: no free volume of StorageClass {wanted} fits, and none is made",
+                )
+            return VolumeNeeds(where, ((free.driver, free.name),) if free.driver else ())
+        made = _term_alternatives(storage.allowed_topologies)
+        return VolumeNeeds(tuple(dict.fromkeys((*where, *made))), ((driver, f"{namespace}/{name}"),))
+
+
+def _problem(reason: str, message: str) -> VolumeNeeds:
+    return VolumeNeeds(reason=reason, message=message)
+
+
+def _term_alternatives(terms: Iterable[NodeSelectorTerm]) -> Alternatives:
+    found = [Requirements(term.requirements) for term in terms]
+    return tuple(dict.fromkeys(found)) or (Requirements(),)
+
+
+def _product(left: Alternatives, right: Alternatives) -> Iterator[Requirements]:
+    produced: dict[Requirements, None] = {}
+    for first in left:
+        for second in right:
+            if first.conflict(second) is None and len(produced) < _ALTERNATIVES_MAX:
+                produced[first.merged(second.values())] = None
+    return iter(produced)

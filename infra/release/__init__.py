@@ -1,0 +1,1 @@
+"""Builds a release: `make release VERSION=x.y.z` writes its files to build/release (docs/explanation/releases.md)."""

@@ -1,0 +1,63 @@
+"""Files for GitHub, GitLab, krew, Homebrew and Terraform: texts with the release's version and digests."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from infra.packaging.dependencies import ROOT
+from infra.release.archives import TIME, sha256
+from infra.release.templates import VARIANTS
+from infra.release.version import Version
+
+FILES: Final = Path(__file__).parent / "files"
+HOMEPAGE: Final = "https://example.invalid/fleetwright"
+"""Stands for the project's page, which there is not yet: who publishes a release replaces it in krew's and Homebrew's files."""
+
+ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+"""What the kernel calls a machine → what krew calls it."""
+
+PLUGIN: Final = "kubectl-fleetwright"
+
+
+def krew_archive(program: Path, target: Path) -> None:
+    """Pack the single file under the name of kubectl's plugin, with the license that krew asks for."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+        for name, path, mode in ((PLUGIN, program, 0o755), ("LICENSE", ROOT / "LICENSE", 0o644)):
+            entry = zipfile.ZipInfo(name, TIME)
+            entry.external_attr = (0o100000 | mode) << 16
+            archive.writestr(entry, path.read_bytes())
+
+
+def values(version: Version, wheel: Path, krew: Path) -> dict[str, str]:
+    """Return what the texts call by `@NAME@`."""
+    names = [variant.name for variant in VARIANTS]
+    return {
+        "VERSION": version.text,
+        "PYTHON_VERSION": version.of_python,
+        "HOMEPAGE": HOMEPAGE,
+        "WHEEL": wheel.name,
+        "WHEEL_SHA256": sha256(wheel),
+        "KREW_ARCHIVE": krew.name,
+        "KREW_SHA256": sha256(krew),
+        "OS": platform.system().lower(),
+        "ARCH": ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "PYTHON": f"Python {sys.version_info.major}.{sys.version_info.minor}",
+        "VARIANTS": ", ".join(f'"{name}"' for name in names),
+        "VARIANT_NAMES": ", ".join(names),
+    }
+
+
+def written(given: Mapping[str, str]) -> dict[str, str]:
+    """Return path → text of every file."""
+    made = {}
+    for path in sorted(path for path in FILES.rglob("*") if path.is_file()):
+        text = path.read_text(encoding="utf-8")
+        for name, value in given.items():
+            text = text.replace(f"@{name}@", value)
+        made[path.relative_to(FILES).as_posix()] = text
+    return made

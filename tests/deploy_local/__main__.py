@@ -1,0 +1,252 @@
+"""`make deploy-local`: the synthesized stacks in an emulator, and a node's life in them; record: build/deploy-local.json."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from tests.deploy_local import stacks
+from tests.deploy_local.emulator import CLUSTER, ENDPOINT, REGION, MiniStack, NotInstalledError, client, install
+from tests.deploy_local.surroundings import Surroundings
+from tests.infra.conftest import synthesize_as_users_do
+
+BUILD: Final = stacks.ROOT / "build"
+POOL_TAG: Final = "karpenter.sh/nodepool"
+INSTANCE_SECONDS, GONE_SECONDS = 300.0, 420.0
+
+
+class Play:
+    """One pod gets a node, and the node goes when the pod has gone. `steps` is what happened, with seconds."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self.steps: list[dict[str, Any]] = []
+        self._functions = {
+            function["Handler"].split(".")[2]: function["FunctionName"]
+            for function in client("lambda").list_functions()["Functions"]
+            if function["Handler"].startswith("lambdas.")
+        }
+
+    def run(self) -> bool:
+        """Return whether every step came to its end."""
+        return all(
+            self._step(name, work)
+            for name, work in (
+                ("market read", lambda: self._invoke("refresh_catalogue")),
+                ("class ready", self._class_is_ready),
+                ("audit line to instance", self._launched),
+                ("node initialized", self._initialized),
+                ("consolidation removes it", self._removed),
+            )
+        )
+
+    def _step(self, name: str, work: Callable[[], Any]) -> bool:
+        began = time.monotonic()
+        try:
+            result = work()
+        except Exception as error:  # noqa: BLE001 - whatever failed belongs into the record
+            result, problem = None, repr(error)
+        else:
+            problem = "" if result else "it did not happen in time"
+        seconds = round(time.monotonic() - began, 1)
+        self.steps.append({"step": name, "seconds": seconds, "result": result, "problem": problem})
+        print(f"{name}: {problem or 'ok'} ({seconds} s)", flush=True)  # noqa: T201 - the target's output
+        return not problem
+
+    def _invoke(self, function: str) -> dict[str, Any]:
+        answer = client("lambda").invoke(FunctionName=f"{self._functions[function]}:live", Payload=b"{}")
+        told = json.loads(answer["Payload"].read() or b"{}")
+        if answer.get("FunctionError"):
+            raise RuntimeError(f"{function}: {json.dumps(told)[:600]}")
+        decisions = told.get("decisions") or ()
+        return {"decisions": [f"{one['kind']} {one['subject']} {one['reason']}" for one in decisions][:10]}
+
+    def _class_is_ready(self) -> Any:
+        for _ in range(4):  # the emulator's first answers may exceed the functions' time-outs on a busy machine
+            self._invoke("reconcile")
+            (found,) = self._listed("/apis/karpenter.k8s.aws/v1/ec2nodeclasses")
+            if any(
+                c["type"] == "Ready" and c["status"] == "True" for c in found.get("status", {}).get("conditions", ())
+            ):
+                return found["status"]["instanceProfile"]
+        return None
+
+    def _listed(self, path: str) -> list[dict[str, Any]]:
+        return [found for at, found in self._around.kubernetes.objects.items() if at.startswith(path)]
+
+    def _launched(self) -> Any:
+        pod = _pending_pod()
+        self._around.kubernetes.put("/api/v1/namespaces/default/pods", pod)
+        _put_audit_line(pod)
+        found = _wait(lambda: next(iter(_instances()), None), INSTANCE_SECONDS)
+        return found and {"instance": found["InstanceId"], "tags": len(found["Tags"])}
+
+    def _initialized(self) -> Any:
+        (instance,) = _instances()
+        node = _node(instance)
+        self._around.kubernetes.put("/api/v1/nodes", node)
+        name = node["metadata"]["name"]
+
+        def labelled() -> Any:
+            found = next((n for n in self._listed("/api/v1/nodes") if n["metadata"]["name"] == name), {})
+            return (found.get("metadata", {}).get("labels") or {}).get("karpenter.sh/initialized")
+
+        return _wait(labelled, INSTANCE_SECONDS)
+
+    def _removed(self) -> Any:
+        for path in [at for at in self._around.kubernetes.objects if "/pods/" in at]:
+            del self._around.kubernetes.objects[path]
+
+        def gone() -> Any:
+            self._invoke("disrupt")
+            return not _instances()
+
+        return _wait(gone, GONE_SECONDS)
+
+
+def _instances() -> list[dict[str, Any]]:
+    """Return our living instances; the emulator launches DryRuns, too, which have no NodePool."""
+    found = (i for r in client("ec2").describe_instances()["Reservations"] for i in r["Instances"])
+    alive = (i for i in found if i["State"]["Name"] in ("pending", "running"))
+    return [i for i in alive if any(t["Key"] == "fleetwright.dev/claim" for t in i.get("Tags", ()))]
+
+
+def _wait(ask: Callable[[], Any], seconds: float) -> Any:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := ask():
+            return found
+        time.sleep(2)
+    return None
+
+
+def _pending_pod() -> dict[str, Any]:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": now}
+    meta = {
+        "name": "waits",
+        "namespace": "default",
+        "uid": "uid-waits",
+        "resourceVersion": "1",
+        "creationTimestamp": now,
+    }
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"schedulerName": "default-scheduler", "containers": [container]},
+        "status": {"phase": "Pending", "conditions": [waits]},
+    }
+
+
+def _put_audit_line(pod: dict[str, Any]) -> None:
+    """Write what kube-scheduler's mark of the pod leaves in the API server's audit log."""
+    group, stream, name = f"/aws/eks/{CLUSTER}/cluster", "kube-apiserver-audit-1", pod["metadata"]["name"]
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+    line = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "Request",
+        "stage": "ResponseComplete",
+        "requestURI": f"/api/v1/namespaces/default/pods/{name}/status",
+        "verb": "patch",
+        "user": {"username": "system:kube-scheduler"},
+        "objectRef": {"resource": "pods", "namespace": "default", "name": name, "subresource": "status"},
+        "responseStatus": {"code": 200},
+        "requestObject": {"status": pod["status"]},
+        "requestReceivedTimestamp": stamp,
+        "stageTimestamp": stamp,
+    }
+    logs = client("logs")
+    logs.create_log_stream(logGroupName=group, logStreamName=stream)
+    events = [{"timestamp": int(time.time() * 1000), "message": json.dumps(line)}]
+    logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
+
+
+def _node(instance: dict[str, Any]) -> dict[str, Any]:
+    """Return the Node with which the instance's kubelet would register."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    zone, identity = instance["Placement"]["AvailabilityZone"], instance["InstanceId"]
+    tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
+    room = {"cpu": "4", "memory": "16Gi", "pods": "58", "ephemeral-storage": "20Gi"}
+    labels = {
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/hostname": identity,
+        "node.kubernetes.io/instance-type": instance["InstanceType"],
+        "topology.kubernetes.io/zone": zone,
+        "topology.kubernetes.io/region": REGION,
+        "karpenter.sh/capacity-type": "on-demand",
+        POOL_TAG: tags[POOL_TAG],
+    }
+    meta = {
+        "name": identity,
+        "uid": f"uid-{identity}",
+        "resourceVersion": "1",
+        "creationTimestamp": now,
+        "labels": labels,
+    }
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": now, "lastHeartbeatTime": now}
+    taint = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": meta,
+        "spec": {"providerID": f"aws:///{zone}/{identity}", "taints": [taint]},
+        "status": {"capacity": room, "allocatable": room, "conditions": [ready]},
+    }
+
+
+def commands(around: Surroundings) -> dict[str, Any]:
+    """Return how each command of the program answers about the deployment."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": REGION}
+    environment |= {**keys, "AWS_DEFAULT_REGION": REGION, "AWS_ENDPOINT_URL": ENDPOINT, "SSL_CERT_FILE": str(around.ca)}
+    found = {}
+    for name in ("status", "log", "doctor"):
+        command = [sys.executable, "-m", "cli", name, "--cluster", CLUSTER, "-o", "json"]
+        ran = subprocess.run(  # noqa: S603 - our own program
+            command, cwd=stacks.ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False
+        )
+        found[name] = {"exit": ran.returncode, "answers": ran.stdout[:1] in "{[", "error": ran.stderr[-400:]}
+    return found
+
+
+def main() -> int:
+    """Deploy, play, ask the commands; 0 if all went well, 0 with a word if the emulator cannot be installed."""
+    BUILD.mkdir(exist_ok=True)
+    record: dict[str, Any] = {"apiVersion": "fleetwright.dev/v1", "kind": "DeployLocal"}
+    target = BUILD / "deploy-local.json"
+    try:
+        program = install(BUILD / "ministack")
+    except NotInstalledError as error:
+        target.write_text(json.dumps({**record, "skipped": str(error)}, indent=2))
+        print(error)  # noqa: T201 - the target's output
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        templates = synthesize_as_users_do(Path(folder) / "cdk.out")
+        around = Surroundings(Path(folder))
+        try:
+            with MiniStack(program, Path(folder) / "state"):
+                stacks.account()
+                stacks.upload_code()
+                record |= stacks.deploy(templates, around)
+                play = Play(around)
+                is_done = play.run()
+                record |= {"steps": play.steps, "commands": commands(around), "succeeded": is_done}
+        finally:
+            around.close()
+            target.write_text(json.dumps(record, indent=2, default=str))
+    return 0 if record.get("succeeded") else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""Asks the program around kube-scheduler's plugins about one plan, and sets aside what it cannot know."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+ORDERS_MAX: Final = 200
+"""How many orders of a plan's nodes are tried before a refusal by rules between pods counts."""
+
+_BETWEEN_PODS: Final = frozenset({"PodTopologySpread", "InterPodAffinity"})
+
+_COULD_LAUNCH: Final = re.compile(r"an empty node of NodePool (\S+), (\S+) in (\S+), (\S+) would do")
+
+
+class Question:
+    """One plan, and the cluster for which it was made."""
+
+    def __init__(
+        self, program: Path, objects: Sequence[Json], catalogue: Path, folder: Path, emulated: str = ""
+    ) -> None:
+        """Write the cluster.
+
+        Args:
+            program: The built program.
+            objects: The cluster's objects.
+            catalogue: The file with its instance types.
+            folder: Where files may be written.
+            emulated: Kubernetes' minor version whose feature gates are set; empty for the program's own.
+        """
+        self.objects = objects
+        self._manifests, self._plan = folder / "judged.yaml", folder / "judged.plan.json"
+        self._manifests.write_text(documents(objects), encoding="utf-8")
+        self._types: list[Json] = json.loads(catalogue.read_text(encoding="utf-8"))["instanceTypes"]
+        command = [str(program), "judge", "--input", str(self._manifests), "--catalog", str(catalogue)]
+        self._command = [*command, "--plan", str(self._plan), "-o", "json"]
+        self._command += ["--emulate", emulated] if emulated else []
+
+    def answer(self, plan: Json) -> Json:
+        """Return the scheduler's word on the plan; refusals that another order of the pods avoids are under `orderEffects`."""
+        found = self._ask(plan)
+        refused = found.get("violations") or []
+        found["orderEffects"] = []
+        if refused and all(one.get("plugin") in _BETWEEN_PODS for one in refused) and self._has_order(plan):
+            pods = {one["pod"]: {"pod": one["pod"], "plugin": one["plugin"]} for one in refused}
+            found["orderEffects"], found["violations"] = list(pods.values()), []
+        left = found.get("wronglyUnschedulable") or []
+        found["wronglyUnschedulable"] = [
+            one for one in left if not (self._is_no_node(one) or self._is_no_place(one, plan))
+        ]
+        return found
+
+    def _ask(self, plan: Json, *further: str) -> Json:
+        self._plan.write_text(json.dumps(plan), encoding="utf-8")
+        done = subprocess.run([*self._command, *further], capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+        if done.returncode not in (0, 1):
+            return {"violations": [{"message": f"not judged: {done.stderr.strip()[-300:]}"}]}
+        answer: Json = json.loads(done.stdout)
+        return answer
+
+    def _has_order(self, plan: Json) -> bool:
+        """Whether some order of the plan's nodes lets every pod pass as its turn comes.
+
+        The program tries a dozen orders, and takes pods with rules first. A pod whose spread must wait for others without rules
+        is then refused for ever. Each try moves one node, mostly one that is refused, and goes on from the best so far.
+        """
+        draw = Random("orders")  # noqa: S311 - a test's dice
+        nodes = list(plan.get("nodeClaims") or ())
+        refused = self._ask(plan, "--rounds", "1", "--attempts", "2")["violations"]
+        for _ in range(ORDERS_MAX if len(nodes) > 1 else 0):
+            if not refused:
+                break
+            bad = {one.get("node") for one in refused}
+            chosen = [node for node in nodes if node["name"] in bad] if draw.random() < 0.5 else []
+            moved = draw.choice(chosen or nodes)
+            tried = [node for node in nodes if node is not moved]
+            tried.insert(draw.randrange(len(nodes)), moved)
+            now = self._ask({**plan, "nodeClaims": tried}, "--rounds", "1", "--attempts", "2")["violations"]
+            if len(now) <= len(refused):
+                nodes, refused = tried, now
+        return not refused
+
+    def _is_no_place(self, left: Json, plan: Json) -> bool:
+        """Whether a new node that would take a pod left over cannot, whatever it is launched as.
+
+        The program asks for its cheapest offering alone, and new nodes have no CSINodes, so that they attach any number of
+        volumes.
+        """
+        nodes = plan.get("nodeClaims") or ()
+        if left.get("node") not in {node["name"] for node in nodes}:
+            return False
+        if left["message"].endswith("plan says AttachLimit") or self._attaches_too_many(left, plan):
+            return True
+        joined = [{**n, "pods": [*n["pods"], left["pod"]]} if n["name"] == left["node"] else n for n in nodes]
+        others = [one for one in plan["unschedulable"] if one["pod"] != left["pod"]]
+        return bool(self._ask({**plan, "nodeClaims": joined, "unschedulable": others}, "--all")["violations"])
+
+    def _attaches_too_many(self, left: Json, plan: Json) -> bool:
+        """Whether a new node's types may attach fewer volumes than its pods have with one more."""
+        (node,) = (node for node in plan["nodeClaims"] if node["name"] == left["node"])
+        limits = [one.get("attachLimit") for one in self._types if one["name"] in node["instanceTypes"]]
+        least = min((limit for limit in limits if limit is not None), default=None)
+        return least is not None and sum(map(self._volumes_of, (*node["pods"], left["pod"]))) > least
+
+    def _volumes_of(self, key: str) -> int:
+        namespace, _, name = key.partition("/")
+        pods = (one for one in self.objects if one["kind"] == "Pod" and one["metadata"]["name"] == name)
+        pod = next((one for one in pods if one["metadata"].get("namespace", "default") == namespace), {"spec": {}})
+        return len(pod["spec"].get("volumes") or ())
+
+    def _is_no_node(self, left: Json) -> bool:
+        """Whether a node that would take a pod left over cannot be launched: its type has not the labels of the NodePool.
+
+        The program gives a node no label where a NodePool excludes all values of its type, and any where the type has none.
+        """
+        match = _COULD_LAUNCH.match(left.get("message", ""))
+        if match is None:
+            return False
+        if left["message"].endswith("plan says LimitReached"):
+            return True  # limits are no rule of the scheduler: here, claims without nodes and nodes that go count, too
+        name, kind, zone, capacity_type = match.groups()
+        pool = next(one for one in self.objects if one["kind"] == "NodePool" and one["metadata"]["name"] == name)
+        own = dict(next(one for one in self._types if one["name"] == kind)["requirements"])
+        own |= {"topology.kubernetes.io/zone": [zone], "karpenter.sh/capacity-type": [capacity_type]}
+        known = {key for one in self._types for key in one["requirements"]} | own.keys()
+        demands = pool["spec"]["template"]["spec"].get("requirements") or ()
+        return any(one["key"] in known and not _meets(own.get(one["key"]), one) for one in demands)
+
+
+def _meets(values: Sequence[str] | None, demand: Json) -> bool:
+    """Whether a type with these values of a label may become a node that meets a requirement; None is a type without it."""
+    asked: Sequence[str] = demand.get("values") or [""]
+    kept: Mapping[str, Callable[[str], bool]] = {
+        "In": lambda value: value in asked,
+        "NotIn": lambda value: value not in asked,
+        "Exists": lambda _: True,
+        "DoesNotExist": lambda _: False,
+        "Gt": lambda value: value.isdigit() and int(value) > int(asked[0]),
+        "Gte": lambda value: value.isdigit() and int(value) >= int(asked[0]),
+        "Lt": lambda value: value.isdigit() and int(value) < int(asked[0]),
+        "Lte": lambda value: value.isdigit() and int(value) <= int(asked[0]),
+    }
+    if not values:
+        return demand["operator"] in ("NotIn", "DoesNotExist")
+    return any(map(kept[demand["operator"]], values))
+
+
+def documents(objects: Sequence[Json]) -> str:
+    """Return the objects as one file of manifests."""
+    return "\n---\n".join(json.dumps(one, default=str) for one in objects)

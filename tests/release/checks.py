@@ -1,0 +1,203 @@
+"""The install test of each kind of file: it raises if the file is not fit, and returns what it measured."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import time
+import venv
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from infra.packaging.bundles import bundle_of
+from infra.packaging.start import why_not_started
+from infra.release.rewriting import references
+from infra.release.version import Version
+from installation.cluster_roles import manifests
+from installation.wiring import FUNCTIONS
+from tests.release import channel_checks, template_checks
+from tests.release.tools import ROOT, MissingToolError, tool
+
+EXAMPLES: Final = ROOT / "examples"
+PLAN: Final = ("plan", "-f", str(EXAMPLES / "pools"), "-f", str(EXAMPLES / "workloads" / "shop.yaml"))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A release's folder, an empty folder for the test, and the version that files must state."""
+
+    folder: Path
+    work: Path
+    version: str
+
+    def only(self, pattern: str) -> Path:
+        """Return the one file of the release with this pattern."""
+        (found,) = self.folder.glob(pattern)
+        return found
+
+
+def wheel(place: Place) -> str:
+    """Install the wheel where nothing else is, and ask it."""
+    built = place.only("*.whl")
+    _check_record(built)
+    python = place.work / "clean" / "bin" / "python"
+    venv.create(python.parents[1], with_pip=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
+    _run([*pip, str(built)])
+    size = sum(path.stat().st_size for path in python.parents[1].rglob("*") if path.is_file() and not path.is_symlink())
+    program = str(python.parent / "fleetwright")
+    _answers(program, place)
+    _run([str(python.parent / "kubectl-fleetwright"), "--version"], {"PATH": f"{python.parent}:/usr/bin:/bin"})
+    seconds = _seconds([program, "--version"])
+    return f"no package is built from sources; {size // 10**6} MB installed; {seconds:.2f} s to --version"
+
+
+def single_file(place: Place) -> str:
+    """Run the file with nothing around it but an interpreter."""
+    program = str(place.only("*.pyz"))
+    around = {"PATH": f"{Path(sys.base_prefix) / 'bin'}:/usr/bin:/bin", "HOME": str(place.work)}
+    first = _seconds([program, "--version"], around)
+    _answers(program, place, around)
+    later = min(_seconds([program, "--version"], around) for _ in range(3))
+    size = Path(program).stat().st_size // 10**6
+    return f"{size} MB; {first:.1f} s to --version at the first run, {later:.2f} s at later ones"
+
+
+def functions(place: Place) -> str:
+    """Look for each zip that a template names, and for each handler in it."""
+    zips = {path.name: zipfile.ZipFile(path) for path in (place.folder / "lambda").glob("*.zip")}
+    templates = [json.loads(path.read_text()) for path in (place.folder / "cloudformation").glob("*.json")]
+    named = {name for template in templates for name in _zips(template)}
+    if named != set(zips):
+        raise AssertionError(f"templates name {sorted(named)}, the release has {sorted(zips)}")
+    for spec in FUNCTIONS:
+        (archive,) = (zips[name] for name in zips if name.startswith(f"fleetwright-{bundle_of(spec).name}-"))
+        module = spec.handler.rpartition(".")[0].replace(".", "/")
+        if not {f"{module}.pyc", f"{module}.py"} & set(archive.namelist()):
+            raise AssertionError(f"{archive.filename} has no {module}")
+    sizes = ", ".join(
+        f"{name} {(place.folder / 'lambda' / name).stat().st_size / 10**6:.1f} MB" for name in sorted(zips)
+    )
+    unstarted = why_not_started()
+    started = (
+        f"not started: {unstarted}" if unstarted else "`infra.packaging` started every function on Lambda's Python"
+    )
+    return f"{sizes}; {started}"
+
+
+def charts(place: Place) -> str:
+    """Read both charts, and let Helm judge them where it is."""
+    for path in (place.folder / "charts").glob("*.tgz"):
+        with tarfile.open(path) as archive:
+            archive.extractall(place.work, filter="data")
+    found = list(yaml.safe_load_all(_yaml(place.work / "fleetwright-crd" / "templates")))
+    kinds = sorted(document["spec"]["names"]["kind"] for document in found if document)
+    if kinds != ["EC2NodeClass", "NodeClaim", "NodeOverlay", "NodePool"]:
+        raise AssertionError(f"the chart of definitions has {kinds}")
+    try:
+        helm = tool("helm")
+    except MissingToolError as error:
+        return f"both can be unpacked, and have the four definitions; {error}"
+    for name in ("fleetwright-crd", "fleetwright-access"):
+        _run([helm, "lint", "--strict", str(place.work / name)])
+    for values, wanted in (((), manifests()), (("--set", "shadow=true"), manifests(shadow=True))):
+        chart = ["template", "x", str(place.work / "fleetwright-access"), "--kube-version", "1.33.1-eks-1", *values]
+        made = [document for document in yaml.safe_load_all(_run([helm, *chart])) if document]
+        if sorted(map(_identity, made)) != sorted(map(_identity, wanted)):
+            raise AssertionError(f"helm template {' '.join(values)} makes other objects than infra.cluster_role")
+    return "helm lint and helm template make what infra.cluster_role prints"
+
+
+def bill_of_materials(place: Place) -> str:
+    """Compare the bill with what the single file holds."""
+    bill = json.loads(place.only("*.cdx.json").read_text())
+    listed = {component["name"]: component["version"] for component in bill["components"]}
+    with zipfile.ZipFile(place.only("*.pyz")) as archive:
+        folders = {name.split("/")[1] for name in archive.namelist() if ".dist-info/METADATA" in name}
+    held = dict(folder.removesuffix(".dist-info").split("-", 1) for folder in folders)
+    held = {name.replace("_", "-").replace(".", "-").lower(): version for name, version in held.items()}
+    own = held.pop("fleetwright-eks")
+    if own != Version(place.version).of_python or held != listed:
+        raise AssertionError(f"the single file holds {held}, the bill lists {listed}")
+    licensed = sum("licenses" in component for component in bill["components"])
+    return f"{len(listed)} packages as in the single file, {licensed} with a license; no vulnerabilities were looked up"
+
+
+CHECKS: Final[Mapping[str, Callable[[Place], str]]] = {
+    "wheel": wheel,
+    "single_file": single_file,
+    "templates": lambda place: template_checks.templates(place.folder, place.work),
+    "functions": functions,
+    "charts": charts,
+    "github_action": lambda place: channel_checks.github_action(place.folder, place.work),
+    "gitlab_component": lambda place: channel_checks.gitlab_component(place.folder),
+    "krew_manifest": lambda place: channel_checks.krew_manifest(place.folder, place.work),
+    "homebrew_formula": lambda place: channel_checks.homebrew_formula(place.folder),
+    "terraform_module": lambda place: channel_checks.terraform_module(place.folder, place.work),
+    "bill_of_materials": bill_of_materials,
+}
+
+
+def _answers(program: str, place: Place, around: Mapping[str, str] | None = None) -> None:
+    stated = _run([program, "--version"], around)
+    if Version(place.version).of_python not in stated:
+        raise AssertionError(f"--version says {stated!r}")
+    if "on-demand" not in _run([program, *PLAN], around):
+        raise AssertionError("the plan of the examples names no price")
+    _run([program, "validate", "-f", str(EXAMPLES / "pools")], around)
+    if "fleetwright" not in _run([program, "man"], around):
+        raise AssertionError("there is no manual page")
+
+
+def _check_record(built: Path) -> None:
+    """Check that every file of the wheel has the digest that its RECORD lists."""
+    with zipfile.ZipFile(built) as archive:
+        (record,) = (name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))
+        for name, digest, _ in csv.reader(io.StringIO(archive.read(record).decode())):
+            wanted = base64.urlsafe_b64encode(sha256(archive.read(name)).digest()).decode().rstrip("=")
+            if digest and digest != f"sha256={wanted}":
+                raise AssertionError(f"{name} is not what the RECORD says")
+        top = {name.split("/", 1)[0] for name in archive.namelist()}
+    if {name for name in top if not name.endswith((".dist-info", ".data"))} != {"fleetwright_eks"}:
+        raise AssertionError(f"the wheel adds {sorted(top)}")
+
+
+def _zips(template: Mapping[str, Any]) -> set[str]:
+    codes = [r["Properties"]["Code"] for r in template["Resources"].values() if r["Type"] == "AWS::Lambda::Function"]
+    for code in codes:
+        if "S3Key" in code and references(code) != {"CodeBucket", "CodePrefix"}:
+            raise AssertionError(f"{code} is not where the parameters say")
+    return {code["S3Key"]["Fn::Sub"].removeprefix("${CodePrefix}") for code in codes if "S3Key" in code}
+
+
+def _identity(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, sort_keys=True)
+
+
+def _yaml(folder: Path) -> str:
+    return "\n---\n".join(path.read_text() for path in sorted(folder.glob("*.yaml")))
+
+
+def _seconds(command: list[str], around: Mapping[str, str] | None = None) -> float:
+    began = time.monotonic()
+    _run(command, around)
+    return time.monotonic() - began
+
+
+def _run(command: list[str], around: Mapping[str, str] | None = None) -> str:
+    hidden = ("PYTHONPATH", "VIRTUAL_ENV", "AWS_PROFILE", "KUBECONFIG")
+    own = {key: value for key, value in os.environ.items() if key not in hidden} if around is None else dict(around)
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=own, timeout=900, cwd="/")  # noqa: S603
+    return ran.stdout

@@ -1,0 +1,163 @@
+"""Requests to EC2 carry what EC2 judges, in forms that EC2 takes: DryRuns, filters, placement groups."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from adapters.aws.ec2.fleet import SILENT_ATTEMPTS, FleetLauncher
+from adapters.aws.ec2.instances import Instances, LaunchTemplates, _one_instance
+from adapters.aws.node_class import PlacementGroups
+from adapters.aws.services import AwsService
+from adapters.ports import InsufficientCapacityError, Launched, LostReplyError, NotFoundError, UnfulfilledError
+from core import labels
+from core.catalogue.node_class import PlacementGroupSelector
+from simulator.aws.request_rules import problems_of
+from simulator.aws.session import service_model
+from tests.builders import NOW, a_type
+from tests.fakes.world import FakeClock
+from tests.unit.launch.orders import CLUSTER, a_node_class, an_order, rendered, template_data
+
+
+class Ec2:
+    """Notes requests, refuses what EC2 would refuse, and answers with what a test gives."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+        self.answers = answers
+
+    def service(self) -> AwsService:
+        found = AwsService(SimpleNamespace(meta=SimpleNamespace(service_model=service_model("ec2"))))
+        found.call = self.call  # type: ignore[method-assign]
+        return found
+
+    def call(self, operation: str, **request: Any) -> Any:
+        shape = service_model("ec2").operation_model(operation).input_shape
+        assert problems_of(f"ec2:{operation}", shape, request) == []
+        self.sent.append((operation, request))
+        answer = self.answers.get(operation, {})
+        if isinstance(answer, list):
+            answer = answer.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.mark.parametrize("capacity_type", [labels.ON_DEMAND, labels.SPOT])
+def test_a_dry_run_carries_the_tags_of_every_kind_that_the_launch_creates(capacity_type: str) -> None:
+    """Our own role demands the cluster's tags on all of them; a tag for a kind that is not created fails the request."""
+    request = _one_instance(rendered(a_type("m5.large", capacity_types=(capacity_type,))))
+    kinds = [given["ResourceType"] for given in request["TagSpecifications"]]
+    spot = ["spot-instances-request"] if capacity_type == labels.SPOT else []
+    assert kinds == ["instance", "volume", "network-interface", *spot]
+    for given in request["TagSpecifications"]:
+        tags = {tag["Key"]: tag["Value"] for tag in given["Tags"]}
+        assert {labels.CLUSTER_TAG, labels.NODEPOOL} <= tags.keys(), given["ResourceType"]
+
+
+def test_a_dry_run_carries_what_policies_put_conditions_on() -> None:
+    """A policy that demands IMDSv2 denies a request without metadata options, although the template has them."""
+    node_class = a_node_class({"metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 1}})
+    launch = rendered(a_type("m5.large"), node_class=node_class)
+    request, template = _one_instance(launch), template_data(launch)
+    for field in ("MetadataOptions", "IamInstanceProfile", "BlockDeviceMappings"):
+        assert request[field] == template[field]
+    assert request["MetadataOptions"]["HttpTokens"] == "required"
+    assert request["NetworkInterfaces"][0]["SubnetId"]
+    shape = service_model("ec2").operation_model("RunInstances").input_shape
+    assert problems_of("ec2:RunInstances", shape, request) == []
+
+
+def test_more_reservations_than_a_filter_takes_are_asked_for_in_parts() -> None:
+    """EC2 refuses the whole call, and the class with them was never ready."""
+    ec2 = Ec2(DescribeInstances={"Reservations": []})
+    ids = [f"cr-{number:04}" for number in range(401)]
+    assert Instances(ec2.service(), cluster="c").in_reservations(ids) == dict.fromkeys(ids, 0)
+    asked = [
+        f["Values"] for _, request in ec2.sent for f in request["Filters"] if f["Name"] == "capacity-reservation-id"
+    ]
+    assert [len(values) for values in asked] == [200, 200, 1]
+    assert [identity for values in asked for identity in values] == ids
+
+
+def test_a_placement_group_is_found_by_its_id() -> None:
+    """EC2 has no filter for it, and finds a group that another account shares by `GroupIds` alone."""
+    group = {"GroupId": "pg-1", "GroupName": "g", "Strategy": "cluster", "State": "available"}
+    ec2 = Ec2(DescribePlacementGroups={"PlacementGroups": [group]})
+    found = PlacementGroups(ec2.service()).resolve(PlacementGroupSelector(id="pg-1"))
+    assert found == {"id": "pg-1", "name": "g", "strategy": "cluster", "partitions": 0}
+    assert ec2.sent == [("DescribePlacementGroups", {"GroupIds": ["pg-1"]})]
+
+
+def test_an_unknown_placement_group_is_none() -> None:
+    unknown = NotFoundError(
+        "ec2:DescribePlacementGroups", "InvalidPlacementGroup.Unknown: The Placement Group is unknown"
+    )
+    ec2 = Ec2(DescribePlacementGroups=unknown)
+    with pytest.raises(NotFoundError, match="placement group pg-2 does not exist"):
+        PlacementGroups(ec2.service()).resolve(PlacementGroupSelector(id="pg-2"))
+
+
+SILENCE: dict[str, Any] = {"FleetId": "fleet-1"}
+REPEATED: dict[str, Any] = {**SILENCE, "ResponseMetadata": {"RetryAttempts": 1}}
+RUNNING: dict[str, Any] = {
+    "InstanceId": "i-1",
+    "InstanceType": "m5.large",
+    "Placement": {"AvailabilityZone": "zone-a"},
+    "State": {"Name": "pending"},
+    "LaunchTime": NOW,
+    "Tags": [{"Key": labels.NODECLAIM, "Value": "general-1"}],
+}
+
+
+def launched(ec2: Ec2, attempts: int = 0) -> Launched:
+    service = ec2.service()
+    parts = LaunchTemplates(service, cluster="c"), Instances(service, cluster="c"), FakeClock(NOW)
+    order = an_order(a_type("m5.large"), attempts=attempts)
+    return FleetLauncher(service, *parts).launch(order, a_node_class(), CLUSTER)
+
+
+def asked(ec2: Ec2, operation: str) -> list[dict[str, Any]]:
+    return [request for name, request in ec2.sent if name == operation]
+
+
+def test_instances_of_a_lost_answer_are_found_before_anything_is_blamed() -> None:
+    """All offerings were remembered as without capacity, by every cluster of the account, while the instances ran."""
+    ec2 = Ec2(CreateFleet=[REPEATED], DescribeInstances={"Reservations": [{"Instances": [RUNNING]}]})
+    assert [found.instance_id for found in launched(ec2).instances] == ["i-1"]
+    assert len(asked(ec2, "CreateFleet")) == 1
+
+
+@pytest.mark.parametrize(("answer", "attempts"), [(REPEATED, 0), (SILENCE, 1), (SILENCE, SILENT_ATTEMPTS - 1)])
+def test_a_silent_answer_to_a_repeated_request_is_unclear(answer: dict[str, Any], attempts: int) -> None:
+    """EC2's lists may not have its instances yet: another token would launch them a second time."""
+    ec2 = Ec2(CreateFleet=[answer], DescribeInstances={"Reservations": []})
+    with pytest.raises(LostReplyError):
+        launched(ec2, attempts)
+    assert len(asked(ec2, "CreateFleet")) == 1
+
+
+def test_a_token_without_instances_is_replaced_in_the_end() -> None:
+    ec2 = Ec2(CreateFleet=[SILENCE], DescribeInstances={"Reservations": []})
+    with pytest.raises(UnfulfilledError):
+        launched(ec2, SILENT_ATTEMPTS)
+
+
+@pytest.mark.parametrize("attempts", [0, SILENT_ATTEMPTS + 1])
+def test_offerings_are_without_capacity_if_ec2_is_silent_twice(attempts: int) -> None:
+    """One silence may have another cause, and what is remembered counts for all clusters."""
+    ec2 = Ec2(CreateFleet=[SILENCE, SILENCE], DescribeInstances={"Reservations": []})
+    with pytest.raises(InsufficientCapacityError) as raised:
+        launched(ec2, attempts)
+    assert raised.value.refused
+    first, second = (request["ClientToken"] for request in asked(ec2, "CreateFleet"))
+    assert first != second
+    assert len(second) <= 64
+
+
+def test_an_answer_to_the_second_token_counts() -> None:
+    launch = {"Instances": [{"InstanceIds": ["i-2"], "InstanceType": "m5.large"}]}
+    ec2 = Ec2(CreateFleet=[SILENCE, launch], DescribeInstances={"Reservations": []})
+    assert [found.instance_id for found in launched(ec2).instances] == ["i-2"]

@@ -1,0 +1,124 @@
+"""What folders of manifests hold beside objects, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from cli.__main__ import main
+from cli.errors import InputError
+from cli.manifests.foreign import placeholder_in, template_in
+from cli.manifests.reading import gather, parse, read
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
+
+
+def folder(root: Path, **files: str) -> str:
+    for name, text in files.items():
+        path = root / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return str(root)
+
+
+def names(path: str) -> list[str]:
+    return [document.name for document in read([path])]
+
+
+def test_what_begins_with_a_dot_is_left_out_of_a_folder_and_read_where_it_is_named(tmp_path: Path) -> None:
+    root = folder(tmp_path, _dot_github__a_dot_yaml=POD % "a", b_dot_yaml=POD % "b")
+    assert names(root) == ["b"]
+    assert names(f"{root}/.github/a.yaml") == ["a"]
+
+
+def test_a_template_in_a_folder_is_left_out_with_the_command_that_renders_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = "kind: Pod\nmetadata:\n  name: {{ .Values.name }}\n"
+    root = folder(
+        tmp_path, chart__Chart_dot_yaml="name: x\n", chart__templates__a_dot_yaml=template, b_dot_yaml=POD % "b"
+    )
+    assert names(root) == ["b"]
+    said = capsys.readouterr().err
+    assert f"helm template {root}/chart" in said
+    assert "left out 1 file of other tools (no kind and apiVersion)" in said
+
+
+def test_files_that_are_no_yaml_are_all_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = folder(tmp_path, a_dot_yaml="a:\n\tb: 1\n", b_dot_yaml="a: [", c_dot_yaml=POD % "c")
+    with pytest.raises(InputError) as caught:
+        read([root])
+    assert "a.yaml" in str(caught.value)
+    assert "b.yaml" in str(caught.value)
+    assert "begins with a tab" in str(caught.value)
+    assert main(["plan", "-f", root]) == 2
+    first, heading, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"fleetwright: {root}/a.yaml: document 1: line 2, column 1: is not YAML")
+    assert heading == "further files cannot be read:"
+    assert second.startswith(f"- {root}/b.yaml: ")
+
+
+def test_a_document_that_is_no_yaml_leaves_those_around_it(tmp_path: Path) -> None:
+    text = f"{POD % 'a'}---\nx: {{y: ${{NAME}}}}\n---\n{POD % 'c'}"
+    found = gather([folder(tmp_path, a_dot_yaml=text)])
+    assert [(document.name, document.index) for document in found.documents] == [("a", 0), ("c", 2)]
+    (problem,) = found.unreadable
+    assert (problem.line, problem.error.index) == (5, 1)
+    assert "${NAME}" in problem.error.problem
+
+
+def test_validate_reports_a_file_that_cannot_be_read_beside_the_findings_of_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = folder(
+        tmp_path,
+        a_dot_yaml="{{ if }}\na: b\n",
+        b_dot_yaml="apiVersion: apps/v1\nkind: Deploymnt\nmetadata: {name: x}\n",
+    )
+    assert main(["validate", "-f", root, "-o", "json"]) == 1
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    assert [found["code"] for found in problems] == ["Unreadable", "InvalidValue"]
+
+
+def test_a_plain_equals_sign_is_text() -> None:
+    (document,) = parse("kind: X\nenum: [=, =~]", "x.yaml")
+    assert document.object["enum"] == ["=", "=~"]
+
+
+@pytest.mark.parametrize("field", ["patches: [{path: p.yaml}]", "patchesStrategicMerge: [p.yaml]"])
+def test_a_patch_of_kustomize_is_no_object(tmp_path: Path, field: str, capsys: pytest.CaptureFixture[str]) -> None:
+    root = folder(tmp_path, kustomization_dot_yaml=field, p_dot_yaml=POD % "patch", a_dot_yaml=POD % "a")
+    assert names(root) == ["a"]
+    assert f"kustomize build {root}" in capsys.readouterr().err
+
+
+def test_a_tool_renders_a_folder_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "bin" / "kustomize"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\nprintf '{(POD % 'rendered').replace(chr(10), chr(92) + 'n')}'\n")
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
+    root = folder(tmp_path / "in", kustomization_dot_yaml="resources: [a.yaml]", a_dot_yaml=POD % "a")
+    assert [document.name for document in read([root], kustomize=True)] == ["rendered"]
+
+
+def test_a_missing_tool_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    root = folder(tmp_path, Chart_dot_yaml="name: x")
+    with pytest.raises(InputError, match="needs helm"):
+        read([root], helm=True)
+
+
+@pytest.mark.parametrize(
+    "text", ["${A}", "x-${CLUSTER_NAME}", "<<AZ>>", "<YOUR_ROLE>", "$(NAME)", "__NAME__", "$CLUSTER"]
+)
+def test_placeholders(text: str) -> None:
+    assert placeholder_in({"a": [text]})
+
+
+@pytest.mark.parametrize("text", ["a < b", "price$", "{}", "$5", "a__b"])
+def test_texts_that_are_none(text: str) -> None:
+    assert not template_in({"a": [text]})

@@ -1,0 +1,31 @@
+"""What the table says is due, and that `execute` does it without any message."""
+
+import msgspec
+
+from core.manifests.wire import resources
+from lambdas.controllers.sweeps.due_work import CLAIMS_A_RUN, COMMANDS_A_RUN, STALLED_AFTER, DueWork, due_work
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+
+
+def test_a_run_takes_so_much_in_the_order_of_its_waiting() -> None:
+    names = tuple(f"c{number}" for number in range(CLAIMS_A_RUN + 1))
+    records = DueWork(names, names).records()
+    assert len(records) == CLAIMS_A_RUN + COMMANDS_A_RUN
+    items = [msgspec.json.decode(record["body"]) for record in records]
+    assert items[0] == {"claim": "c0"}
+    assert items[CLAIMS_A_RUN] == {"command": "c0"}
+    assert len({record["messageId"] for record in records}) == len(records)
+
+
+def test_a_claim_gets_its_node_without_any_message() -> None:
+    lab = Lab()
+    lab.kubernetes.put(a_node_pool(), a_pending_pod("p"))
+    lab.provision()
+    for _ in range(12):
+        lab.work.take()  # every message is lost
+        lab.clock.advance(seconds=STALLED_AFTER.total_seconds())
+        lab.boot()
+        due = due_work(lab.app.adapters.stores, lab.clock.now())
+        lab.execute(*(msgspec.json.decode(record["body"]) for record in due.records()))
+    assert lab.claim.is_settled
+    assert lab.kubernetes.names(resources.NODES)
