@@ -18,7 +18,14 @@ from core.scheduling.claim_search import NewClaims, OpenClaimSearch, PlanState, 
 from core.scheduling.constraints.per_plan import VacantDomain
 from core.scheduling.context import SchedulingContext, is_virtual
 from core.scheduling.new_node import ClaimProfiles
-from core.scheduling.pods import PendingGroup, PodGroup, PodSignature, RelaxationStep, with_all_preferences
+from core.scheduling.pods import (
+    PendingGroup,
+    PodGroup,
+    PodSignature,
+    RelaxationStep,
+    shared_claim_label,
+    with_all_preferences,
+)
 from core.scheduling.primitives import (
     IMPOSSIBLE,
     NO_CLAIMS,
@@ -37,7 +44,7 @@ from core.scheduling.primitives import (
     positions,
 )
 from core.scheduling.topology.domains import NO_DEPARTURES, Departures, DomainChoice, DomainCounts, ReachableDomains
-from core.scheduling.topology.groups import AFFINITY, INVERSE, SPREAD
+from core.scheduling.topology.groups import AFFINITY, INVERSE, SPREAD, TopologyGroup
 
 # Searches existing nodes by first fit: initialized ones first, then by name.
 #
@@ -632,8 +639,17 @@ class GreedyScheduler:
         return False
 
     def _reaches(self, pod_group: PodGroup, step: RelaxationStep, key: str, value: str | None) -> bool:
-        """Whether a pod could get a new node in a domain: one that its affinities, those of shared claims included, allow."""
-        near = (rule for rule in step.zone_rules if rule.kind == AFFINITY and rule.key == key)
+        """Whether a pod could get a new node in a domain, where the volume of a claim that it shares may be.
+
+        Its affinities to other pods are left out: these pods may still go to every domain.
+        """
+        shared = {shared_claim_label(name) for name in pod_group.signature.shared_claims}
+        groups = self.context.topology.groups
+        near = (
+            rule
+            for rule in (step.zone_rules if shared else ())
+            if rule.kind == AFFINITY and rule.key == key and _labels_read(groups[rule.group]) <= shared
+        )
         counts, signature = self.state.domain_counts, pod_group.signature
         is_near = value is None or all(counts.admits(rule, value, signature, is_new=True) for rule in near)
         return is_near and self.new.reaches(pod_group, key, value)
@@ -687,6 +703,10 @@ def _has_spread(group: PendingGroup) -> bool:
     """Whether any required spread may keep the pods waiting."""
     rules = (rule for step in group.pod_group.steps[-1:] for rule in (*step.host_rules, *step.zone_rules))
     return any(rule.kind == SPREAD for rule in rules)
+
+
+def _labels_read(group: TopologyGroup) -> set[str]:
+    return {requirement.key for requirement in group.selector.requirements} if group.selector is not None else set()
 
 
 def _is_wide(key: str, _: str | None) -> bool:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from adapters.aws.dynamodb import launch_memory
-from adapters.aws.dynamodb.table import TABLE
 from adapters.aws.market import KEY as MARKET
 from adapters.aws.quotas import KEY as QUOTAS
 from installation.settings import Settings
+from installation.wiring import TABLE
 from tests.access.iam import Request
 from tests.access.template import ACCOUNT, REGION
 

@@ -92,7 +92,7 @@ class StateGrants:
 
     def counts_launches(self, role: iam.Role) -> None:
         """Allow counting launches for all clusters: EC2 limits the rate of requests per account and region."""
-        self._on_shared_rows(role, REQUEST_RATES, "dynamodb:UpdateItem")
+        self._on_shared_rows(role, REQUEST_RATES, "dynamodb:GetItem", "dynamodb:UpdateItem")
 
     def writes_catalogue(self, role: iam.Role) -> None:
         """Allow storing a reading of the market."""

@@ -135,7 +135,7 @@ def test_commands_beyond_the_limit_wait_for_approval_in_their_order() -> None:
     commands = [(f"c{n}", command_for(f"n{n}")) for n in range(8)]
     assert list(shrinking(commands, spare(options=Options()), 50)) == ["c4", "c5", "c6", "c7"]
     assert shrinking(commands, spare(options=Options()), ALL) == {}
-    repairs = [(name, command_for(*command.nodes, reason=TerminationReason.UNHEALTHY)) for name, command in commands]
+    repairs = [(name, command_for(command.nodes[0], TerminationReason.UNHEALTHY)) for name, command in commands]
     assert shrinking(repairs, spare(options=Options()), 50) == {}
 
 

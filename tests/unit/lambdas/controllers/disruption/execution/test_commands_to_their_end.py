@@ -11,6 +11,7 @@ from core.lifecycle.records import ClaimPhase, CommandPhase
 from core.manifests.wire import resources
 from core.model.values.taints import DISRUPTED
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests import settled
 
 
 def test_an_empty_node_goes_after_its_validation(lab: Lab) -> None:
@@ -59,8 +60,7 @@ def drift(lab: Lab) -> None:
     """Make the only node drift: its NodePool gets another node label."""
     template = {"expireAfter": "1000h"}
     lab.kubernetes.put(a_node_pool(template=template))
-    lab.clock.advance(minutes=1)
-    lab.disrupt()
+    settled(lab).disrupt()
     lab.tick()
 
 
@@ -102,8 +102,7 @@ def test_a_replacement_has_room_in_limits_that_its_own_node_fills() -> None:
     lab.settle()
     lab.bind("p")
     lab.kubernetes.put(a_node_pool(limits=limits, template={"expireAfter": "1000h"}))
-    lab.clock.advance(minutes=1)
-    lab.disrupt()
+    settled(lab).disrupt()
     lab.tick()
     old, new = sorted(lab.claims, key=lambda claim: claim.requested_at)
     assert (old.reserved, old.deletion, new.reserved["nodes"]) == ({}, None, 1)
