@@ -197,7 +197,8 @@ def _kept(
 def _only_repair(state: StateNode, pool: NodePool, kept: Iterable[Blocked], snapshot: Snapshot) -> bool:
     """Whether nothing keeps the node that repair must respect: nothing else replaces a node that never initializes."""
     if not state.is_initialized:
-        return state.is_registered and not _pool_keeps(state.name, state.node_pool, pool, snapshot)
+        is_late = state.is_registered and all(block.reason == NodeReason.NOT_INITIALIZED for block in kept)
+        return is_late and not _pool_keeps(state.name, state.node_pool, pool, snapshot)
     return all(block.reason == NodeReason.DO_NOT_DISRUPT for block in kept)
 
 

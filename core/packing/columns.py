@@ -21,6 +21,7 @@ from core.packing.problem import (
     bytes_of_rows,
     distinct_loads,
     distributed,
+    meeting,
 )
 from core.packing.settings import MasterProblemSettings
 
@@ -93,8 +94,7 @@ class Substitutions(msgspec.Struct, frozen=True, eq=False):
         # Transitive reduction: a pair (a, c) is left out where some b with a → b → c exists, which is where the square of the
         # relation, as a matrix product, is positive. may: [source, substitute].
         may = _may_take(problem)
-        steps = may.astype(np.float32)
-        neighbours = may & ~((steps @ steps) > 0)
+        neighbours = may & ~meeting(may, may)
         return cls(np.argwhere(neighbours), np.argsort(-may.sum(axis=1), kind="stable"))
 
     def assigned(self, places: Ints, *, flows: Floats, demand: Ints, integrality_tolerance: float) -> Ints:
@@ -129,10 +129,9 @@ class Substitutions(msgspec.Struct, frozen=True, eq=False):
 
 def _may_take(problem: PackingProblem) -> Bools:
     """[source, substitute], whether its pods may have the source's places; the later of equal items substitutes."""
-    # A substitute must fit every type that the source fits: Σ_t fits[source, t] (1 - fits[substitute, t]) = 0, a matrix
-    # product in float32, exact for fewer than 2^24 types. It must request no more of any resource, and have no cap.
+    # A substitute must fit every type that the source fits. It must request no more of any resource, and have no cap.
     fits = problem.fit > 0
-    may: Bools = fits.astype(np.float32) @ (~fits).T.astype(np.float32) == 0
+    may = ~meeting(fits, ~fits.T)
     may &= ~problem.is_capped()
     for requested in problem.requests.T:
         may &= requested[:, None] >= requested[None, :]

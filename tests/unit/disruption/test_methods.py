@@ -442,6 +442,20 @@ def test_a_node_that_never_initializes_is_repaired_without_a_budget(budget: str)
     assert repaired(msgspec.structs.replace(snapshot, nodes=(unregistered, *snapshot.nodes[1:]))) == []
 
 
+def test_a_node_that_never_initializes_is_left_to_whoever_takes_it_already() -> None:
+    """A second command for it would launch a second replacement."""
+    snapshot = world(DEAD)
+    node = snapshot.nodes[0]
+    late = msgspec.structs.replace(
+        node, labels={key: value for key, value in node.labels.items() if key != labels.INITIALIZED}
+    )
+    for leaving in (
+        {"nodes": (msgspec.structs.replace(late, deleted_at=NOW), *snapshot.nodes[1:])},
+        {"nodes": (late, *snapshot.nodes[1:]), "marked_for_deletion": (snapshot.node_claims[0].name,)},
+    ):
+        assert repaired(msgspec.structs.replace(snapshot, **leaving)) == []
+
+
 def test_the_node_that_waits_longest_is_repaired_first() -> None:
     snapshot = world(DEAD, nodes=10)
     earlier = NodeCondition("Ready", "Unknown", NOW - 90 * MINUTE)

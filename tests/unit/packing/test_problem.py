@@ -65,6 +65,7 @@ from core.packing.problem import (
     distributed,
     joined,
     largest_first,
+    meeting,
     numbered_rows,
     right_sized,
     whole_machine_bound,
@@ -868,3 +869,11 @@ def test_it_is_at_most_the_known_cost() -> None:
     """The types that are left out prove nothing below it."""
     problem = a_problem([(1, 4)], [3])
     assert bounded(problem, 100 * MILLS) == 100 * MILLS
+
+
+def test_rows_and_columns_meet_where_a_position_is_true_in_both() -> None:
+    """Compared with sets, for it is a matrix product in floating point."""
+    rng = np.random.default_rng(7)
+    rows, columns = rng.random((9, 40)) < 0.1, rng.random((40, 11)) < 0.1
+    expected = [[bool(set(np.flatnonzero(row)) & set(np.flatnonzero(column))) for column in columns.T] for row in rows]
+    assert meeting(rows, columns).tolist() == expected
