@@ -266,15 +266,15 @@ def _bare_node(node: Node, problem: str) -> Node:
     return Node(name=node.name, provider_id=node.provider_id, taints=(_CLOSED,), unreadable=problem)
 
 
-def protecting_budget(budget: PodDisruptionBudget, _: str = "") -> PodDisruptionBudget:
-    """Return a budget that protects every pod of its namespace: it may select any of them."""
+def protecting_budget(namespace: str, name: str) -> PodDisruptionBudget:
+    """Return what stands for a budget that cannot be used. It may select any pod of its namespace, so it protects all."""
     return PodDisruptionBudget(
-        namespace=budget.namespace,
-        name=budget.name,
-        selector=LabelSelector(),
-        max_unavailable="0",
-        disruptions_allowed=0,
+        namespace=namespace, name=name, selector=LabelSelector(), max_unavailable="0", disruptions_allowed=0
     )
+
+
+def _protecting_form(budget: PodDisruptionBudget, _: str) -> PodDisruptionBudget:
+    return protecting_budget(budget.namespace, budget.name)
 
 
 _FORMS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
@@ -282,14 +282,14 @@ _FORMS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "nodes": _closed_node,
     "node_pools": lambda pool, problem: msgspec.structs.replace(pool, problem=problem),
     "node_classes": lambda node_class, problem: msgspec.structs.replace(node_class, problem=problem),
-    "budgets": protecting_budget,
+    "budgets": _protecting_form,
 }
 _BARE_FORMS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "pods": _bare_pod,
     "nodes": _bare_node,
     "node_pools": lambda pool, problem: NodePool(name=pool.name, problem=problem),
     "node_classes": lambda node_class, problem: NodeClass(name=node_class.name, problem=problem),
-    "budgets": protecting_budget,
+    "budgets": _protecting_form,
 }
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.containment import SetAsideError, internal_error
+from core.containment import SetAsideError, internal_error, protecting_budget
 from core.errors import InvalidInputError
 from core.manifests.storage import (
     equality_selector,
@@ -37,7 +37,6 @@ from core.model.pod import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
     HostPort,
-    LabelSelector,
     NodeSelectorTerm,
     Owner,
     Pod,
@@ -646,18 +645,8 @@ def pod_disruption_budget(written: objects.WirePodDisruptionBudget) -> PodDisrup
 
 
 def unreadable_budget(written: objects.WirePodDisruptionBudget) -> PodDisruptionBudget:
-    """Translate a budget for which `pod_disruption_budget` raised.
-
-    It may select any pod of its namespace, so it protects all.
-    """
-    metadata = written.metadata
-    return PodDisruptionBudget(
-        namespace=metadata.namespace or "default",
-        name=metadata.name,
-        selector=LabelSelector(),
-        max_unavailable="0",
-        disruptions_allowed=0,
-    )
+    """Translate a budget for which `pod_disruption_budget` raised: all pods of its namespace are protected."""
+    return protecting_budget(written.metadata.namespace or "default", written.metadata.name)
 
 
 def daemon_set(
