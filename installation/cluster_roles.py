@@ -24,6 +24,7 @@ _OBSERVES: Final[tuple[Rule, ...]] = (
     ("autoscaling.x-k8s.io", ("capacitybuffers",), ("list",)),
     ("karpenter.sh", ("nodepools", "nodeoverlays"), ("list",)),
     ("karpenter.k8s.aws", ("ec2nodeclasses",), ("list",)),
+    ("fleetwright.dev", ("calendars",), ("list",)),
 )
 """Permissions to list everything that an observation of the whole cluster reads."""
 

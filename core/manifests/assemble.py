@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from core import labels
+from core.calendars import with_calendars
 from core.containment import SetAside, SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests import pods as policies
@@ -25,7 +26,7 @@ from core.manifests.wire.objects import (
 from core.manifests.wire.pod import WirePod, WireWorkload
 from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
-from core.model.node_pool import NodeClass, NodePool
+from core.model.node_pool import Calendar, NodeClass, NodePool
 from core.model.plan import NodeClaim, ObjectRef
 from core.model.pod import (
     NodeSelectorTerm,
@@ -274,6 +275,10 @@ class ObjectReaders(Protocol):
         """Read a NodeOverlay."""
         ...
 
+    def calendar(self, obj: Any, /) -> Calendar:
+        """Read a Calendar."""
+        ...
+
 
 class ObjectProblem(msgspec.Struct, frozen=True, kw_only=True):
     """An object that could not be used, or is used with a warning.
@@ -354,6 +359,7 @@ class _Assembly:
             node_pools=self._with_readiness(node_pools, node_classes),
             node_classes=node_classes,
             overlays=self._each(resources.NODE_OVERLAYS, read.node_overlay),
+            calendars=self._each(resources.CALENDARS, read.calendar),
             buffers=self._buffers(),
             daemon_sets=self._daemon_sets(pods),
             volumes=self._each(resources.PERSISTENT_VOLUMES, storage.volume),
@@ -367,7 +373,7 @@ class _Assembly:
             catalogue=catalogue,
             options=options,
         )
-        trusted = with_trusted_nodes(snapshot)
+        trusted = with_trusted_nodes(with_calendars(snapshot))
         for doubt in trusted.doubts:
             self._problems.append(
                 ObjectProblem(

@@ -9,6 +9,8 @@ from itertools import count
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
+
 from core import labels
 from core.commitments import coverage_of
 from core.model.plan import PlannedClaim
@@ -199,8 +201,9 @@ def pending_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
     mark = snapshot.options.requires_unschedulable_mark
     pods = mark_untried_pods(snapshot.pods, snapshot.options) if mark else snapshot.pods
     found = [pod for pod in pods if is_pending(pod, requires_mark=mark)]
-    if snapshot.options.feature_gates.capacity_buffer:
-        found += [pod for buffer in snapshot.buffers for pod in _virtual_pods(buffer)]
+    has_buffers = snapshot.options.feature_gates.capacity_buffer
+    kept = (buffer for buffer in snapshot.buffers if has_buffers or buffer.calendar)
+    found += [pod for buffer in kept for pod in _virtual_pods(buffer)]
     return tuple(sorted(found, key=lambda pod: pod.key))
 
 
@@ -396,6 +399,13 @@ class SchedulingContext:
     def open_templates(self, step: RelaxationStep) -> tuple[bool, ...]:
         """For each template, whether the relaxation step tolerates its taints."""
         return self._tolerated(step.demands.tolerations)
+
+    def closed_templates(self) -> tuple[NodeClaimTemplate, ...]:
+        """Return the NodePools that only their hours keep from launching, for explanations."""
+        closed = (pool for pool in self.snapshot.node_pools if pool.is_closed)
+        open_again = tuple(msgspec.structs.replace(pool, hours=None) for pool in closed)
+        snapshot = msgspec.structs.replace(self.snapshot, node_pools=open_again)
+        return templates_of(snapshot, self.table, self.axis, self._daemons) if open_again else ()
 
     def with_other_volumes(self, waiting: Iterable[Pod]) -> SchedulingContext | None:
         """Return the snapshot, prepared with other free volumes for the claims of pods that found no place with theirs.

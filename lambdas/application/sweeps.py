@@ -15,6 +15,7 @@ from lambdas.controllers.sweeps.account import (
 )
 from lambdas.controllers.sweeps.claims import (
     BlockedDrains,
+    Closing,
     DeletedPools,
     Expiry,
     Requeue,
@@ -62,6 +63,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         ChangingSpecifications(kubernetes, stores),
         Statuses(ObjectStatus(kubernetes, cloud, stores, adapters.catalogues, clock)),
         Expiry(terminator),
+        Closing(terminator),
         ScheduledChanges(terminator),
         DeletedPools(kubernetes, terminator),
         StaticCapacity(stores.claims, terminator, adapters.queues.wake_ups),
