@@ -511,7 +511,8 @@ def _meaning(pool: NodePool) -> NodePool:
     """Return the NodePool without what differs at each moment of one period."""
     if pool.hours is None:
         return pool
-    return msgspec.structs.replace(pool, hours=msgspec.structs.replace(pool.hours, changes_at=None, opens_at=None))
+    hours = msgspec.structs.replace(pool.hours, changes_at=None, opens_at=None, force_at=None, is_forced=False)
+    return msgspec.structs.replace(pool, hours=hours)
 
 
 def boundaries(snapshot: Snapshot, until: datetime, *, at_most: int) -> tuple[datetime, ...]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
-from cli.cluster.arguments import add_cluster
+from cli.cluster.arguments import add_cluster, add_installation
 from cli.errors import DONE
 from cli.terminal import output
 
@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     shared.add_files(parser, is_required=False)
     add_cluster(parser)
+    add_installation(parser)
     parser.add_argument(
         "--days",
         type=_days,
@@ -101,6 +102,7 @@ def _period(period: Period) -> dict[str, Any]:
         "overruled": list(hours.overruled) if hours is not None else [],
         "closedBy": hours.closed_by or None if hours is not None else None,
         "opensAt": output.rfc3339(hours.opens_at) if hours is not None and hours.opens_at is not None else None,
+        "forceAt": output.rfc3339(hours.force_at) if hours is not None and hours.force_at is not None else None,
     }
     return document | _settings(pool)
 
@@ -123,8 +125,8 @@ def _settings(pool: NodePool) -> dict[str, Any]:
         settings["limits"] = {name: render(amount, name) for name, amount in sorted(pool.limits.items())}
     if pool.weight != written.weight:
         settings["weight"] = pool.weight
-    if pool.requirements != written.requirements:
-        settings["requirements"] = [shown(one) for one in pool.requirements if one not in written.requirements]
+    if new := [shown(one) for one in pool.requirements if one not in written.requirements]:
+        settings["requirements"] = new
     if pool.disruption.budgets != written.budgets:
         settings["budgets"] = [_budget_text(budget.nodes, budget.reasons) for budget in pool.disruption.budgets]
     if pool.hours.warm is not None:

@@ -440,6 +440,7 @@ class CalendarPeriodAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     """A time in which nothing changes; `state` is open, closed, or waking: closed, but launching again before the opening.
 
     `rules` hold, later ones over earlier ones; `settings` are those that differ from what the NodePool says itself.
+    At `forceAt` its nodes leave regardless of pods.
     """
 
     begins: str = msgspec.field(name="from")
@@ -449,6 +450,7 @@ class CalendarPeriodAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     overruled: list[str]
     closed_by: str | None
     opens_at: str | None
+    force_at: str | None
     settings: dict[str, Any]
 
 

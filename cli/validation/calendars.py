@@ -140,9 +140,11 @@ def _long_lead(rule: CalendarRule, place: _Place, now: datetime) -> Iterator[Fin
 def _of_pool(
     pool: NodePool, calendars: Sequence[Calendar], places: dict[str, _Place], now: datetime
 ) -> Iterator[Finding]:
+    """Return what rules together mean for a NodePool; one that holds once is meant to replace others."""
     rules = rules_of(pool, calendars)
     if not rules:
         return
+    exceptions = {rule.name for rule in rules if rule.windows and all(w.start is not None for w in rule.windows)}
     reported: set[str] = set()
     is_ever_open = False
     closed_by = ""
@@ -155,6 +157,8 @@ def _of_pool(
                 continue
             reported.add(text)
             later = text.rpartition(" by rule ")[2]
+            if later in exceptions:
+                continue
             message = (
                 f"NodePool {pool.name}: from {period.since:%Y-%m-%dT%H:%M:%SZ} two rules hold at once, and the later one "
                 f"replaces {text}"

@@ -73,6 +73,7 @@ _VOLUME: Final = "Knows where a pod's volumes can be, and how many a node holds.
 _BUFFER: Final = "Reads CapacityBuffers and what they keep room for."
 
 WHY_LISTED: Final[Mapping[str, str]] = {
+    "calendars": "Knows what holds for NodePools at which hours.",
     "capacitybuffers": _BUFFER,
     "csidrivers": _VOLUME,
     "csinodes": _VOLUME,
@@ -205,6 +206,7 @@ SELDOM_LISTED: Final[Mapping[str, str]] = {
     "podtemplates": _BUFFERS,
     "capacitybuffers": _BUFFERS,
     "nodeoverlays": "with the feature gate NodeOverlay",
+    "calendars": "where Calendars are installed",
     "leases": "where a NodeClaim is to be made",
 }
 """Kubernetes resource → when it is listed, where the recorded worlds do not."""

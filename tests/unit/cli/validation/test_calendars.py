@@ -61,6 +61,12 @@ def test_usual_hours_have_no_finding() -> None:
     assert found(NODE_POOL, a_calendar(*rules, nodePools={"names": ["default"]})) == []
 
 
+def test_a_window_that_opens_once_is_meant_to_replace_others() -> None:
+    once = [{"start": "2026-12-10T18:00", "end": "2026-12-11T02:00"}]
+    rules = (a_rule(**OFFICE), a_rule(name="release", windows=once, settings={"closed": False}))
+    assert found(NODE_POOL, a_calendar(*rules)) == []
+
+
 def test_a_selection_that_finds_nothing_is_told() -> None:
     selection = {"names": ["defaul"], "matchLabels": {"team": "a"}}
     codes = [finding[:2] for finding in found(NODE_POOL, a_calendar(a_rule(**OFFICE), nodePools=selection))]
