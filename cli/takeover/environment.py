@@ -50,7 +50,7 @@ class TakeoverEnvironment:
     """
 
     def __init__(self, adapters: Adapters, ec2: AwsCalls, ssm: AwsCalls) -> None:
-        self.settings, self.clock = adapters.settings, adapters.clock
+        self.settings, self.clock, self.pause = adapters.settings, adapters.clock, adapters.pause
         self.cluster = adapters.settings.cluster_name
         self.kubernetes, self.cloud, self.stores = adapters.kubernetes, adapters.cloud, adapters.stores
         self._observer = Observer(adapters.kubernetes, adapters.catalogues, adapters.stores, self.settings, self.clock)
@@ -72,6 +72,16 @@ class TakeoverEnvironment:
     def karpenter_runs(self) -> bool:
         """Whether Karpenter's Lease is held, read at most every 30 seconds. Raises PortError."""
         return self._karpenter.is_there()
+
+    def mode(self) -> str:
+        """Return the setting of the kill switch, empty without one. Raises PortError."""
+        name = self.settings.kill_switch_parameter
+        return str(self._ssm.call("GetParameter", Name=name)["Parameter"]["Value"]).strip().lower() if name else ""
+
+    def turn(self, mode: str) -> None:
+        """Set the kill switch, unless it is set so already: each write delays what waits for it. Raises PortError."""
+        if self.mode() != mode:
+            self._ssm.call("PutParameter", Name=self.settings.kill_switch_parameter, Value=mode, Overwrite=True)
 
     def observe(self) -> ClusterState:
         """Return nodes, NodePools and EC2NodeClasses, with the claims of the table. Raises PortError."""
