@@ -152,7 +152,7 @@ def test_what_cannot_be_adopted_keeps_everything_as_it_is(site: Site, capsys: Ca
     assert sorted(site.owners()) == ["Karpenter's", "ours"]
 
 
-def test_functions_that_only_watch_are_deployed_anew_first(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_functions_that_change_nothing_cannot_start(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     Site(monkeypatch, mode="shadow")
     code, states, messages = switched(capsys, *FROM, "--yes")
     assert (code, states["plan"]) == (1, "blocked")
