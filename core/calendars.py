@@ -204,8 +204,8 @@ def _midnight(date: str) -> datetime:
 def rules_of(pool: NodePool, calendars: Iterable[Calendar]) -> tuple[CalendarRule, ...]:
     """Return the rules for a NodePool in the order in which they apply: calendars by name, then its own annotation."""
     of_pool = [calendar for calendar in calendars if _is_for(calendar, pool)]
-    found = [rule for calendar in sorted(of_pool, key=lambda c: c.name) for rule in calendar.rules]
-    return (*found, *(pool.calendar.rules if pool.calendar is not None else ()))
+    rules = [rule for calendar in sorted(of_pool, key=lambda c: c.name) for rule in calendar.rules]
+    return (*rules, *(pool.calendar.rules if pool.calendar is not None else ()))
 
 
 def _is_for(calendar: Calendar, pool: NodePool) -> bool:
@@ -283,18 +283,18 @@ def _joined(before: object, value: object) -> object:
     return value
 
 
-def _replaced(own: tuple[Requirement, ...], settings: tuple[Requirement, ...] | None) -> tuple[Requirement, ...]:
+def _replaced(written: tuple[Requirement, ...], settings: tuple[Requirement, ...] | None) -> tuple[Requirement, ...]:
     if not settings:
-        return own
+        return written
     keys = {requirement.key for requirement in settings}
-    return (*(requirement for requirement in own if requirement.key not in keys), *settings)
+    return (*(requirement for requirement in written if requirement.key not in keys), *settings)
 
 
 def _hours(rules: Sequence[CalendarRule], in_force: Sequence[CalendarRule], now: datetime) -> PoolHours:
     closing = _closing(in_force)
     warm, warm_moments = _warm(rules, now)
     moments = [change for rule in rules if (change := next_change(rule, now)) is not None] + warm_moments
-    found = PoolHours(rules=tuple(rule.name for rule in in_force), warm=warm)
+    hours = PoolHours(rules=tuple(rule.name for rule in in_force), warm=warm)
     if closing is not None:
         settings, opens_at = closing.settings, _opening(rules, now)
         lead = settings.lead_time or _ZERO
@@ -303,8 +303,8 @@ def _hours(rules: Sequence[CalendarRule], in_force: Sequence[CalendarRule], now:
             moments.append(opens_at - lead)
         if force_at is not None:
             moments.append(force_at)
-        found = msgspec.structs.replace(
-            found,
+        hours = msgspec.structs.replace(
+            hours,
             closed_by=closing.name,
             opens_at=opens_at,
             is_waking=opens_at is not None and opens_at - lead <= now,
@@ -312,7 +312,7 @@ def _hours(rules: Sequence[CalendarRule], in_force: Sequence[CalendarRule], now:
             force_at=force_at,
             is_forced=force_at is not None and force_at <= now,
         )
-    return msgspec.structs.replace(found, changes_at=min((m for m in moments if m > now), default=None))
+    return msgspec.structs.replace(hours, changes_at=min((m for m in moments if m > now), default=None))
 
 
 def _closing(in_force: Iterable[CalendarRule]) -> CalendarRule | None:
@@ -447,7 +447,7 @@ def closing_claims(snapshot: Snapshot, pools: Iterable[str]) -> dict[str, str]:
     """
     names = frozenset(pools)
     forced = {p.name for p in snapshot.node_pools if p.name in names and p.hours is not None and p.hours.is_forced}
-    found = [
+    leaving = [
         (claim.created_at or snapshot.now, claim.name, claim.node_pool)
         for claim in snapshot.node_claims
         if claim.node_pool in names
@@ -460,7 +460,7 @@ def closing_claims(snapshot: Snapshot, pools: Iterable[str]) -> dict[str, str]:
             )
         )
     ]
-    return {name: pool for _, name, pool in sorted(found)}
+    return {name: pool for _, name, pool in sorted(leaving)}
 
 
 def stays_until(pool: NodePool) -> str:
@@ -517,7 +517,7 @@ def _meaning(pool: NodePool) -> NodePool:
 
 def boundaries(snapshot: Snapshot, until: datetime, *, at_most: int) -> tuple[datetime, ...]:
     """Return the moments after the snapshot's time at which calendars change a NodePool, the earliest `at_most` of them."""
-    found: set[datetime] = set()
+    moments: set[datetime] = set()
     for pool in snapshot.node_pools:
         moment = snapshot.now
         for _ in range(at_most):
@@ -525,5 +525,5 @@ def boundaries(snapshot: Snapshot, until: datetime, *, at_most: int) -> tuple[da
             if hours is None or hours.changes_at is None or hours.changes_at > until:
                 break
             moment = hours.changes_at
-            found.add(moment)
-    return tuple(sorted(found)[:at_most])
+            moments.add(moment)
+    return tuple(sorted(moments)[:at_most])

@@ -125,7 +125,7 @@ def _settings(pool: NodePool) -> dict[str, Any]:
         settings["limits"] = {name: render(amount, name) for name, amount in sorted(pool.limits.items())}
     if pool.weight != written.weight:
         settings["weight"] = pool.weight
-    if new := [shown(one) for one in pool.requirements if one not in written.requirements]:
+    if new := [shown(required) for required in pool.requirements if required not in written.requirements]:
         settings["requirements"] = new
     if pool.disruption.budgets != written.budgets:
         settings["budgets"] = [_budget_text(budget.nodes, budget.reasons) for budget in pool.disruption.budgets]

@@ -40,8 +40,8 @@ def add_past(parser: argparse.ArgumentParser) -> None:
         help="the last decision about it up to that time; a later time, or any with -f: what would hold then by calendars",
     )
     add_since(parser)
-    own = "an EKS cluster that the functions manage: as they see it; with a ledger, only its decisions"
-    parser.add_argument("--cluster", metavar="NAME", help=own)
+    help_text = "an EKS cluster that the functions manage: as they see it; with a ledger, only its decisions"
+    parser.add_argument("--cluster", metavar="NAME", help=help_text)
 
 
 def add_since(parser: argparse.ArgumentParser) -> None:

@@ -32,12 +32,14 @@ _Placed = tuple[Document, Calendar]
 def calendar_findings(documents: Sequence[Document], now: datetime) -> Iterator[Finding]:
     """Return the findings about calendars and NodePools' annotations, which need the whole input and the present time."""
     pools = [(document, pool) for document in documents if (pool := _pool_in(document)) is not None]
-    calendars = [(document, found) for document in documents if (found := _calendar_in(document)) is not None]
-    own = [(document, pool.calendar) for document, pool in pools if pool.calendar is not None]
-    places = {rule.name: _place(placed[0], index) for placed in (*calendars, *own) for index, rule in _rules(placed)}
+    calendars = [(document, calendar) for document in documents if (calendar := _calendar_in(document)) is not None]
+    annotated = [(document, pool.calendar) for document, pool in pools if pool.calendar is not None]
+    places = {
+        rule.name: _place(placed[0], index) for placed in (*calendars, *annotated) for index, rule in _rules(placed)
+    }
     for document, calendar in calendars:
         yield from _selection(document, calendar, [pool for _, pool in pools])
-    for placed in (*calendars, *own):
+    for placed in (*calendars, *annotated):
         for _, rule in _rules(placed):
             yield from _of_rule(rule, places[rule.name], now)
     for _, pool in sorted(pools, key=lambda known: known[1].name):

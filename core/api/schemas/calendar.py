@@ -88,8 +88,8 @@ def _incomplete(window: JsonObject) -> list[Location]:
 
 
 def _too_long(window: JsonObject) -> list[Location]:
-    found = parse_duration(str(window.get("duration", ""))) if "duration" in window else None
-    return [("duration",)] if found is not None and not timedelta(0) < found <= DURATION_MAX else []
+    duration = parse_duration(str(window.get("duration", ""))) if "duration" in window else None
+    return [("duration",)] if duration is not None and not timedelta(0) < duration <= DURATION_MAX else []
 
 
 def _backwards(window: JsonObject) -> list[Location]:
@@ -320,7 +320,7 @@ def _span(text: str | None) -> timedelta:
 
 def _settings(entry: SettingsEntry) -> CalendarSettings:
     bought = None if entry.capacity_types is None else Requirement.one_of(labels.CAPACITY_TYPE, *entry.capacity_types)
-    requirements = tuple(_requirement(one) for one in entry.requirements or ()) + ((bought,) if bought else ())
+    requirements = tuple(map(_requirement, entry.requirements or ())) + ((bought,) if bought else ())
     return CalendarSettings(
         closed=entry.closed,
         lead_time=None if entry.lead_time is None else _span(entry.lead_time),
@@ -386,5 +386,5 @@ def annotation_faults(pool: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _annotation(pool: JsonObject) -> str | None:
-    found = mapping(mapping(pool.get("metadata")).get("annotations")).get(labels.CALENDAR)
-    return found if isinstance(found, str) else None
+    text = mapping(mapping(pool.get("metadata")).get("annotations")).get(labels.CALENDAR)
+    return text if isinstance(text, str) else None
