@@ -120,7 +120,8 @@ def _settings(pool: NodePool) -> dict[str, Any]:
 
     if pool.hours is None:
         return {"settings": {}}
-    written, settings = pool.hours.written, {}
+    written = pool.hours.written
+    settings: dict[str, Any] = {}
     if pool.limits != written.limits:
         settings["limits"] = {name: render(amount, name) for name, amount in sorted(pool.limits.items())}
     if pool.weight != written.weight:

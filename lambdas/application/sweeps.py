@@ -15,9 +15,9 @@ from lambdas.controllers.sweeps.account import (
 )
 from lambdas.controllers.sweeps.claims import (
     BlockedDrains,
-    Closing,
     DeletedPools,
     Expiry,
+    Hours,
     Requeue,
     ScheduledChanges,
     StaticCapacity,
@@ -63,7 +63,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         ChangingSpecifications(kubernetes, stores),
         Statuses(ObjectStatus(kubernetes, cloud, stores, adapters.catalogues, clock)),
         Expiry(terminator),
-        Closing(terminator),
+        Hours(terminator, adapters.queues.wake_ups),
         ScheduledChanges(terminator),
         DeletedPools(kubernetes, terminator),
         StaticCapacity(stores.claims, terminator, adapters.queues.wake_ups),

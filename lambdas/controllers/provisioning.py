@@ -397,10 +397,11 @@ class Provisioning:
             self.stores.changes.record(self.clock.now())
 
     def _is_quiet(self) -> bool:
-        """Whether no pod lacks a node, no claim waits for its launch, and no room is requested."""
+        """Whether no pod lacks a node, no claim waits for its launch, and no buffer requests room.
+
+        Warm room of calendars is no reason: `reconcile` sends a message while there is some.
+        """
         if self.settings.options().feature_gates.capacity_buffer or self.observer.unbound_pods():
-            return False
-        if self.observer.keeps_warm():
             return False
         started_at = self.clock.now()
         if self.absent.holds(started_at):

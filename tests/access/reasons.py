@@ -206,7 +206,6 @@ SELDOM_LISTED: Final[Mapping[str, str]] = {
     "podtemplates": _BUFFERS,
     "capacitybuffers": _BUFFERS,
     "nodeoverlays": "with the feature gate NodeOverlay",
-    "calendars": "where Calendars are installed",
     "leases": "where a NodeClaim is to be made",
 }
 """Kubernetes resource → when it is listed, where the recorded worlds do not."""

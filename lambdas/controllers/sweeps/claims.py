@@ -102,16 +102,22 @@ FORCED_WITHIN: Final = timedelta(minutes=10)
 """How long the drain of a node may take whose time is over; after that its pods are deleted."""
 
 
-class Closing(Sweep):
+WARM: Final = "warm room"
+
+
+class Hours(Sweep):
     """Terminates the claims of NodePools that are outside their hours: within budgets, and in the end without.
+
+    While calendars keep room warm, `provision` is asked to look after it.
 
     Pods that may not be evicted keep their node, and are told at once: until when says `podsThatStay` of the rule that closes.
     """
 
-    name = "closing"
+    name = "hours"
 
-    def __init__(self, terminator: ClaimTerminator) -> None:
+    def __init__(self, terminator: ClaimTerminator, wake_ups: Queue) -> None:
         self._terminator = terminator
+        self._wake_ups = wake_ups
         self._within_budgets = {
             grace: BudgetedTermination(
                 terminator=terminator,
@@ -127,6 +133,8 @@ class Closing(Sweep):
     def run(self, round_: ReconcileRound) -> None:
         """Remove the claims that must go, then those that may."""
         view = round_.view
+        if any(buffer.calendar for buffer in view.snapshot.buffers):
+            self._wake_ups.send([wake_up(WARM)])
         pools = {pool.name: pool for pool in view.snapshot.node_pools if pool.is_closed and not pool.is_observed}
         by_hand = {name for name, record in view.claims.items() if record.plan.made_by_hand}
         closing = closing_claims(view.snapshot, pools)
