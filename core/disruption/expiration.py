@@ -89,7 +89,7 @@ def objections(snapshot: Snapshot, claims: Collection[str]) -> dict[str, str]:
     for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
         if pod.node_name in nodes:
             pods.setdefault(nodes[pod.node_name], []).append(pod)
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     together = kept_together(snapshot) if pods else {}
     for claim, present in pods.items():
         protected = next((pod for pod in present if pod.blocks_disruption(snapshot.now)), None)
@@ -99,8 +99,8 @@ def objections(snapshot: Snapshot, claims: Collection[str]) -> dict[str, str]:
         if not why and member is not None:
             why = f"pod {member.key} belongs to group {together[member.key]}, which runs"
         if why:
-            found[claim] = why
-    return found
+            reasons[claim] = why
+    return reasons
 
 
 def kept_together(snapshot: Snapshot) -> Mapping[str, str]:
@@ -152,7 +152,7 @@ class EndingReservations:
 def _without_launches(catalogue: Catalogue, reservations: frozenset[str]) -> Catalogue:
     """Return the catalogue in which these reservations take no new node; the same one if they take none already."""
     every = (catalogue.default, *catalogue.by_node_class.values())
-    if not any(_takes_nodes(one, reservations) for types in every for one in types if reservations):
+    if not any(_takes_nodes(instance_type, reservations) for types in every for instance_type in types if reservations):
         return catalogue
     by_class = {name: _closed(types, reservations) for name, types in catalogue.by_node_class.items()}
     return Catalogue(_closed(catalogue.default, reservations), by_class)
@@ -163,7 +163,10 @@ def _takes_nodes(one: InstanceType, reservations: frozenset[str]) -> bool:
 
 
 def _closed(types: tuple[InstanceType, ...], reservations: frozenset[str]) -> tuple[InstanceType, ...]:
-    return tuple(_type_closed(one, reservations) if _takes_nodes(one, reservations) else one for one in types)
+    return tuple(
+        _type_closed(instance_type, reservations) if _takes_nodes(instance_type, reservations) else instance_type
+        for instance_type in types
+    )
 
 
 def _type_closed(one: InstanceType, reservations: frozenset[str]) -> InstanceType:
