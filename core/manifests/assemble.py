@@ -377,17 +377,7 @@ class _Assembly:
             options=options,
         )
         trusted = with_trusted_nodes(with_calendars(snapshot))
-        for doubt in trusted.doubts:
-            self._problems.append(
-                ObjectProblem(
-                    resource=resources.NODES,
-                    position=-1,
-                    subject=f"Node {doubt.node}",
-                    field="",
-                    problem=doubt.message,
-                    is_warning=True,
-                )
-            )
+        self._problems += (_doubtful_node(doubt.node, doubt.message) for doubt in trusted.doubts)
         return with_zones(trusted.snapshot), tuple(self._problems)
 
     def _translator(self) -> PodTranslator:
@@ -553,6 +543,12 @@ class _Assembly:
             )
             ready.append(msgspec.structs.replace(pool, is_ready=False) if self._is_live or owner else pool)
         return tuple(ready)
+
+
+def _doubtful_node(name: str, message: str) -> ObjectProblem:
+    return ObjectProblem(
+        resource=resources.NODES, position=-1, subject=f"Node {name}", field="", problem=message, is_warning=True
+    )
 
 
 def _bare_pod(written: Any, problem: str) -> Pod:
