@@ -15,6 +15,7 @@ from core.interpreter import ByIdentity
 from core.model.catalogue import InstanceType, Offering
 from core.model.node_pool import PER_MILLE, NodePool
 from core.model.snapshot import NodeOverlay, Snapshot
+from core.model.values import quantity
 from core.model.values.quantity import NANODOLLARS, PPM
 from core.model.values.requirements import Requirement, Requirements
 
@@ -281,6 +282,9 @@ class PoolTypes:
 
     def _compute(self, pool: NodePool) -> tuple[InstanceType, ...]:
         types = self._bare(pool)
+        if quantity.HOURLY in pool.limits:
+            template = template_requirements(pool)
+            types = tuple(_at_its_price(instance_type, template) for instance_type in types)
         if self._snapshot.options.feature_gates.node_overlay:
             types = _overlaid_for(self._overlays(), template_requirements(pool), self._keys).of(types)
         surcharge, factors = self._snapshot.options.dedicated_ppm, pool.price_factors
@@ -344,6 +348,16 @@ def _overlaid_for(overlays: tuple[NodeOverlay, ...], template: Requirements, key
         _overlaid.insert(0, entry)
         del _overlaid[POOLS_REMEMBERED:]
     return entry
+
+
+def _at_its_price(instance_type: InstanceType, template: Requirements) -> InstanceType:
+    """Return the type with what it costs at most as a capacity, so that a limit in dollars counts it as it counts CPU.
+
+    The highest price among the offerings that the NodePool admits counts, whether or not they are available now.
+    """
+    prices = [o.price for o in instance_type.offerings if _may_buy(template, o)]
+    capacity = {**instance_type.capacity, quantity.HOURLY: max(prices, default=0)}
+    return msgspec.structs.replace(instance_type, capacity=capacity)
 
 
 pool_types: Final = ByIdentity(PoolTypes, size=SNAPSHOTS_REMEMBERED)

@@ -116,7 +116,7 @@ _ALWAYS: Final = (
 )
 _MARKET: Final = (resources.NODE_POOLS, resources.EC2_NODE_CLASSES)
 CALENDARS_ASKED_EVERY: Final = timedelta(minutes=5)
-"""How often an installation without the kind Calendar is asked for it."""
+"""How often an installation without Calendars is asked for them."""
 
 _FOR_VOLUMES: Final = (
     resources.PERSISTENT_VOLUMES,
@@ -166,6 +166,43 @@ class ClusterObjects:
         return _by_name(self.node_classes)
 
 
+class CalendarReader:
+    """Lists Calendars. That there are none is remembered for a while, so that who uses none does not pay in each run."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+        self._none_since: datetime | None = None
+
+    def all(self, rejected: list[ObjectProblem]) -> tuple[Any, ...]:
+        """Return the Calendars; none where the kind is not installed, or where the function may not list it yet.
+
+        Both are the state of an installation before `kubectl apply` of this release's manifests, and must stop nothing. The
+        latter is named in `rejected`, as are unreadable objects. Raises PortError.
+        """
+        now, since = self._clock.now(), self._none_since
+        if since is not None and now - since < CALENDARS_ASKED_EVERY:
+            return ()
+        calendars: tuple[Any, ...] = ()
+        try:
+            listing = self._kubernetes.list(resources.CALENDARS)
+            rejected += [_calendar_problem(f"Calendar {name}", why) for name, why in listing.rejected]
+            calendars = listing.items
+        except NotFoundError:
+            pass
+        except DeniedError as error:
+            problem = f"cannot be listed, so none counts: apply this release's ClusterRoles ({error})"
+            rejected.append(_calendar_problem("Calendars", problem))
+        self._none_since = None if calendars else now
+        return calendars
+
+
+def _calendar_problem(subject: str, problem: str) -> ObjectProblem:
+    return ObjectProblem(
+        resource=resources.CALENDARS, position=-1, subject=subject, field="", problem=problem, is_warning=True
+    )
+
+
 class ClusterReader:
     """Reads the objects that an observation needs.
 
@@ -178,13 +215,13 @@ class ClusterReader:
         self._settings = settings
         self._clock = clock
         self._current = current
-        self._without_calendars_since: datetime | None = None
+        self._calendars = CalendarReader(kubernetes, clock)
 
     def without_pods(self) -> ClusterObjects:
         """Read nodes, NodePools and EC2NodeClasses. Raises PortError."""
         rejected: list[ObjectProblem] = []
         objects = {kind: self._read(kind, rejected) for kind in (resources.NODES, *_MARKET)}
-        objects[resources.CALENDARS] = self._calendars(rejected)
+        objects[resources.CALENDARS] = self._calendars.all(rejected)
         node_classes = self._with_current_classes(objects)
         return ClusterObjects(objects, node_classes, tuple(rejected))
 
@@ -197,7 +234,7 @@ class ClusterReader:
         rejected: list[ObjectProblem] = []
         options = self._settings.options()
         objects = {kind: self._read(kind, rejected) for kind in _ALWAYS}
-        objects[resources.CALENDARS] = self._calendars(rejected)
+        objects[resources.CALENDARS] = self._calendars.all(rejected)
         node_classes = self._with_current_classes(objects)
         objects[resources.PODS] = self._read(resources.PODS, rejected)
         if _have_volumes(objects[resources.PODS]):
@@ -219,7 +256,7 @@ class ClusterReader:
     def for_launches(self) -> ClusterObjects:
         """Read what decides about offerings: NodePools, EC2NodeClasses and NodeOverlays. Raises PortError."""
         objects = {kind: self._list(kind) for kind in _MARKET}
-        objects[resources.CALENDARS] = self._calendars([])
+        objects[resources.CALENDARS] = self._calendars.all([])
         node_classes = self._with_current_classes(objects)
         if self._settings.options().feature_gates.node_overlay:
             objects[resources.NODE_OVERLAYS] = self._list(resources.NODE_OVERLAYS)
@@ -227,7 +264,7 @@ class ClusterReader:
 
     def hours(self) -> ObjectsByKind:
         """Read what decides about the hours of NodePools. Raises PortError."""
-        return {resources.NODE_POOLS: self._list(resources.NODE_POOLS), resources.CALENDARS: self._calendars([])}
+        return {resources.NODE_POOLS: self._list(resources.NODE_POOLS), resources.CALENDARS: self._calendars.all([])}
 
     def for_default_spreads(self) -> ObjectsByKind:
         """Read what determines which pods a default constraint selects. Raises PortError."""
@@ -261,37 +298,6 @@ class ClusterReader:
             written, self._clock.now(), objects[resources.NODE_POOLS]
         )
         return current if self._current.resolves else written
-
-    def _calendars(self, rejected: list[ObjectProblem]) -> tuple[Any, ...]:
-        """Return the Calendars; none where the kind is not installed, or where the function may not list it yet.
-
-        Both are the state of an installation before `kubectl apply` of this release's manifests, and must stop nothing. They
-        are remembered for a while, so that such an installation does not pay for a request in each run.
-        """
-        now, since = self._clock.now(), self._without_calendars_since
-        if since is not None and now - since < CALENDARS_ASKED_EVERY:
-            return ()
-        try:
-            calendars = self._read(resources.CALENDARS, rejected)
-        except NotFoundError:
-            self._without_calendars_since = now
-            return ()
-        except DeniedError as error:
-            self._without_calendars_since = now
-            problem = f"cannot be listed, so none counts: apply this release's ClusterRoles ({error})"
-            rejected.append(
-                ObjectProblem(
-                    resource=resources.CALENDARS,
-                    position=-1,
-                    subject="Calendars",
-                    field="",
-                    problem=problem,
-                    is_warning=True,
-                )
-            )
-            return ()
-        self._without_calendars_since = None
-        return calendars
 
     def _groups(self, pods: Sequence[WirePod], rejected: list[ObjectProblem]) -> ObjectsByKind:
         """Read the objects that say how these pods start together; a cluster may not serve a kind, or not to us.

@@ -21,6 +21,7 @@ from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
 from core.model.snapshot import Snapshot
+from core.model.values.quantity import HOURLY
 from core.model.values.requirements import INTEGER_OPERATORS, Requirement
 
 # Recognizes label keys that nearly match those of nodes, and keys that Karpenter no longer uses.
@@ -304,7 +305,7 @@ def _at(obj: Any, place: Location) -> Any:
 # Finds NodePools whose requirements exclude all instance types, and limits on resources that no instance type has.
 
 
-_ALWAYS_COUNTED: Final = ("cpu", "memory", "pods", "ephemeral-storage", "nodes")
+_ALWAYS_COUNTED: Final = ("cpu", "memory", "pods", "ephemeral-storage", "nodes", HOURLY)
 _USUALLY_MEANT: Final = {"gpu": "nvidia.com/gpu", "gpus": "nvidia.com/gpu", "vcpu": "cpu", "mem": "memory"}
 
 ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)

@@ -3,7 +3,7 @@
 Tracks which part of its NodePool's limits and budgets a leaving claim still holds.
 
 The disrupted taint frees the claim's share of the limits and starts terminationGracePeriod. The request to terminate the
-instance frees its place in the budgets (docs/engineering/handbook/draining.md).
+instance frees its share of a limit in dollars and its place in the budgets (docs/engineering/handbook/draining.md).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Machine
 from core.lifecycle.steps import SHORTEST, CancelDrain, ClaimFacts, Wait, recheck_after
 from core.model.plan import Binding, Hold
 from core.model.pod import Pod
@@ -182,6 +182,12 @@ def reclaimed_at(record: ClaimRecord) -> datetime | None:
     return deletion.reclaimed_at or (deletion.ends_at if deletion.reason in RECLAIMED else None)
 
 
+def held_by(record: ClaimRecord, machine: Machine) -> dict[str, int]:
+    """Return what a claim holds of its NodePool's limits: its machine and, if these count dollars, the machine's price."""
+    price = {quantity.HOURLY: machine.offering.price} if quantity.HOURLY in record.reserved else {}
+    return {**quantity.add(machine.capacity, {quantity.NODES: 1}), **price}
+
+
 def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
     """Return the claim after its node got the disrupted taint; the time of the first call counts."""
     deletion, grace = record.deletion, record.plan.termination_grace_period
@@ -189,7 +195,8 @@ def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
         deletion = msgspec.structs.replace(deletion, tainted_at=now)
         deadline = deletion.deadline or (deletion.begun_at + grace if grace is not None else None)
         deletion = msgspec.structs.replace(deletion, deadline=deadline)
-    return msgspec.structs.replace(record, deletion=deletion, reserved={})
+    still_paid = {name: amount for name, amount in record.reserved.items() if name == quantity.HOURLY}
+    return msgspec.structs.replace(record, deletion=deletion, reserved=still_paid)
 
 
 def emptied(record: ClaimRecord, now: datetime) -> ClaimRecord:
@@ -251,9 +258,9 @@ def terminated(record: ClaimRecord, now: datetime) -> ClaimRecord:
 
 def untainted(record: ClaimRecord) -> ClaimRecord:
     """Return the claim of a node that stays and is about to lose its taint: it holds its share of the limits again."""
-    if record.machine is None or record.reserved:
+    if record.machine is None or any(name != quantity.HOURLY for name in record.reserved):
         return record
-    return msgspec.structs.replace(record, reserved=quantity.add(record.machine.capacity, {"nodes": 1}))
+    return msgspec.structs.replace(record, reserved=held_by(record, record.machine))
 
 
 def drain_cancelled(record: ClaimRecord, hold: Hold) -> ClaimRecord:

@@ -192,6 +192,11 @@ class PodReason(ReasonCode):
         "A new node could run the pod, but the limits of the NodePool have no room for one.",
         "Raise spec.limits of the NodePool, or wait until other nodes of it are gone.",
     )
+    BUDGET_EXHAUSTED = (
+        "BudgetExhausted",
+        "A new node could run the pod, but the NodePool's limit in dollars an hour has no room for its price at the most.",
+        "Raise `fleetwright.dev/dollars-per-hour` in spec.limits of the NodePool, or wait until other nodes of it are gone.",
+    )
     QUOTA_REACHED = (
         "QuotaReached",
         "A new node could run the pod, but a vCPU quota of EC2 has no room for one; the message has its code.",

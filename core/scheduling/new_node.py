@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -84,14 +84,23 @@ def largest_amount(types: TypeFilter, mask: TypeMask, name: str) -> int:
 
 
 def used_by_pool(
-    states: Iterable[StateNode], pools: Iterable[NodePool], unlaunched: Iterable[NodeClaim]
+    states: Iterable[StateNode],
+    pools: Iterable[NodePool],
+    unlaunched: Iterable[NodeClaim],
+    price_of: Callable[[StateNode], int] = lambda _: 0,
 ) -> dict[str, dict[str, int]]:
-    """Return pool → its nodes' usage of the limits. Claims without an instance count with their requests."""
+    """Return pool → its nodes' usage of the limits. Claims without an instance count with their requests.
+
+    `price_of` says what a node costs an hour, for limits in dollars; a claim that is not launched holds its price itself.
+    """
     used: dict[str, dict[str, int]] = {pool.name: {} for pool in pools}
+    priced = {pool.name for pool in pools if quantity.HOURLY in pool.limits}
     for state in states:
         pool_used = used.get(state.node_pool)
         if pool_used is not None:
             _count(pool_used, state.capacity)
+            if state.node_pool in priced and quantity.HOURLY not in state.capacity:
+                pool_used[quantity.HOURLY] = pool_used.get(quantity.HOURLY, 0) + price_of(state)
     for claim in unlaunched:
         pool_used = used.get(claim.node_pool)
         if pool_used is not None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from adapters.ports import Clock, DeniedError, Kubernetes, NotFoundError
+from adapters.observation.cluster_reader import CalendarReader
+from adapters.ports import Clock, Kubernetes
 from adapters.store import Changes
 from core.approval.proposal import Proposal
 from core.brakes import EngagedBrakes
@@ -58,7 +59,7 @@ class AbsentClaims:
 
 
 class BudgetCheck:
-    """Evaluates the budgets of NodePools, the only objects that it lists.
+    """Evaluates the budgets of NodePools. It lists only these and Calendars, which may replace budgets.
 
     Attributes:
         are_closed: Whether the last check found that no pass was needed.
@@ -68,6 +69,7 @@ class BudgetCheck:
         self._kubernetes = kubernetes
         self._settings = settings
         self._clock = clock
+        self._calendars = CalendarReader(kubernetes, clock)
         self.are_closed = False
 
     def needs_run(self, records: Iterable[ClaimRecord]) -> bool:
@@ -96,7 +98,7 @@ class BudgetCheck:
 
     def _node_pools(self, now: datetime) -> tuple[NodePool, ...]:
         snapshot, _ = assemble(
-            {NODE_POOLS: self._kubernetes.list(NODE_POOLS).items, CALENDARS: self._calendars()},
+            {NODE_POOLS: self._kubernetes.list(NODE_POOLS).items, CALENDARS: self._calendars.all([])},
             now=now,
             catalogue=Catalogue(),
             options=self._settings.options(),
@@ -104,13 +106,6 @@ class BudgetCheck:
             is_live=True,
         )
         return snapshot.node_pools
-
-    def _calendars(self) -> tuple[Any, ...]:
-        """Return the Calendars, whose rules may set budgets; none before the kind and the permission are installed."""
-        try:
-            return self._kubernetes.list(CALENDARS).items
-        except (NotFoundError, DeniedError):
-            return ()
 
 
 def _counted(records: Iterable[ClaimRecord]) -> dict[str, PoolNodes]:

@@ -19,6 +19,7 @@ from core.model.values import quantity
 from core.model.values.quantity import subtract
 from core.model.values.quotas import quota_of
 from core.model.values.requirements import Requirement, Requirements
+from core.pools import node_price, type_of
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.constraint import CommitmentCharges, Constraint, PlanStart
 from core.scheduling.constraints.registry import ConstraintTypes
@@ -344,6 +345,21 @@ class Ec2Quotas(Constraint):
 # What limits outside the nodes leave for a plan: NodePool limits, EC2 quotas, free addresses and commitments.
 
 
+def _node_prices(snapshot: Snapshot) -> Callable[[StateNode], int]:
+    """Return what a node costs an hour by the catalogue, for limits in dollars."""
+    classes = {pool.name: pool.node_class.name for pool in snapshot.node_pools}
+    by_class: dict[str, dict[str, InstanceType]] = {}
+
+    def price_of(state: StateNode) -> int:
+        node_class = classes.get(state.node_pool, "")
+        if node_class not in by_class:
+            types = snapshot.catalogue.types_for(node_class)
+            by_class[node_class] = {instance_type.name: instance_type for instance_type in types}
+        return node_price(state.labels, type_of(state.labels, by_class[node_class]))
+
+    return price_of
+
+
 class RemainingCapacity:
     """What running nodes and claims leave of each limit, counted once for all plans of a snapshot.
 
@@ -365,7 +381,8 @@ class RemainingCapacity:
         self._coverage = coverage
         unlaunched = _unlaunched(snapshot, nodes)
         staying = (node.state for node in nodes if not node.is_leaving)
-        self._used = used_by_pool(staying, self._pools, unlaunched)
+        self._price_of = _node_prices(snapshot)
+        self._used = used_by_pool(staying, self._pools, unlaunched, self._price_of)
         self.quotas = _quotas(snapshot, nodes, unlaunched)
         self.addresses = _free_addresses(snapshot, templates)
         self.charges = CommitmentCharges(coverage.commitments, templates)
@@ -378,7 +395,7 @@ class RemainingCapacity:
             freed.setdefault(state.node_pool, []).append(state)
         limits = []
         for pool in self._pools:
-            gone = used_by_pool(freed.get(pool.name, ()), (pool,), ())[pool.name]
+            gone = used_by_pool(freed.get(pool.name, ()), (pool,), (), self._price_of)[pool.name]
             limits.append(RemainingLimits(pool.limits, subtract(self._used[pool.name], gone)))
         return tuple(limits)
 

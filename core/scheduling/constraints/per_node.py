@@ -218,7 +218,21 @@ class NodePoolLimits(Constraint):
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
         """Report the remaining limits."""
-        limits_left = self.remaining[draft.template.index].left
+        limits_left, types = self.remaining[draft.template.index].left, draft.template.types
+        dollars_left = limits_left.get(quantity.HOURLY)
+        prices = types.room.capacities(quantity.HOURLY)
+        if dollars_left is not None and not prices.at_most(dollars_left) & draft.mask:
+            cap = draft.template.pool.limits[quantity.HOURLY]
+            cheapest = min((types.types[p].capacity.get(quantity.HOURLY, 0) for p in positions(draft.mask)), default=0)
+            left, whole, price, lacking = (
+                quantity.render(max(0, amount), quantity.HOURLY)
+                for amount in (dollars_left, cap, cheapest, cheapest - dollars_left)
+            )
+            message = (
+                f"its limit {quantity.HOURLY} leaves ${left} of ${whole}, and the cheapest suitable type may cost ${price}: "
+                f"a node comes once others that cost ${lacking} an hour have left, or the limit is raised"
+            )
+            return PodReason.BUDGET_EXHAUSTED, message
         spent = ", ".join(f"{name} {quantity.render(max(0, amount), name)}" for name, amount in limits_left.items())
         return PodReason.LIMIT_REACHED, f"its limits leave {spent}, too little for another node"
 

@@ -114,6 +114,19 @@ def test_calendars_are_not_asked_for_again_soon_where_there_are_none(
     assert "calendars" in of_lists(calls)
 
 
+def test_that_there_is_no_calendar_is_remembered_for_a_while() -> None:
+    """An idle cluster is asked less than three times a minute in all."""
+    reading, lab, calls = reader()
+    reading.complete()
+    reading.complete()
+    assert of_lists(calls).count("calendars") == 1
+    lab.clock.advance(seconds=CALENDARS_ASKED_EVERY.total_seconds())
+    lab.kubernetes.put(A_CALENDAR)
+    for _ in range(2):
+        assert reading.complete().by_kind[resources.CALENDARS]
+    assert of_lists(calls).count("calendars") == 3
+
+
 def test_calendars_are_part_of_every_observation() -> None:
     found, lab, _ = reader()
     lab.kubernetes.put(A_CALENDAR)
@@ -158,7 +171,7 @@ def test_further_kinds_are_listed_where_a_setting_needs_them(
     assert set(of_lists(calls)) == ALWAYS | {"pods"} | more
     calls.clear()
     launches = found.for_launches()
-    assert of_lists(calls) == ["nodepools", "ec2nodeclasses", "calendars", *of_launches]
+    assert of_lists(calls) == ["nodepools", "ec2nodeclasses", *of_launches]
     assert list(launches.node_classes_by_name()) == ["default"]
     assert list(launches.node_pools()) == ["default"]
     calls.clear()

@@ -295,7 +295,7 @@ def test_nothing_is_planned_if_every_pending_pod_has_a_node_in_flight(lab: Lab) 
     report = lab.provision({"wakeUp": "PodUnschedulable"})
     assert [found.reason for found in report.decisions] == ["NodesUnderWay"]
     assert (report.counts["pendingPods"], report.counts["awaitedPods"]) == (1, 1)
-    assert calls == [f"list pods {UNBOUND}", "list nodepools", "list calendars"]
+    assert calls == [f"list pods {UNBOUND}", "list nodepools"]
     calls.clear()
     lab.provision({"wakeUp": "PodUnschedulable"})
     assert calls == [f"list pods {UNBOUND}"], "hours are read every few minutes"
