@@ -85,13 +85,13 @@ def _found(expression: str, document: Any) -> Iterator[Any]:
     path = expression.removeprefix("@")
     path = path if path.startswith("$") else f"${path if path[:1] in '.[' else f'.{path}'}"
     try:
-        found = parse("$" if path == "$." else path).find(document)
+        matches = parse("$" if path == "$." else path).find(document)
     except (JSONPathError, AttributeError) as error:
         problem = " ".join(str(error).split())
         raise InputError(
             f"{expression!r} is not a path such as .nodeClaims[*].name: {problem}", source=_SOURCE
         ) from error
-    return (entry.value for entry in found)
+    return (entry.value for entry in matches)
 
 
 Text = Callable[[JsonObject], str]

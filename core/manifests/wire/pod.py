@@ -93,12 +93,12 @@ _canonical: Final = msgspec.msgpack.Encoder().encode
 def shared(value: T) -> T:
     """Return the first value seen with the same content, so that equal values are one object."""
     key = (type(value), _canonical(value))
-    found: T | None = _SHARED.get(key)
-    if found is None:
+    cached: T | None = _SHARED.get(key)
+    if cached is None:
         if len(_SHARED) >= SHARED_MAX:
             _SHARED.clear()
-        _SHARED[key] = found = value
-    return found
+        _SHARED[key] = cached = value
+    return cached
 
 
 class Resources(Wire):
@@ -269,8 +269,8 @@ _CONDITIONS_READ: Final = ("PodScheduled", "Ready", "PodResizePending")
 
 
 def _lean_metadata(metadata: WireMetadata) -> WireMetadata:
-    found = metadata.annotations
-    metadata.annotations = shared({key: found[key] for key in _ANNOTATIONS_READ if key in found} if found else {})
+    written = metadata.annotations
+    metadata.annotations = shared({key: written[key] for key in _ANNOTATIONS_READ if key in written} if written else {})
     metadata.labels = shared(metadata.labels)
     metadata.owner_references = shared(metadata.owner_references)
     metadata.namespace = intern(metadata.namespace)
@@ -296,7 +296,7 @@ def _lean_status(status: PodStatus, *, is_bound: bool) -> PodStatus:
 
 def _stating_resources(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
     """Return the statuses that state their container's resources."""
-    return shared(tuple(found for found in statuses if found.resources is not None or found.allocated_resources))
+    return shared(tuple(status for status in statuses if status.resources is not None or status.allocated_resources))
 
 
 # Workloads on the wire: the kinds that create pods.
