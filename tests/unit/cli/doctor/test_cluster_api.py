@@ -525,6 +525,9 @@ def test_an_answer_that_is_no_object_is_no_answer() -> None:
 CLASSES = "ec2nodeclasses.karpenter.k8s.aws"
 
 
+DROPPED = "fields that this version does not know, so that nothing is launched from their EC2NodeClass:"
+
+
 def of_karpenter(*objects: Any, **fields: Any) -> tuple[str, str]:
     """State and words where Karpenter's own definition of EC2NodeClasses is installed, with these fields in its spec."""
     account: Any = Objects(*crds.definitions(), *objects)
