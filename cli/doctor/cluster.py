@@ -308,7 +308,7 @@ def _of_objects(objects: Iterable[Manifest]) -> str:
 def _only_theirs(ours: Manifest, present: Manifest) -> list[str]:
     """Return the fields that an installed definition has and ours lacks: an object would lose them with our definition."""
     wanted, versions = ours["spec"]["versions"][0], sequence(mapping(present.get("spec")).get("versions"))
-    version = next((found for found in versions if found.get("name") == wanted["name"]), {})
+    version: dict[str, Any] = next((found for found in versions if found.get("name") == wanted["name"]), {})
     return [path for path in _dropped_paths(_schema(version), _schema(wanted)) if not path.endswith(_WRITTEN_BY_NOBODY)]
 
 

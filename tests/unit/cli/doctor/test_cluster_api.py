@@ -564,10 +564,7 @@ def test_a_cluster_says_which_karpenter_it_has() -> None:
     [
         (
             a_class("new", newField={"a": 1}),
-            (
-                "fields that this version does not know, so that nothing is launched from their EC2NodeClass: EC2NodeClass new"
-            )
-            + " spec.newField",
+            f"{DROPPED} EC2NodeClass new spec.newField",
         ),
         (a_class("wrong", role=7), "our rules refuse EC2NodeClass wrong"),
         (
