@@ -14,7 +14,7 @@ from core import labels
 from core.errors import OutOfTimeError
 from core.labels import HASH_VERSION
 from core.model.catalogue import paid_for
-from core.model.plan import Binding, BufferRoom, Cost, Plan, PlannedClaim, Unschedulable
+from core.model.plan import Binding, BufferRoom, Cost, Plan, PlannedClaim, PlannedGroup, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
@@ -22,7 +22,7 @@ from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings
 from core.pools import SIMULATED
 from core.reasons.pods import PodReason
 from core.scheduling.claim_search import Solution
-from core.scheduling.context import SchedulingContext, buffer_of, is_virtual
+from core.scheduling.context import SchedulingContext, buffer_of, is_spare, is_virtual
 from core.scheduling.explanation import Diagnosis
 from core.scheduling.explanation_text import PodFinding
 from core.scheduling.instance_types import cut
@@ -31,6 +31,7 @@ from core.scheduling.optimization.relaxed_pods import RelaxedPods, is_undercut
 from core.scheduling.primitives import ResourceAxis, TypeMask, Vector, plus
 from core.scheduling.replanning import (
     Drains,
+    Extra,
     best_of,
     cheaper_within_ec2_limits,
     commitment_contexts,
@@ -138,6 +139,7 @@ def scheduling_results(
         claims=claims,
         bindings=tuple(sorted(Binding(pod.key, node.name) for pod, node in real)),
         unschedulable=_unschedulable(context, solution, explains),
+        groups=_groups(context, solution, claims),
         buffers=buffer_rooms(context.pending, solution) if context.snapshot.buffers else (),
         cost=Cost(sum(claim.price for claim in claims)),
     )
@@ -168,9 +170,9 @@ def planned_claims(
 
 def buffer_rooms(pending: Iterable[Pod], solution: Solution) -> tuple[BufferRoom, ...]:
     """Return the room of each capacity buffer's virtual pods."""
-    wanted = Counter(buffer_of(pod) for pod in pending if is_virtual(pod))
-    existing = Counter(buffer_of(pod) for pod, _ in solution.bound if is_virtual(pod))
-    new = Counter(buffer_of(pod) for claim in solution.claims for pod in claim.pods if is_virtual(pod))
+    wanted = Counter(buffer_of(pod) for pod in pending if is_spare(pod))
+    existing = Counter(buffer_of(pod) for pod, _ in solution.bound if is_spare(pod))
+    new = Counter(buffer_of(pod) for claim in solution.claims for pod in claim.pods if is_spare(pod))
     return tuple(
         BufferRoom(name, existing[name], new[name], wanted[name] - existing[name] - new[name])
         for name in sorted(wanted)
@@ -196,7 +198,7 @@ def _unschedulable(
             else:
                 finding = shared = shared or diagnosis.of(pending_group.pod_group, None)
             found.append(Unschedulable(pod.key, finding.reason, finding.message))
-    return tuple(sorted(found))
+    return tuple(sorted((*found, *context.held_pods())))
 
 
 _NOT_EXAMINED: Final = PodFinding(
@@ -342,7 +344,7 @@ class Planner:
     ) -> None:
         """Prepare the snapshot; `watch` is called often, and raises OutOfTimeError when the time for the plan is over."""
         self._search = search
-        self._context = context or SchedulingContext(snapshot, watch=watch)
+        self._context = _with_groups(context or SchedulingContext(snapshot, watch=watch))
         self._explains = explains
 
     @property
@@ -392,10 +394,11 @@ class Planner:
 
     def _improved(self, out_of_time: Callable[[], float] | None, *, proves: bool = True) -> tuple[Plan, Solution]:
         if self._context.volumes.binding.assigned_to(self._context.pending):
-            self._context = with_fitting_volumes(self._context)
-        _, (solution, cost) = planned_within_ec2_limits(
-            self._context, partial(_searched, out_of_time=out_of_time, search=self._search, proves=proves)
-        )
+            self._context = _with_groups(with_fitting_volumes(self._context))
+        search = partial(_searched, out_of_time=out_of_time, search=self._search, proves=proves)
+        self._context, (solution, cost) = _fairly(self._context, search)
+        if cost is not None and self._context.gang_plan.domains:
+            cost = Cost(cost.hourly)  # the bound is that of plans with these domains, not with others
         plan = self._results(solution, []).plan
         if cost is not None:
             bound = cost.lower_bound
@@ -487,16 +490,57 @@ class Planner:
         with_blocked: bool = False,
     ) -> tuple[Solution, list[Pod]]:
         """Return the greedy plan within EC2's quotas and the free addresses, and the pods that it displaces."""
-        return planned_within_ec2_limits(
-            self._context,
-            partial(greedy, gone=gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked),
-        )[1]
+        plan = partial(greedy, gone=gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked)
+        context, found = _whole(self._context, plan)
+        if not gone:
+            self._context = context
+        return found
 
     def _results(
         self, solution: Solution, displaced: list[Pod], unexplained: Collection[str] = ()
     ) -> SchedulingResults:
         explains = (lambda pod: pod.key not in unexplained) if self._explains else (lambda _: False)
         return scheduling_results(self._context, solution, displaced, explains)
+
+
+# Groups that start together. Most clusters have none, and load nothing of this.
+
+
+def _with_groups(context: SchedulingContext) -> SchedulingContext:
+    if not context.gangs:
+        return context
+    from core.scheduling.gangs import with_gangs
+
+    return with_gangs(context)
+
+
+def _whole(
+    context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
+) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
+    if not context.gangs:
+        return context, planned_within_ec2_limits(context, plan)[1]
+    from core.scheduling.gangs import whole_groups
+
+    return whole_groups(context, plan)
+
+
+def _fairly(
+    context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
+) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
+    """Return a plan without incomplete groups, which takes no place from a single pod that outranks a group."""
+    if not context.gangs:
+        return context, planned_within_ec2_limits(context, plan)[1]
+    from core.scheduling.gangs import in_fair_turns
+
+    return in_fair_turns(context, plan)
+
+
+def _groups(context: SchedulingContext, solution: Solution, claims: Sequence[PlannedClaim]) -> tuple[PlannedGroup, ...]:
+    if not context.gangs:
+        return ()
+    from core.scheduling.gangs import planned_groups
+
+    return planned_groups(context, solution, claims)
 
 
 def _searched(
