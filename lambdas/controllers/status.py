@@ -357,7 +357,7 @@ class UnknownFields:
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._clock = clock
-        self._told: dict[str, str] = {}
+        self._overlay_messages: dict[str, str] = {}
 
     def condition(self, manifest: JsonObject, about: JsonObject, report: RunReport) -> list[JsonObject]:
         """Return the condition; none for an object without unknown fields that never had any."""
@@ -373,9 +373,9 @@ class UnknownFields:
         """Tell of a NodeOverlay, whose status we do not write: once in each sandbox, and when the fields change."""
         about = about_node_overlay(manifest)
         message = self._dropped(manifest, report)
-        if message and self._told.get(about["name"]) != message:
+        if message and self._overlay_messages.get(about["name"]) != message:
             self._tell(about, message, report)
-        self._told[about["name"]] = message
+        self._overlay_messages[about["name"]] = message
 
     def _dropped(self, manifest: JsonObject, report: RunReport) -> str:
         """Count the unknown fields, and return what is said of them; empty for none."""
