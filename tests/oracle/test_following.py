@@ -26,7 +26,7 @@ def a_release(folder: Path, *, reasons: list[str], fields: dict[str, Any], names
         "pkg/apis/crds/x.yaml": yaml.safe_dump({"spec": {"names": {"kind": "NodePool"}, "versions": [version]}}),
         "pkg/apis/v1/labels.go": names,
         "pkg/apis/v1/labels_test.go": 'Group + "/only-in-a-test"',
-        "pkg/operator/options/options.go": f'type FeatureGates struct {{\n\tinputStr string\n\n{gates}}}\nfs.StringVar(&o.X, "scheduler-config", "")\n',
+        "pkg/operator/options/options.go": f"type FeatureGates struct {{\n\tinputStr string\n\n{gates}}}\n{_FLAG}",
         "pkg/errors/errors.go": codes,
     }
     for name, text in files.items():
