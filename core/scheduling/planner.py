@@ -409,7 +409,8 @@ class Planner:
 
     def results(self) -> SchedulingResults:
         """Return the greedy plan with its further results."""
-        return self._results(*self._solution(frozenset(), consolidation=False))
+        solution, displaced, self._context = self._solution(frozenset(), consolidation=False)
+        return self._results(solution, displaced)
 
     @property
     def context(self) -> SchedulingContext:
@@ -423,6 +424,8 @@ class Planner:
         """
         from core.scheduling.fleet_rows import DrainedFleet
 
+        if self._context.gang_plan.is_guess:
+            self.results()
         context, (solution, displaced) = planned_within_ec2_limits(self._context, partial(drained, drains=drains))
         results = partial(self._results, displaced=displaced)
         return DrainedFleet(results(solution), context, solution, results, self._search)
@@ -449,8 +452,12 @@ class Planner:
             with_blocked: Whether the nodes' drain is bounded, so that all their pods leave.
         """
         gone, shut = self._positions(leaving), self._positions(closed)
-        found = self._solution(gone, consolidation=consolidation, closed=shut, with_blocked=with_blocked)
-        return self._results(*found, unexplained)
+        if self._context.gang_plan.is_guess:
+            self.results()  # the decision about groups is that of the cluster as it is
+        solution, displaced, context = self._solution(
+            gone, consolidation=consolidation, closed=shut, with_blocked=with_blocked
+        )
+        return self._results(solution, displaced, unexplained, context)
 
     def explained(self, pod_key: str, out_of_time: Callable[[], float] | None = None) -> tuple[Plan, PodFinding | None]:
         """Return the plan, and the finding about a pod over all NodePools after all pods are placed.
@@ -488,19 +495,21 @@ class Planner:
         consolidation: bool,
         closed: frozenset[int] = frozenset(),
         with_blocked: bool = False,
-    ) -> tuple[Solution, list[Pod]]:
-        """Return the greedy plan within EC2's quotas and the free addresses, and the pods that it displaces."""
+    ) -> tuple[Solution, list[Pod], SchedulingContext]:
+        """Return the greedy plan within EC2's quotas and the free addresses, the pods that it displaces, and its context."""
         plan = partial(greedy, gone=gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked)
-        context, found = _whole(self._context, plan)
-        if not gone:
-            self._context = context
-        return found
+        context, (solution, displaced) = _whole(self._context, plan)
+        return solution, displaced, context
 
     def _results(
-        self, solution: Solution, displaced: list[Pod], unexplained: Collection[str] = ()
+        self,
+        solution: Solution,
+        displaced: list[Pod],
+        unexplained: Collection[str] = (),
+        context: SchedulingContext | None = None,
     ) -> SchedulingResults:
         explains = (lambda pod: pod.key not in unexplained) if self._explains else (lambda _: False)
-        return scheduling_results(self._context, solution, displaced, explains)
+        return scheduling_results(context or self._context, solution, displaced, explains)
 
 
 # Groups that start together. Most clusters have none, and load nothing of this.
