@@ -367,6 +367,20 @@ def _outranking(context: SchedulingContext, solution: Solution) -> tuple[Pod, ..
     return tuple(sorted(left, key=_rank))
 
 
+def named_for_groups(context: SchedulingContext, claims: tuple[PlannedClaim, ...]) -> tuple[PlannedClaim, ...]:
+    """Return the claims, each with the name of its group if all of its pods must start together with others'."""
+    group_of = {
+        pod.key: gang.name for gang in context.gangs for pod in _all(gang) if pod.key in context.gang_plan.turns
+    }
+    found = []
+    for claim in claims:
+        names = {group_of.get(key, "") for key in (*claim.pods, *claim.buffer_pods)}
+        (name,) = names if len(names) == 1 else ("",)
+        note = {labels.GROUP_OF_CLAIM: name} if name else {}
+        found.append(msgspec.structs.replace(claim, annotations={**claim.annotations, **note}) if note else claim)
+    return tuple(found)
+
+
 def planned_groups(
     context: SchedulingContext, solution: Solution, claims: Sequence[PlannedClaim]
 ) -> tuple[PlannedGroup, ...]:

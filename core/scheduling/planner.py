@@ -132,6 +132,7 @@ def scheduling_results(
     """
     keys = {pod.key for pod in displaced}
     claims = planned_claims(solution.claims, context.axis, context.table.well_known)
+    claims = _named_for_groups(context, claims) if context.gangs else claims
     existing_nodes = context.existing_nodes
     real = [(pod, existing_nodes[position]) for pod, position in solution.bound if not is_virtual(pod)]
     plan = Plan(
@@ -542,6 +543,12 @@ def _fairly(
     from core.scheduling.gangs import in_fair_turns
 
     return in_fair_turns(context, plan)
+
+
+def _named_for_groups(context: SchedulingContext, claims: tuple[PlannedClaim, ...]) -> tuple[PlannedClaim, ...]:
+    from core.scheduling.gangs import named_for_groups
+
+    return named_for_groups(context, claims)
 
 
 def _groups(context: SchedulingContext, solution: Solution, claims: Sequence[PlannedClaim]) -> tuple[PlannedGroup, ...]:

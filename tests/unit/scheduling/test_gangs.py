@@ -270,3 +270,10 @@ def test_a_decision_about_groups_is_made_once() -> None:
     assert [held.gang.name for held in context.gang_plan.held] == ["default/held"]
     assert [pod.key for pod in context.pending] == ["default/g-0", "default/g-1"]
     assert with_gangs(context) is context
+
+
+def test_claims_for_members_alone_say_so() -> None:
+    """They are launched with one request, whole or not at all."""
+    plan = schedule(a_cluster(*members("g", 2), a_pod("single", cpu="7")))
+    named = {claim.pods[0]: claim.annotations.get(labels.GROUP_OF_CLAIM, "") for claim in plan.claims}
+    assert named == {"default/g-0": "default/g", "default/g-1": "default/g", "default/single": ""}
