@@ -454,9 +454,8 @@ class Provisioning:
             digest = snapshot_digest(view.snapshot)
             self._record_if_new(digest)
             view = self._with_target(view)
-            plan, draft = self.decision.plan(view, digest, report, deadline)
-            report.count(QUOTA_DENIALS, int(PodReason.QUOTA_REACHED in {pod.reason for pod in plan.unschedulable}))
-            plan = _with_static_claims(plan, view.snapshot, report)
+            decided = self.decision.plan(view, digest, report, deadline)
+            plan, draft = _with_static_claims(decided.plan, view.snapshot, report), decided.draft
             records, plan = self.claim_records.of_plan(plan, draft.id, view, lease, used=used, heard_at=heard_at)
             used += len(records)
             summary = self.decision.keep(draft, records, plan, report)
@@ -466,6 +465,10 @@ class Provisioning:
             refused = self.launches.launch(requested.accepted, view, report, deadline)
             self.replacing.note(plan, requested, refused, view, report)
             self.publisher.nominate(plan, view, report)
+            is_last = not refused or self.clock.now() + MARGIN > deadline or number == self.settings.plan_rounds
+            if is_last:  # the pods of another round get their reasons there, and its launches do not wait for these
+                plan, summary = self.decision.explained(decided, plan, records, view, report, deadline)
+                report.count(QUOTA_DENIALS, int(PodReason.QUOTA_REACHED in {pod.reason for pod in plan.unschedulable}))
             self.publisher.decided(draft.id, summary)
             if number == 1 and self.clock.now() + MARGIN <= deadline:
                 self.observed.observe(view.snapshot, report)
@@ -474,7 +477,7 @@ class Provisioning:
                 if any(found.reason == PodReason.DEADLINE_REACHED for found in plan.unschedulable):
                     self.next_run.ask("no time for all pods", until, SPACING)
                 return
-            if self.clock.now() + MARGIN > deadline or number == self.settings.plan_rounds:
+            if is_last:
                 self.publisher.report(plan, (), report)
                 self.next_run.ask("EC2 had no capacity", until, self._poll())
                 return
