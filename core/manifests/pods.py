@@ -361,6 +361,8 @@ def excess_of(written: wire_pod.WirePodSpec) -> str:
 
     The bounds are far above what people write; an API server takes thousands of each.
     """
+    if written.excess:
+        return written.excess
     resources = {name for c in (*written.containers, *written.init_containers) for name in c.resources.requests}
     counts = [
         (len(written.tolerations), TOLERATIONS_MAX, "tolerations"),
