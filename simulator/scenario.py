@@ -500,7 +500,7 @@ def read_scenario(path: Path) -> Scenario:
 
 def scenario_of(path: Path, document: Mapping[str, Any]) -> Scenario:
     """The scenario that a document describes, whose files are beside `path`. Raises InvalidInputError."""
-    spec = _convert(_with_text_keys(document.get("spec") or {}))
+    spec = _convert(step_forms.with_text_keys(document.get("spec") or {}))
     start = _moment(spec.start)
     folder = path.parent
     return Scenario(
@@ -522,21 +522,6 @@ def scenario_of(path: Path, document: Mapping[str, Any]) -> Scenario:
         manifests=tuple(d.object for name in spec.manifests for d in _manifests(folder / name, "spec.manifests")),
         steps=tuple(_step(folder, number, step) for number, step in enumerate(spec.steps)),
     )
-
-
-def _with_text_keys(spec: JsonObject) -> JsonObject:
-    """Return the spec with `on` as the key of webhooks: YAML 1.1 reads it as a truth value unless it is quoted."""
-    steps = spec.get("steps")
-    if not isinstance(steps, list):
-        return spec
-    return {**spec, "steps": [_with_text_key(step) for step in steps]}
-
-
-def _with_text_key(step: Any) -> Any:
-    webhook = step.get("webhook") if isinstance(step, dict) else None
-    if not isinstance(webhook, dict) or True not in webhook:
-        return step
-    return {**step, "webhook": {"on" if key is True else key: value for key, value in webhook.items()}}
 
 
 def _quotas(given: Mapping[str, int]) -> dict[str, int]:

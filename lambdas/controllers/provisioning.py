@@ -472,15 +472,16 @@ class Provisioning:
             self.publisher.decided(draft.id, summary)
             if number == 1 and self.clock.now() + MARGIN <= deadline:
                 self.observed.observe(view.snapshot, report)
-            if not refused:
-                self.publisher.report(plan, requested.refused, report)
-                if any(found.reason == PodReason.DEADLINE_REACHED for found in plan.unschedulable):
-                    self.next_run.ask("no time for all pods", until, SPACING)
-                return
             if is_last:
-                self.publisher.report(plan, (), report)
-                self.next_run.ask("EC2 had no capacity", until, self._poll())
+                self.publisher.report(plan, () if refused else requested.refused, report)
+                self._ask_for_another(plan, until, was_refused=bool(refused))
                 return
+
+    def _ask_for_another(self, plan: Plan, until: datetime, *, was_refused: bool) -> None:
+        if was_refused:
+            self.next_run.ask("EC2 had no capacity", until, self._poll())
+        elif any(found.reason == PodReason.DEADLINE_REACHED for found in plan.unschedulable):
+            self.next_run.ask("no time for all pods", until, SPACING)
 
     def _with_target(self, view: ClusterState) -> ClusterState:
         """Return the view with the stored target in its snapshot: nodes that it drains later take pods last."""

@@ -256,7 +256,7 @@ class DynamoOfferings:
     def __init__(self, table: DynamoTable, cluster: str = "") -> None:
         self._table = table
         self._cluster = cluster
-        self._told: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        self._writers: tuple[dict[str, int], dict[str, int]] = ({}, {})
 
     def refused(self, now: datetime) -> RefusedOfferings:
         """Return the offerings that refused a launch recently. Which other clusters say so is logged when it changes."""
@@ -279,10 +279,10 @@ class DynamoOfferings:
 
     def _tell(self, believed: Counter[str], doubted: Counter[str]) -> None:
         others = {by: number for by, number in sorted(believed.items()) if by != self._cluster}
-        told = others, dict(sorted(doubted.items()))
-        if told != self._told and any(told):
-            logger.warning("other clusters refuse offerings", extra={"avoided": told[0], "doubted": told[1]})
-        self._told = told
+        writers = others, dict(sorted(doubted.items()))
+        if writers != self._writers and any(writers):
+            logger.warning("other clusters refuse offerings", extra={"avoided": writers[0], "doubted": writers[1]})
+        self._writers = writers
 
     def mark(self, keys: Iterable[OfferingKey], now: datetime, choices: int | None = None) -> None:
         """Avoid these offerings; one already avoided stays unchanged, so that a late report of a refusal counts once.
