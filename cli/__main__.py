@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "resume": "release the kill switch",
     "adopt": "which nodes of Karpenter can be adopted, and adopt them without replacing any",
     "release": "which nodes can be released to Karpenter, and release them",
+    "switch": "move a cluster from Karpenter or back: plan, freeze, hand over, start, verify, undo",
     "drain": "drain every node and remove everything else, before the stack is removed",
     "log": "what was decided, why, and what it costs or saves",
     "replay": "repeat the decisions in a ledger, and compare the results byte for byte",

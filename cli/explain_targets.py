@@ -57,8 +57,8 @@ class NamedTarget:
             return explain_node_now(snapshot, node, out_of_time)
         named = [pod for pod in snapshot.pods if pod.key == self._text or self._is(pod, pod.name, "Pod")]
         if len(named) > 1:
-            found = output.several(sorted(pod.key for pod in named))
-            raise InputError(f"{self._text!r} names several pods, give one with its namespace: {found}")
+            names = output.several(sorted(pod.key for pod in named))
+            raise InputError(f"{self._text!r} names several pods, give one with its namespace: {names}")
         if named:
             return self._with_admission(explain_pod(snapshot, named[0], out_of_time), named[0])
         workload, pods = self._workload()
@@ -114,16 +114,16 @@ class NamedTarget:
 
     def _workload(self) -> tuple[str, list[Pod]]:
         """Return the workload of that name as `Deployment shop/web`, with its pods; the first by name of several."""
-        found: dict[str, list[Pod]] = {}
+        by_workload: dict[str, list[Pod]] = {}
         for pod in self._snapshot.pods:
             for kind, name in _workloads_of(pod):
                 if self._is(pod, name, kind):
-                    found.setdefault(f"{kind} {pod.namespace}/{name}", []).append(pod)
-        if len({subject.partition(" ")[2] for subject in found}) > 1:
-            named = output.several(sorted(found))
+                    by_workload.setdefault(f"{kind} {pod.namespace}/{name}", []).append(pod)
+        if len({subject.partition(" ")[2] for subject in by_workload}) > 1:
+            named = output.several(sorted(by_workload))
             raise InputError(f"{self._text!r} names several workloads, give one with its namespace: {named}")
-        first = min(found, default="")
-        return first, found.get(first, [])
+        first = min(by_workload, default="")
+        return first, by_workload.get(first, [])
 
     def _is(self, pod: Pod, name: str, kind: str) -> bool:
         """Whether the text is this name in the pod's namespace: NAME, NAMESPACE/NAME or KIND/NAME."""
@@ -153,7 +153,9 @@ class NamedTarget:
 def admission_lines(creations: Creations, pod: Pod, snapshot: Snapshot) -> tuple[str, ...]:
     """Return what the API server does to a pod of the input when it creates it, and what is not looked at here."""
     created = creations.pods.get(pod.key)
-    expansion = next((found for found in creations.expansions if _owns(found, pod)), None)
+    expansion = next(
+        (expansion_of_pod for expansion_of_pod in creations.expansions if _owns(expansion_of_pod, pod)), None
+    )
     if created is None and expansion is None:
         return ()
     notes = created.notes if created is not None else expansion.notes if expansion is not None else ()

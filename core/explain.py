@@ -197,7 +197,9 @@ def _above_cheapest(price: int, cheapest: int) -> str:
 
 def _node_of_its_own(offers: Sequence[PodOffer]) -> tuple[str, ...]:
     """Return what a new node for the pod alone would cost."""
-    shown = [f"{one.instance_type} of NodePool {one.node_pool} ${dollars(one.price):.4f} an hour" for one in offers]
+    shown = [
+        f"{claim.instance_type} of NodePool {claim.node_pool} ${dollars(claim.price):.4f} an hour" for claim in offers
+    ]
     return (f"a node of its own, next best: {', '.join(shown[:_ALTERNATIVES_MAX])}",) if shown else ()
 
 
@@ -254,7 +256,7 @@ def explain_pods(
         out_of_time: As for `explain_pod`.
     """
     plan = Planner(snapshot).plan(out_of_time)
-    lost = {found.pod for found in plan.unschedulable}
+    lost = {refusal.pod for refusal in plan.unschedulable}
     without = [pod for pod in pods if pod.key in lost]
     lines = _places(plan, pods)
     outcome = f"has {len(pods)} {'pod' if len(pods) == 1 else 'pods'}"
@@ -285,10 +287,10 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
     names, rest = offers.types[:_TYPES_SHOWN], len(offers.types) - _TYPES_SHOWN
     lines = [f"instance types, cheapest first: {', '.join(names)}{f' and {rest} more' if rest > 0 else ''}"]
     lines += [f"minValues is not met: its requirements leave {n} values of {key}" for key, n in offers.missing.items()]
-    left = context.remaining.limits(())[template.index].left
+    limits_left = context.remaining.limits(())[template.index].left
     lines += [
         f"limit of {name}: {render(max(0, amount), name)} of {render(pool.limits[name], name)} left"
-        for name, amount in sorted(left.items())
+        for name, amount in sorted(limits_left.items())
     ]
     lines += [f"pods need a toleration of {taint}" for taint in pool.taints]
     lines += _launched(Planner(snapshot, context).plan(out_of_time), pool)
@@ -302,7 +304,7 @@ def _places(plan: Plan, pods: Iterable[Pod]) -> list[str]:
     """Return one line for each place that pods get or have."""
     places = {key: ("get", f"a new node, {claim.name}") for claim in plan.claims for key in claim.pods}
     places |= {binding.pod: ("fit", f"on existing node {binding.node}") for binding in plan.bindings}
-    places |= {found.pod: ("have", f"no place [{found.reason}]") for found in plan.unschedulable}
+    places |= {refusal.pod: ("have", f"no place [{refusal.reason}]") for refusal in plan.unschedulable}
     counts: dict[tuple[str, str], int] = {}
     for pod in pods:
         otherwise = ("run", f"on {pod.node_name}") if pod.node_name else ("wait", "for something other than a node")
@@ -337,22 +339,22 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
     """
     planner = Planner(snapshot)
     plan = disrupt(snapshot, planner, out_of_time, proves=False)
-    found = explain_node(plan, node)
+    explanation = explain_node(plan, node)
     state = next((state for state in state_nodes(snapshot) if state.name == node), None)
     if state is None or not state.is_managed:
-        return found
+        return explanation
     slow = _slow_drains(snapshot, plan, node)
     price = f"costs ${dollars(paid_price(state, snapshot)):.4f} an hour in NodePool {state.node_pool}"
     covered = coverage_of(snapshot).nodes.get(node)
     by = " and ".join(covered.taken) if covered is not None else ""
-    details = [*found.details, *slow, f"{price}, covered by commitment {by}" if by else price]
+    details = [*explanation.details, *slow, f"{price}, covered by commitment {by}" if by else price]
     details += _of_reservation(state, snapshot)
-    if found.reason == NodeReason.PODS_UNSCHEDULABLE:
+    if explanation.reason == NodeReason.PODS_UNSCHEDULABLE:
         details += _of_pods(planner, node)
-    if found.reason == NodeReason.BUDGET:
+    if explanation.reason == NodeReason.BUDGET:
         pools = {pool.name: pool for pool in cluster_status(snapshot).pools}
         details += _of_budgets(pools[state.node_pool])
-    return msgspec.structs.replace(found, details=tuple(details))
+    return msgspec.structs.replace(explanation, details=tuple(details))
 
 
 def _slow_drains(snapshot: Snapshot, plan: DisruptionPlan, node: str) -> tuple[str, ...]:
@@ -369,7 +371,7 @@ def _slow_drains(snapshot: Snapshot, plan: DisruptionPlan, node: str) -> tuple[s
 def _of_reservation(state: StateNode, snapshot: Snapshot) -> Iterator[str]:
     """Return when the node's capacity reservation ends for it, if that is known."""
     identity = state.labels.get(labels.RESERVATION_ID, "")
-    ends = (one.reservation_ends for one in snapshot.node_classes)
+    ends = (node_class.reservation_ends for node_class in snapshot.node_classes)
     leaves = next((known[identity] for known in ends if identity in known), None)
     if leaves is None:
         return
@@ -394,8 +396,8 @@ def _of_pods(planner: Planner, node: str) -> Iterator[str]:
 
 
 def _of_budgets(pool: PoolStatus) -> Iterator[str]:
-    left = ", ".join(f"{_number(count)} {reason}" for reason, count in sorted(pool.budgets.items()))
-    yield f"the budgets let go now: {left}; other nodes come first where that is not 0"
+    allowance = ", ".join(f"{_number(count)} {reason}" for reason, count in sorted(pool.budgets.items()))
+    yield f"the budgets let go now: {allowance}; other nodes come first where that is not 0"
     if pool.counted:
         yield f"places are taken by {', '.join(f'{counted.node} ({counted.why})' for counted in pool.counted)}"
     change = pool.next_change

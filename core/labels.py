@@ -243,4 +243,4 @@ def is_kept_from_kubelets(key: str) -> bool:
 
 def _is_within(domains: tuple[str, ...], key: str) -> bool:
     domain = key.partition("/")[0] if "/" in key else ""
-    return any(domain == found or domain.endswith("." + found) for found in domains)
+    return any(domain == allowed or domain.endswith("." + allowed) for allowed in domains)

@@ -151,10 +151,10 @@ class _Verdicts:
 
     def _content(self, spec: PodSpec) -> bytes:
         """Return bytes that equal specs have in common; remembered by identity, as the pods of a workload share the spec."""
-        found = self._contents.get(id(spec))
-        if found is None:
-            found = self._contents[id(spec)] = msgspec.json.encode(spec, order="sorted")
-        return found
+        content = self._contents.get(id(spec))
+        if content is None:
+            content = self._contents[id(spec)] = msgspec.json.encode(spec, order="sorted")
+        return content
 
     def _add_spec(self, spec: PodSpec) -> None:
         """Keep only the least demanding specs; of those that cannot be compared, at most `SPECS_MAX`."""
@@ -167,10 +167,10 @@ class _Verdicts:
 
     def _fails(self, spec: PodSpec) -> bool:
         """Whether it demands no less than a pod that failed."""
-        found = self._known.get(id(spec))
-        if found is None:
-            found = self._known[id(spec)] = any(_demands_no_less(spec, other) for other in self._specs)
-        return found
+        fails = self._known.get(id(spec))
+        if fails is None:
+            fails = self._known[id(spec)] = any(_demands_no_less(spec, other) for other in self._specs)
+        return fails
 
 
 def _depends_on_nodes_alone(spec: PodSpec) -> bool:

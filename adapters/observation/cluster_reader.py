@@ -89,11 +89,11 @@ CURRENT_ONLY: Final = CurrentNodeClasses()
 
 def _pools_of(node_class: str, manifests: Iterable[JsonObject]) -> list[NodePool]:
     """Return the NodePools of a class, without unreadable ones, which launch nothing."""
-    found = []
+    pools = []
     for manifest in manifests:
         with suppress(InvalidInputError):
-            found.append(api.node_pool(manifest))
-    return [pool for pool in found if pool.node_class.name == node_class]
+            pools.append(api.node_pool(manifest))
+    return [pool for pool in pools if pool.node_class.name == node_class]
 
 
 def _not_ready() -> JsonObject:
@@ -230,8 +230,8 @@ class ClusterReader:
 
     def node_class(self, name: str) -> JsonObject:
         """Return one EC2NodeClass manifest. Raises NotFoundError."""
-        found: JsonObject = self._kubernetes.get(resources.EC2_NODE_CLASSES, name)
-        return found
+        manifest: JsonObject = self._kubernetes.get(resources.EC2_NODE_CLASSES, name)
+        return manifest
 
     def _with_current_classes(self, objects: ObjectsByKind) -> tuple[JsonObject, ...]:
         """Give each EC2NodeClass a status that matches its current spec.
@@ -278,18 +278,18 @@ def _kinds_for_templates(objects: ObjectsByKind) -> tuple[Resource, ...]:
         (o.kind, p.metadata.namespace, o.name) for p in objects[resources.PODS] for o in p.metadata.owner_references
     }
     kinds = {kind for kind, _, _ in owned}
-    found = [resources.STATEFUL_SETS] if "StatefulSet" in kinds else []
+    template_kinds = [resources.STATEFUL_SETS] if "StatefulSet" in kinds else []
     if "ReplicaSet" in kinds and any(pod.metadata.generation > 1 for pod in objects[resources.PODS]):
-        found.append(resources.REPLICA_SETS)
+        template_kinds.append(resources.REPLICA_SETS)
     makes_pods = (
-        found
+        template_kinds
         or objects.get(resources.CAPACITY_BUFFERS)
         or any(
             ("DaemonSet", daemon.metadata.namespace, daemon.metadata.name) not in owned
             for daemon in objects[resources.DAEMON_SETS]
         )
     )
-    return (*found, *_FOR_ADMISSION) if makes_pods else ()
+    return (*template_kinds, *_FOR_ADMISSION) if makes_pods else ()
 
 
 def _by_name(manifests: Iterable[JsonObject]) -> dict[str, JsonObject]:
@@ -302,9 +302,9 @@ def _by_name(manifests: Iterable[JsonObject]) -> dict[str, JsonObject]:
 def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> Machine:
     """Describe `instance`. For a type that is not in the catalogue, shape and labels come from what the node reports."""
     types = catalogue.types_for(plan.node_class.name)
-    found = next((known for known in types if known.name == instance.instance_type), None)
-    offering = offering_of(instance, found)
-    own = {
+    instance_type = next((known for known in types if known.name == instance.instance_type), None)
+    offering = offering_of(instance, instance_type)
+    known_labels = {
         labels.INSTANCE_TYPE: instance.instance_type,
         labels.ZONE: instance.zone,
         labels.CAPACITY_TYPE: instance.capacity_type,
@@ -319,9 +319,10 @@ def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> 
         image_id=instance.image_id,
         subnet_id=instance.subnet_id,
         security_groups=instance.security_groups,
-        labels=(_unknown_partition(found) | _type_labels(found, plan) if found else {}) | own,
-        capacity=_attached(found.capacity, instance) if found else {},
-        allocatable=_attached(found.allocatable(), instance) if found else {},
+        labels=(_unknown_partition(instance_type) | _type_labels(instance_type, plan) if instance_type else {})
+        | known_labels,
+        capacity=_attached(instance_type.capacity, instance) if instance_type else {},
+        allocatable=_attached(instance_type.allocatable(), instance) if instance_type else {},
     )
 
 
@@ -355,8 +356,8 @@ def _unknown_partition(found: InstanceType) -> dict[str, str]:
 def _placement_labels(instance: Instance) -> dict[str, str]:
     """Return the instance's own placement labels; others follow from the type's labels and the claim's requirements."""
     partition = str(instance.partition) if instance.partition else ""
-    found = {labels.PLACEMENT_GROUP_ID: instance.placement_group, labels.PLACEMENT_GROUP_PARTITION: partition}
-    return {key: value for key, value in found.items() if value}
+    placement = {labels.PLACEMENT_GROUP_ID: instance.placement_group, labels.PLACEMENT_GROUP_PARTITION: partition}
+    return {key: value for key, value in placement.items() if value}
 
 
 def _attached(resources: dict[str, int], instance: Instance) -> dict[str, int]:
@@ -369,9 +370,9 @@ def _type_labels(found: InstanceType, plan: PlannedClaim) -> dict[str, str]:
     allowed = {requirement.key: requirement for requirement in plan.requirements}
     chosen: dict[str, str] = {}
     for key, values in sorted(found.labels.items()):
-        left = [value for value in values if key not in allowed or allowed[key].has(value)]
-        if len(left) == 1:
-            chosen[key] = left[0]
+        allowed_values = [value for value in values if key not in allowed or allowed[key].has(value)]
+        if len(allowed_values) == 1:
+            chosen[key] = allowed_values[0]
     return chosen
 
 

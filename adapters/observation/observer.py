@@ -86,8 +86,12 @@ def with_current_pool_hash(pool: NodePool) -> NodePool:
     """Return the pool with its current hash annotation, which `reconcile` also writes to the object for people."""
     if not pool.template_hash:
         return pool
-    own = {**pool.own_annotations, labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
-    return msgspec.structs.replace(pool, own_annotations=own)
+    stamped = {
+        **pool.own_annotations,
+        labels.NODEPOOL_HASH: pool.template_hash,
+        labels.NODEPOOL_HASH_VERSION: HASH_VERSION,
+    }
+    return msgspec.structs.replace(pool, own_annotations=stamped)
 
 
 def with_current_class_hash(node_class: NodeClass) -> NodeClass:
@@ -258,17 +262,17 @@ def _consolidate_after(record: ClaimRecord, consolidate_after: Mapping[str, time
 def displaced_pods(records: Iterable[ClaimRecord], pods: Iterable[Pod]) -> dict[str, tuple[str, ...]]:
     """Return the pods that must move, by the claim whose drain may wait for their replacements."""
     claims = {record.node_name: record.name for record in records if record.node_name and awaits_replacements(record)}
-    found: dict[str, list[str]] = {name: [] for name in sorted(claims.values())}
+    displaced: dict[str, list[str]] = {name: [] for name in sorted(claims.values())}
     for pod in pods:
         if pod.node_name in claims and is_reschedulable(pod):
-            found[claims[pod.node_name]].append(pod.key)
-    return {name: tuple(sorted(keys)) for name, keys in found.items()}
+            displaced[claims[pod.node_name]].append(pod.key)
+    return {name: tuple(sorted(keys)) for name, keys in displaced.items()}
 
 
 def _without_requested(buffer: CapacityBuffer, requested: Collection[str]) -> CapacityBuffer:
     """Return the buffer without the pods whose launch is in progress."""
-    own = f"{buffer.namespace}/"
-    names = (key.removeprefix(own) for key in requested if key.startswith(own))
+    prefix = f"{buffer.namespace}/"
+    names = (key.removeprefix(prefix) for key in requested if key.startswith(prefix))
     return msgspec.structs.replace(buffer, requested=tuple(sorted(names)))
 
 
@@ -314,7 +318,9 @@ def without_unavailable(catalogue: Catalogue, refused: AbstractSet[OfferingKey])
     names = {key.instance_type for key in refused}
 
     def masked(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
-        return tuple(_masked(found, refused) if found.name in names else found for found in types)
+        return tuple(
+            _masked(instance_type, refused) if instance_type.name in names else instance_type for instance_type in types
+        )
 
     return Catalogue(
         default=masked(catalogue.default),
@@ -327,15 +333,17 @@ def without_denied(catalogue: Catalogue, denials: Iterable[LaunchDenial]) -> Cat
     by_class = dict(catalogue.by_node_class)
     for denial in denials:
         types = by_class.get(denial.node_class, catalogue.default)
-        keys = {o.key for found in types for o in found.offerings if denial.scope.covers(o.key)}
-        by_class[denial.node_class] = tuple(_masked(found, keys) for found in types)
+        keys = {o.key for instance_type in types for o in instance_type.offerings if denial.scope.covers(o.key)}
+        by_class[denial.node_class] = tuple(_masked(instance_type, keys) for instance_type in types)
     return Catalogue(default=catalogue.default, by_node_class=by_class)
 
 
 def has_unavailable(catalogue: Catalogue) -> bool:
     """Whether any offering is not available."""
     every = (catalogue.default, *catalogue.by_node_class.values())
-    return any(not offering.available for types in every for found in types for offering in found.offerings)
+    return any(
+        not offering.available for types in every for instance_type in types for offering in instance_type.offerings
+    )
 
 
 def without_full_subnets(
@@ -349,12 +357,12 @@ def without_full_subnets(
         refused: What EC2 recently refused, subnets included.
     """
     by_class = dict(catalogue.by_node_class)
-    for name, own in sorted(subnets.items()):
-        zones = closed_zones(own, refused)
+    for name, class_subnets in sorted(subnets.items()):
+        zones = closed_zones(class_subnets, refused)
         if zones:
             types = catalogue.types_for(name)
-            keys = {o.key for found in types for o in found.offerings if o.zone in zones}
-            by_class[name] = tuple(_masked(found, keys) for found in types)
+            keys = {o.key for instance_type in types for o in instance_type.offerings if o.zone in zones}
+            by_class[name] = tuple(_masked(instance_type, keys) for instance_type in types)
     return Catalogue(default=catalogue.default, by_node_class=by_class)
 
 
@@ -365,8 +373,8 @@ def without_zones(catalogue: Catalogue, zones: AbstractSet[str]) -> Catalogue:
     in_them = {
         offering.key
         for types in (catalogue.default, *catalogue.by_node_class.values())
-        for found in types
-        for offering in found.offerings
+        for instance_type in types
+        for offering in instance_type.offerings
         if offering.zone in zones
     }
     return without_unavailable(catalogue, in_them)
@@ -414,7 +422,7 @@ class OpenMarket:
         """
         manifests, refused = sorted(node_classes, key=name_of), self._unavailable.refused(now).avoided
         open_ = without_unavailable(self._whole(manifests, claims, now), refused)
-        return without_full_subnets(open_, {name_of(one): subnets_of(one) for one in manifests}, refused)
+        return without_full_subnets(open_, {name_of(manifest): subnets_of(manifest) for manifest in manifests}, refused)
 
     def denials(self, node_classes: Iterable[JsonObject], now: datetime) -> tuple[LaunchDenial, ...]:
         """Return what prevents launches from these EC2NodeClasses now; a changed class may be retried at once."""
@@ -439,8 +447,8 @@ class OpenMarket:
         with suppress(PortError):
             reading = self._quotas.reading()
             if reading is not None:
-                left = reading.left_to(snapshot.cluster, snapshot.now)
-                return msgspec.structs.replace(snapshot, vcpu_quotas=left)
+                quotas = reading.left_to(snapshot.cluster, snapshot.now)
+                return msgspec.structs.replace(snapshot, vcpu_quotas=quotas)
         return snapshot
 
     def with_addresses(
@@ -456,8 +464,8 @@ class OpenMarket:
         from core.lifecycle.claims import addresses_left  # most clusters have plenty
 
         full = refused_subnets(self._unavailable.refused(snapshot.now).avoided)
-        left = addresses_left(manifests, claims, snapshot.now) | dict.fromkeys(sorted(full), 0)
-        return msgspec.structs.replace(snapshot, subnet_addresses=left)
+        addresses = addresses_left(manifests, claims, snapshot.now) | dict.fromkeys(sorted(full), 0)
+        return msgspec.structs.replace(snapshot, subnet_addresses=addresses)
 
     def _whole(self, manifests: Sequence[JsonObject], claims: Iterable[ClaimRecord], now: datetime) -> Catalogue:
         return with_reservations(self._catalogues.catalogue(manifests), manifests, held_places(claims), now)
@@ -541,15 +549,15 @@ class Observer:
         """
         rows = rows or self._stores.own_rows()
         commands, records = rows.commands, rows.claims
-        found = self._reader.without_pods()
-        snapshot, problems = self._assembled(found.by_kind, self._clock.now(), Catalogue())
+        reading = self._reader.without_pods()
+        snapshot, problems = self._assembled(reading.by_kind, self._clock.now(), Catalogue())
         return ClusterState(
             snapshot=self._joined(snapshot, records, commands),
             claims=_by_claim(records),
             commands=commands,
-            node_pools=found.node_pools(),
-            node_classes=found.node_classes_by_name(),
-            problems=(*found.rejected, *problems),
+            node_pools=reading.node_pools(),
+            node_classes=reading.node_classes_by_name(),
+            problems=(*reading.rejected, *problems),
             unreadable_rows=self._stores.unreadable.all(),
         )
 
@@ -567,17 +575,17 @@ class Observer:
         """
         rows = rows or self._stores.own_rows()
         commands, records = rows.commands, rows.claims
-        found = self._reader.complete()
-        node_classes = found.by_kind[resources.EC2_NODE_CLASSES]
+        reading = self._reader.complete()
+        node_classes = reading.by_kind[resources.EC2_NODE_CLASSES]
         now = self._clock.now()
         denials = self.open_market.denials(node_classes, now) if with_market else ()
         market = self.open_market.catalogue(node_classes, now, records) if with_market else Catalogue()
-        snapshot, problems = self._assembled(found.by_kind, now, without_denied(market, denials))
+        snapshot, problems = self._assembled(reading.by_kind, now, without_denied(market, denials))
         if with_market:
             snapshot = self.open_market.without_shifted_zones(self.open_market.with_quotas(snapshot))
             snapshot = self.open_market.with_addresses(snapshot, node_classes, records)
         if self._user_data_problem is not None:
-            snapshot = without_oversized_pools(snapshot, found.node_classes_by_name(), self._user_data_problem)
+            snapshot = without_oversized_pools(snapshot, reading.node_classes_by_name(), self._user_data_problem)
         current = with_pod_events(records, snapshot.pods, now, self._stores.pod_ends.latest(now))
         return ClusterState(
             snapshot=self._joined(snapshot, current, commands),
@@ -587,11 +595,11 @@ class Observer:
                 (before, after) for before, after in zip(records, current, strict=True) if before is not after
             ),
             commands=commands,
-            node_pools=found.node_pools(),
-            node_classes=found.node_classes_by_name(),
-            buffers=found.by_kind.get(resources.CAPACITY_BUFFERS, ()),
+            node_pools=reading.node_pools(),
+            node_classes=reading.node_classes_by_name(),
+            buffers=reading.by_kind.get(resources.CAPACITY_BUFFERS, ()),
             denials=denials,
-            problems=(*found.rejected, *problems),
+            problems=(*reading.rejected, *problems),
             unreadable_rows=self._stores.unreadable.all(),
         )
 
@@ -613,15 +621,15 @@ class Observer:
         Raises:
             PortError: If the observation fails.
         """
-        found = self._reader.for_launches()
+        reading = self._reader.for_launches()
         now = self._clock.now()
-        node_classes = found.by_kind[resources.EC2_NODE_CLASSES]
+        node_classes = reading.by_kind[resources.EC2_NODE_CLASSES]
         is_limited = any(selects_reservations(each) or has_address_reading(each) for each in node_classes)
         claims = self._stores.claims.all() if is_limited else ()
         catalogue = without_denied(
             self.open_market.catalogue(node_classes, now, claims), self.open_market.denials(node_classes, now)
         )
-        snapshot, _ = self._assembled(found.by_kind, now, catalogue)
+        snapshot, _ = self._assembled(reading.by_kind, now, catalogue)
         return self.open_market.with_addresses(self.open_market.without_shifted_zones(snapshot), node_classes, claims)
 
     def _joined(

@@ -138,6 +138,17 @@ def disruption_document(plan: DisruptionPlan) -> JsonObject:
     }
 
 
+def end_fields(plan: DisruptionPlan) -> JsonObject:
+    """Return where all waves end, from a plan that ignores budgets. A pod that moves twice is evicted twice."""
+    return {
+        "hourly": dollars(plan.cost.after),
+        "evictions": sum(len(command.moves) for command in plan.commands),
+        "nodesRemoved": sum(len(command.nodes) for command in plan.commands),
+        "nodesLaunched": sum(len(command.replacements) for command in plan.commands),
+        "waves": max((command.wave for command in plan.commands), default=0),
+    }
+
+
 def claim_document(claim: PlannedClaim) -> JsonObject:
     """Return one node to launch, with `bufferPods` only if it is for capacity buffers, `commitment` only if one covers it."""
     document = {
@@ -445,24 +456,47 @@ def disruption_names(document: JsonObject) -> str:
 
 
 def _summary(document: JsonObject) -> str:
+    """Return where the waves end, and what goes now; the latter alone if no wave follows."""
+    cost, end = document["cost"], document.get("end")
+    if end is None or not end["nodesRemoved"]:
+        now = _now(document)
+        if not document["commands"]:
+            return f"{now}; {rate(cost['before'])}{_bound(cost['before'], cost)}"
+        return f"{now}\n${cost['before']:,.4f} an hour before, ${cost['after']:,.4f} after{_bound(cost['after'], cost)}"
+    nodes = style.styled(f"in the end {_nodes(end['nodesRemoved'], end['nodesLaunched'])}", "bold")
+    way = f"{counted(end['evictions'], 'eviction')} in {counted(end['waves'], 'wave')}"
+    lines = (
+        f"{nodes}, with {way}: {_saved(cost['before'], end['hourly'])}",
+        f"${cost['before']:,.4f} an hour before, ${end['hourly']:,.4f} in the end{_bound(end['hourly'], cost)}",
+        f"now, within the budgets: {_now(document)}",
+    )
+    return "\n".join(lines)
+
+
+def _now(document: JsonObject) -> str:
+    """Return what the commands do, which may begin now."""
     cost, commands = document["cost"], document["commands"]
+    if not commands:
+        return style.styled("no node goes", "bold")
     going = sum(len(command["nodes"]) for command in commands)
     coming = sum(len(command["replacements"]) for command in commands)
-    if not going:
-        return f"{style.styled('no node goes', 'bold')}; {rate(cost['before'])}{_bound(cost['before'], cost)}"
     moved = len({move["pod"] for command in commands for move in command["moves"]})
-    head = f"{counted(going, 'node')} {'goes' if going == 1 else 'go'}, {coming or 'none'} {'comes' if coming < 2 else 'come'}"
-    saved = cost["before"] - cost["after"]
-    share = f", {abs(saved) / cost['before']:.0%}" if cost["before"] else ""
+    moves = f"{counted(moved, 'pod')} {'moves' if moved == 1 else 'move'}"
+    saved = _saved(cost["before"], cost["after"], _payback(commands))
+    return f"{style.styled(_nodes(going, coming), 'bold')}, {moves}: {saved}"
+
+
+def _nodes(going: int, coming: int) -> str:
+    goes = "goes" if going == 1 else "go"
+    return f"{counted(going, 'node')} {goes}, {coming or 'none'} {'comes' if coming < 2 else 'come'}"
+
+
+def _saved(before: float, after: float, payback: str = "") -> str:
+    saved = before - after
+    share = f", {abs(saved) / before:.0%}" if before else ""
     word = "saves" if saved >= 0 else "costs"
-    styled = style.styled(
-        f"{word} ${abs(saved):,.4f} an hour, ${a_month(abs(saved)):,.0f} a month{share}{_payback(commands)}",
-        "green",
-    )
-    return (
-        f"{style.styled(head, 'bold')}, {counted(moved, 'pod')} {'moves' if moved == 1 else 'move'}: {styled}\n"
-        f"${cost['before']:,.4f} an hour before, ${cost['after']:,.4f} after{_bound(cost['after'], cost)}"
-    )
+    amounts = f"{word} ${abs(saved):,.4f} an hour, ${a_month(abs(saved)):,.0f} a month{share}{payback}"
+    return style.styled(amounts, "green")
 
 
 def _payback(commands: Sequence[JsonObject]) -> str:

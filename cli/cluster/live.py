@@ -98,12 +98,12 @@ class _SignInFailures(logging.Handler):
 
 @contextmanager
 def _sign_in_failures() -> Iterator[_SignInFailures]:
-    found, root = _SignInFailures(), logging.getLogger()
-    root.addHandler(found)
+    failures, root = _SignInFailures(), logging.getLogger()
+    root.addHandler(failures)
     try:
-        yield found
+        yield failures
     finally:
-        root.removeHandler(found)
+        root.removeHandler(failures)
 
 
 @contextmanager

@@ -125,7 +125,7 @@ def _document(explanation: Explanation) -> dict[str, Any]:
         "reason": explanation.reason or None,
         "page": reason_page(explanation.reason) if explanation.reason else None,
         "details": [on_site(detail) for detail in explanation.details],
-        "nodePools": [_pool(found) for found in explanation.pools],
+        "nodePools": [_pool(pool) for pool in explanation.pools],
     }
 
 

@@ -80,8 +80,8 @@ def _absent(wanted: Sequence[Manifest], present: Sequence[Manifest | None]) -> I
     for kind in RESOURCES:
         names = [
             str(manifest["metadata"]["name"])
-            for manifest, found in zip(wanted, present, strict=True)
-            if found is None and manifest["kind"] == kind
+            for manifest, manifest_there in zip(wanted, present, strict=True)
+            if manifest_there is None and manifest["kind"] == kind
         ]
         if names:
             yield f"there is no {kind} {', '.join(names)}"
@@ -90,11 +90,11 @@ def _absent(wanted: Sequence[Manifest], present: Sequence[Manifest | None]) -> I
 def _wrong(
     wanted: Sequence[Manifest], present: Sequence[Manifest | None], not_needed: set[Permission]
 ) -> Iterator[str]:
-    for manifest, found in zip(wanted, present, strict=True):
-        if found is not None and manifest["kind"] == ROLES.kind:
-            yield from _of_role(manifest, found, not_needed)
-        elif found is not None:
-            yield from _of_binding(manifest, found)
+    for manifest, manifest_there in zip(wanted, present, strict=True):
+        if manifest_there is not None and manifest["kind"] == ROLES.kind:
+            yield from _of_role(manifest, manifest_there, not_needed)
+        elif manifest_there is not None:
+            yield from _of_binding(manifest, manifest_there)
 
 
 def _of_role(manifest: Manifest, found: Manifest, not_needed: set[Permission]) -> Iterator[str]:
@@ -123,8 +123,10 @@ def _deletes(wanted: Sequence[Manifest], present: Sequence[Manifest | None]) -> 
     """Return the command that must come first: a binding of another role is deleted, since `roleRef` is immutable."""
     names = [
         str(manifest["metadata"]["name"])
-        for manifest, found in zip(wanted, present, strict=True)
-        if found is not None and manifest["kind"] == BINDINGS.kind and _is_of_another_role(manifest, found)
+        for manifest, manifest_there in zip(wanted, present, strict=True)
+        if manifest_there is not None
+        and manifest["kind"] == BINDINGS.kind
+        and _is_of_another_role(manifest, manifest_there)
     ]
     return f"kubectl delete clusterrolebinding {' '.join(names)} && " if names else ""
 
@@ -171,8 +173,8 @@ def api_server(name: str, account: Account, _: datetime) -> AccountFinding:
 def definitions(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether each definition is there, serves and stores our version, and keeps every field that this release reads."""
     ours = {str(definition["metadata"]["name"]): definition for definition in crds.definitions()}
-    asked = {known: account.api.find(DEFINITIONS, known) for known in ours}
-    present = {known: found for known, found in asked.items() if found is not None}
+    answers = {known: account.api.find(DEFINITIONS, known) for known in ours}
+    present = {known: found for known, found in answers.items() if found is not None}
     if missing := [known for known in ours if known not in present]:
         return AccountFinding(name, PROBLEM, f"the cluster has no {', '.join(missing)}", APPLIES)
     problems = [f"{known} {problem}" for known, found in present.items() for problem in _problems(ours[known], found)]
@@ -336,8 +338,8 @@ def _launching_roles(account: Account) -> list[LaunchingRole]:
 
 
 def _may_use(policy: Mapping[str, Any], grants: Sequence[Mapping[str, Any]], role: LaunchingRole) -> bool | None:
-    found = {_may(policy, grants, role, operation) for operation in OPERATIONS}
-    return False if False in found else None if None in found else True
+    answers = {_may(policy, grants, role, operation) for operation in OPERATIONS}
+    return False if False in answers else None if None in answers else True
 
 
 def _is_denied(policy: Mapping[str, Any], role: LaunchingRole) -> bool:
@@ -361,8 +363,8 @@ def _grants(account: Account, key: str, role: str) -> list[Mapping[str, Any]]:
     if not account.is_deployed():
         return []
     tokens = ("Marker", "NextMarker")
-    found = account.every("kms", "ListGrants", "Grants", tokens, KeyId=key, GranteePrincipal=role)
-    return [grant for grant in found if grant.get("GranteePrincipal") == role]
+    grants = account.every("kms", "ListGrants", "Grants", tokens, KeyId=key, GranteePrincipal=role)
+    return [grant for grant in grants if grant.get("GranteePrincipal") == role]
 
 
 RESERVED: Final = 19
@@ -399,23 +401,23 @@ def finding_of(name: str, account: Account, now: datetime) -> AccountFinding:
 
 def _cluster(name: str, account: Account, _: datetime) -> AccountFinding:
     try:
-        found = account.described()
+        cluster = account.described()
     except NoClusterError:
         says = f"there is no EKS cluster {account.cluster} in {account.region}"
         return AccountFinding(name, PROBLEM, says, f"aws eks list-clusters --region {account.region}")
-    status = found.get("status", "ACTIVE")
+    status = cluster.get("status", "ACTIVE")
     if status not in ("ACTIVE", "UPDATING"):
         waits = f"aws eks wait cluster-active --region {account.region} --name {account.cluster}"
         return AccountFinding(name, PROBLEM, f"the cluster is {status}", waits)
-    if mapping(found.get("computeConfig")).get("enabled"):
+    if mapping(cluster.get("computeConfig")).get("enabled"):
         says = "EKS Auto Mode is on: it provisions nodes itself, from the same NodePools; use a cluster without it"
         return AccountFinding(name, PROBLEM, says, _without_auto_mode(account))
-    mode = mapping(found.get("accessConfig")).get("authenticationMode", "CONFIG_MAP")
+    mode = mapping(cluster.get("accessConfig")).get("authenticationMode", "CONFIG_MAP")
     if "API" not in mode:
         on = "--access-config authenticationMode=API_AND_CONFIG_MAP"
         mends = f"aws eks update-cluster-config --region {account.region} --name {account.cluster} {on}"
         return AccountFinding(name, PROBLEM, f"access entries are off (authentication mode {mode})", mends)
-    return AccountFinding(name, OK, f"Kubernetes {found.get('version')}, access entries are on")
+    return AccountFinding(name, OK, f"Kubernetes {cluster.get('version')}, access entries are on")
 
 
 def _without_auto_mode(account: Account) -> str:
@@ -441,12 +443,16 @@ def _audit_log(name: str, account: Account, _: datetime) -> AccountFinding:
         return AccountFinding(name, PROBLEM, 'the audit log is off: turn it on, or deploy with -c auditLogGroup=""', on)
     group = f"/aws/eks/{account.cluster}/cluster"
     groups = mapping(account.ask("logs", "DescribeLogGroups", logGroupNamePrefix=group))
-    if all(found["logGroupName"] != group for found in groups.get("logGroups", ())):
+    if all(log_group["logGroupName"] != group for log_group in groups.get("logGroups", ())):
         wait = f"aws logs describe-log-groups --region {account.region} --log-group-name-prefix {group}"
         return AccountFinding(
             name, PROBLEM, f"the log group {group} is not there yet: EKS makes it with its first line", wait
         )
-    kind = next(found.get("logGroupClass", STANDARD) for found in groups["logGroups"] if found["logGroupName"] == group)
+    kind = next(
+        log_group.get("logGroupClass", STANDARD)
+        for log_group in groups["logGroups"]
+        if log_group["logGroupName"] == group
+    )
     if kind != STANDARD:
         says = f"the log group {group} is of class {kind}, which takes no subscription: make it again as {STANDARD}"
         mends = f"aws logs delete-log-group --region {account.region} --log-group-name {group} && {on}"
@@ -456,8 +462,8 @@ def _audit_log(name: str, account: Account, _: datetime) -> AccountFinding:
 
 def _subscription(name: str, account: Account, _: datetime) -> AccountFinding:
     group = f"/aws/eks/{account.cluster}/cluster"
-    found = mapping(account.ask("logs", "DescribeSubscriptionFilters", logGroupName=group))
-    taken = [filter_["filterName"] for filter_ in found.get("subscriptionFilters", ())]
+    filters = mapping(account.ask("logs", "DescribeSubscriptionFilters", logGroupName=group))
+    taken = [filter_["filterName"] for filter_ in filters.get("subscriptionFilters", ())]
     if len(taken) >= SUBSCRIPTIONS_MAX and not any(
         filter_.startswith(f"{account.stack}-watchauditlog") for filter_ in taken
     ):
@@ -487,8 +493,8 @@ def _loops(name: str, account: Account, _: datetime) -> AccountFinding:
     stopped = []
     for spec in (spec for spec in FUNCTIONS if spec.may_loop):
         for function in account.functions(spec.name):
-            found = mapping(account.ask("lambda", "GetFunctionRecursionConfig", FunctionName=function))
-            if found.get("RecursiveLoop", "Terminate") != "Allow":
+            config = mapping(account.ask("lambda", "GetFunctionRecursionConfig", FunctionName=function))
+            if config.get("RecursiveLoop", "Terminate") != "Allow":
                 stopped.append(function)
     if stopped:
         says = f"Lambda ends the chains of {', '.join(stopped)} after 16 messages: nodes are found minutes late"
@@ -513,8 +519,8 @@ def _market(name: str, account: Account, now: datetime) -> AccountFinding:
         return AccountFinding(name, OK, "not deployed yet: the deployment reads prices")
     settings = account.settings()
     bucket = settings.get("SHARED_BUCKET_NAME") or settings.get("BUCKET_NAME")
-    found = account.ask("s3", "ListObjectsV2", Bucket=bucket, Prefix="catalogue/") if bucket else None
-    read = [entry["LastModified"] for entry in mapping(found).get("Contents", ())]
+    listing = account.ask("s3", "ListObjectsV2", Bucket=bucket, Prefix="catalogue/") if bucket else None
+    read = [entry["LastModified"] for entry in mapping(listing).get("Contents", ())]
     query = "Functions[?contains(FunctionName,'refreshcatalogue')].LoggingConfig.LogGroup"
     region = f"--region {account.region}"
     mends = f'aws logs tail {region} --since 1h $(aws lambda list-functions {region} --query "{query}" --output text)'

@@ -406,6 +406,25 @@ class ReleaseAnswer(JsonAnswer):
     items: list[HandoverItemAnswer]
 
 
+class SwitchStepAnswer(msgspec.Struct, kw_only=True):
+    """One step of a switch; without `--yes` all but the plan are `due`."""
+
+    step: Literal["plan", "freeze", "hand over", "start", "verify", "undo"]
+    state: Literal["due", "done", "blocked", "failed", "undone"]
+    message: str
+
+
+class SwitchAnswer(JsonAnswer):
+    """`fleetwright switch -o json`. `acting`: whether `--yes` was given; `items` are those of `adopt` or `release`."""
+
+    kind: Literal["Switch"]
+    cluster: str
+    direction: Literal["from-karpenter", "back"]
+    acting: bool
+    steps: list[SwitchStepAnswer]
+    items: list[HandoverItemAnswer]
+
+
 # The answer of `validate`.
 
 
@@ -451,6 +470,7 @@ ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
     "pause": KillSwitchChangeAnswer,
     "adopt": AdoptionAnswer,
     "release": ReleaseAnswer,
+    "switch": SwitchAnswer,
     "drain": DrainAnswer,
     "what-if": WhatIfAnswer,
     "report": ReportAnswer,

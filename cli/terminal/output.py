@@ -94,13 +94,13 @@ def _found(expression: str, document: Any) -> Iterator[Any]:
     path = expression.removeprefix("@")
     path = path if path.startswith("$") else f"${path if path[:1] in '.[' else f'.{path}'}"
     try:
-        found = parse("$" if path == "$." else path).find(document)
+        matches = parse("$" if path == "$." else path).find(document)
     except (JSONPathError, AttributeError) as error:
         problem = " ".join(str(error).split())
         raise InputError(
             f"{expression!r} is not a path such as .nodeClaims[*].name: {problem}", source=_SOURCE
         ) from error
-    return (entry.value for entry in found)
+    return (entry.value for entry in matches)
 
 
 Text = Callable[[JsonObject], str]
@@ -167,13 +167,13 @@ def as_yaml(document: JsonObject) -> str:
     return escaped_yaml(partial(yaml.dump, plain, Dumper=dumper, sort_keys=False, width=120))
 
 
-def escaped_yaml(dump: Callable[..., str]) -> str:
+def escaped_yaml(dump: Callable[..., object]) -> str:
     """Return YAML in which no character is obeyed by a terminal or turns the text around: such are escaped as YAML does.
 
     `dump` writes the documents, and takes PyYAML's `allow_unicode`.
     """
-    text = dump(allow_unicode=takes_every_character())
-    return dump(allow_unicode=False) if is_obeyed(text) else text
+    text = str(dump(allow_unicode=takes_every_character()))
+    return str(dump(allow_unicode=False)) if is_obeyed(text) else text
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

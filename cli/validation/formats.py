@@ -49,14 +49,14 @@ def right_place(obj: dict[str, Any], location: Location) -> str:
     if location[-2:] == _GROUP_OF_REFERENCE:
         return "group"
     name = str(location[-1])
-    own = _places(kind_of(obj), group_and_version(obj)[0], name)
-    if len(own) == 1:
-        return own[0]
+    places = _places(kind_of(obj), group_and_version(obj)[0], name)
+    if len(places) == 1:
+        return places[0]
     if name in _RENAMED:
         return _RENAMED[name]
     other = _OTHERS.get(kind_of(obj), "")
     group = next((key[0] for key in MODELS if key[2] == other), "")
-    others = _places(other, group, name) if other and not own else ()
+    others = _places(other, group, name) if other and not places else ()
     return f"{others[0]} of the {other}" if len(others) == 1 else ""
 
 
@@ -346,8 +346,8 @@ def type_of(obj: JsonObject) -> str:
 @cache
 def kubernetes_fields() -> dict[str, dict[str, str]]:
     """The table."""
-    found: dict[str, dict[str, str]] = json.loads(KUBERNETES_FIELDS.read_text(encoding="utf-8"))
-    return found
+    fields: dict[str, dict[str, str]] = json.loads(KUBERNETES_FIELDS.read_text(encoding="utf-8"))
+    return fields
 
 
 def written_fields() -> str:
@@ -355,19 +355,19 @@ def written_fields() -> str:
     from kubernetes.client import models
 
     roots = [f"{_VERSION}{kind}" for kinds in _KINDS.values() for kind in kinds]
-    found: dict[str, dict[str, str]] = {}
+    fields: dict[str, dict[str, str]] = {}
     waiting = list(roots)
     while waiting:
         kind = waiting.pop()
-        if kind in found:
+        if kind in fields:
             continue
         described = getattr(models, kind)
         types = {described.attribute_map[name]: _struct_in(text) for name, text in described.openapi_types.items()}
         if kind in roots and "status" in types:
             types["status"] = ""  # controllers write it
-        found[kind] = dict(sorted(types.items()))
+        fields[kind] = dict(sorted(types.items()))
         waiting += [inner for inner in types.values() if inner]
-    return json.dumps(dict(sorted(found.items())), indent=1) + "\n"
+    return json.dumps(dict(sorted(fields.items())), indent=1) + "\n"
 
 
 def _struct_in(text: str) -> str:

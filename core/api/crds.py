@@ -63,7 +63,7 @@ class _Writer:
         declared = {field.alias or name: field for name, field in model.model_fields.items()}
         schema: JsonObject = {"type": "object", "description": inspect.cleandoc(model.__doc__ or "")}
         schema["properties"] = {
-            name: self._field(declared[name], found) for name, found in sorted(written["properties"].items())
+            name: self._field(declared[name], part) for name, part in sorted(written["properties"].items())
         }
         if required := sorted(written.get("required", ())):
             schema["required"] = required

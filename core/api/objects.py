@@ -17,10 +17,10 @@ def group_and_version(obj: JsonObject) -> tuple[str, str]:
 
 def identity_problems(obj: JsonObject) -> tuple[tuple[str, str], ...]:
     """Return which of `apiVersion` and `kind` are missing or not text, each with what is wrong."""
-    found = (("apiVersion", obj.get("apiVersion")), ("kind", obj.get("kind")))
+    identity = (("apiVersion", obj.get("apiVersion")), ("kind", obj.get("kind")))
     return tuple(
         (field, "must be text" if value else "is required")
-        for field, value in found
+        for field, value in identity
         if not value or not isinstance(value, str)
     )
 
@@ -37,8 +37,8 @@ def name_of(obj: JsonObject) -> str:
 
 def generation_of(obj: JsonObject) -> int:
     """`metadata.generation`, which counts changes of the spec; 0 where it is missing."""
-    found = mapping(obj.get("metadata")).get("generation")
-    return found if isinstance(found, int) else 0
+    generation = mapping(obj.get("metadata")).get("generation")
+    return generation if isinstance(generation, int) else 0
 
 
 def is_ours(obj: JsonObject) -> bool:

@@ -29,12 +29,12 @@ def unknown_fields(obj: JsonObject) -> tuple[str, ...]:
 
 def not_ignored(obj: JsonObject) -> tuple[str, ...]:
     """Return the unknown fields that the object's annotation `labels.IGNORED_FIELDS` does not name."""
-    found = unknown_fields(obj)
-    if not found:
+    unknown = unknown_fields(obj)
+    if not unknown:
         return ()
     written = mapping(mapping(obj.get("metadata")).get("annotations")).get(labels.IGNORED_FIELDS)
     ignored = {name.strip() for name in written.split(",")} if isinstance(written, str) else set()
-    return tuple(name for name in found if name not in ignored)
+    return tuple(name for name in unknown if name not in ignored)
 
 
 def unknown_in(value: object, model: type[ApiModel], at: Location) -> Iterator[Location]:

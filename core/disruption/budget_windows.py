@@ -28,7 +28,7 @@ def window_schedules(node_pools: Iterable[NodePool], now: datetime) -> Mapping[s
     that the schedule restricts), the end of the window that is open or opens next is a single `at(...)`; call again after it.
     Unreadable budgets have no windows: their pools are closed.
     """
-    found: set[str] = set()
+    expressions: set[str] = set()
     for pool in node_pools:
         for budget in pool.disruption.budgets:
             if budget.schedule is None or budget.duration is None:
@@ -37,9 +37,9 @@ def window_schedules(node_pools: Iterable[NodePool], now: datetime) -> Mapping[s
                 schedule = Schedule.parse(budget.schedule)
             except InvalidInputError:
                 continue
-            found.update(_expressions(schedule, timedelta(0), now))
-            found.update(_expressions(schedule, budget.duration, now))
-    return {_name(expression): expression for expression in sorted(found)}
+            expressions.update(_expressions(schedule, timedelta(0), now))
+            expressions.update(_expressions(schedule, budget.duration, now))
+    return {_name(expression): expression for expression in sorted(expressions)}
 
 
 def _name(expression: str) -> str:
@@ -77,7 +77,7 @@ def _shifted_times(schedule: Schedule, shift: timedelta) -> list[tuple[int, Valu
     minutes_by_hours: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for (days, minute), hours in sorted(hours_by_minute.items()):
         minutes_by_hours.setdefault((days, tuple(sorted(set(hours)))), []).append(minute)
-    return [(days, tuple(found), hours) for (days, hours), found in sorted(minutes_by_hours.items())]
+    return [(days, tuple(minutes), hours) for (days, hours), minutes in sorted(minutes_by_hours.items())]
 
 
 def _next_end(schedule: Schedule, shift: timedelta, now: datetime) -> Iterator[str]:

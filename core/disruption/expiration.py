@@ -88,14 +88,14 @@ def objections(snapshot: Snapshot, claims: Collection[str]) -> dict[str, str]:
     for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
         if pod.node_name in nodes:
             pods.setdefault(nodes[pod.node_name], []).append(pod)
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for claim, present in pods.items():
         protected = next((pod for pod in present if pod.blocks_disruption(snapshot.now)), None)
         unevictable = next(filter(None, map(budgets.never_evicted, present)), "")
         why = f"pod {protected.key} has {labels.DO_NOT_DISRUPT}" if protected else unevictable
         if why:
-            found[claim] = why
-    return found
+            reasons[claim] = why
+    return reasons
 
 
 # Finds capacity reservations that end soon: no pod is moved there by choice, since it would move again at their end.
@@ -138,7 +138,7 @@ class EndingReservations:
 def _without_launches(catalogue: Catalogue, reservations: frozenset[str]) -> Catalogue:
     """Return the catalogue in which these reservations take no new node; the same one if they take none already."""
     every = (catalogue.default, *catalogue.by_node_class.values())
-    if not any(_takes_nodes(one, reservations) for types in every for one in types if reservations):
+    if not any(_takes_nodes(instance_type, reservations) for types in every for instance_type in types if reservations):
         return catalogue
     by_class = {name: _closed(types, reservations) for name, types in catalogue.by_node_class.items()}
     return Catalogue(_closed(catalogue.default, reservations), by_class)
@@ -149,7 +149,10 @@ def _takes_nodes(one: InstanceType, reservations: frozenset[str]) -> bool:
 
 
 def _closed(types: tuple[InstanceType, ...], reservations: frozenset[str]) -> tuple[InstanceType, ...]:
-    return tuple(_type_closed(one, reservations) if _takes_nodes(one, reservations) else one for one in types)
+    return tuple(
+        _type_closed(instance_type, reservations) if _takes_nodes(instance_type, reservations) else instance_type
+        for instance_type in types
+    )
 
 
 def _type_closed(one: InstanceType, reservations: frozenset[str]) -> InstanceType:

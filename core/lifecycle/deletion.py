@@ -313,11 +313,12 @@ def wait_for_replacements(
         return None
     if node is None or not node.is_ready or not any(is_reschedulable(pod) for pod in waiting):
         return None
-    left = drain_by(deletion, waiting) - now
-    if left <= timedelta(0):
+    time_left = drain_by(deletion, waiting) - now
+    if time_left <= timedelta(0):
         return _unreplaced(record, deletion, node.name)
     return Wait(
-        max(SHORTEST, min(left, recheck_after(deletion.asked_at, now))), "the replacements for its pods are not ready"
+        max(SHORTEST, min(time_left, recheck_after(deletion.asked_at, now))),
+        "the replacements for its pods are not ready",
     )
 
 
@@ -355,6 +356,6 @@ def replacements(
         return None
     starting = [r for r in records if r.phase is not ClaimPhase.INITIALIZED and r.deletion is None]
     names: Mapping[str, str] = {key: r.name for r in starting for key in (r.name, r.node_name) if key}
-    found = {r.name for r in starting if not wanted.isdisjoint(r.plan.pods)}
-    found |= {names[binding.node] for binding in bindings if binding.pod in wanted and binding.node in names}
-    return tuple(sorted(found))
+    launching = {r.name for r in starting if not wanted.isdisjoint(r.plan.pods)}
+    launching |= {names[binding.node] for binding in bindings if binding.pod in wanted and binding.node in names}
+    return tuple(sorted(launching))

@@ -119,15 +119,15 @@ def _moment(written: datetime | None) -> datetime | None:
 
 
 def _taints(written: WireNode) -> tuple[Taint, ...]:
-    found = []
+    taints = []
     for i, taint in enumerate(written.spec.taints):
         if taint.effect not in EFFECTS:
             problem = f"unknown effect {taint.effect!r}, use one of {', '.join(EFFECTS)}"
             raise InvalidInputError(problem, field=f"spec.taints[{i}].effect")
-        found.append(Taint(taint.key, taint.effect, taint.value))
-    if written.spec.unschedulable and not any(taint.key == _CORDONED.key for taint in found):
-        found.append(_CORDONED)
-    return tuple(found)
+        taints.append(Taint(taint.key, taint.effect, taint.value))
+    if written.spec.unschedulable and not any(taint.key == _CORDONED.key for taint in taints):
+        taints.append(_CORDONED)
+    return tuple(taints)
 
 
 # Replaces requirements for zone ids by requirements for zones.
@@ -142,14 +142,14 @@ replace = msgspec.structs.replace
 
 def zones_by_id(node_classes: Iterable[NodeClass], nodes: Iterable[Node]) -> dict[str, str]:
     """Return zone id → zone, from the subnets of EC2NodeClasses and the labels of nodes."""
-    found = {
+    zones = {
         node.labels[labels.ZONE_ID]: node.labels[labels.ZONE]
         for node in sorted(nodes, key=lambda node: node.name)
         if labels.ZONE_ID in node.labels and labels.ZONE in node.labels
     }
     for node_class in sorted(node_classes, key=lambda node_class: node_class.name):
-        found |= node_class.zone_ids
-    return found
+        zones |= node_class.zone_ids
+    return zones
 
 
 def with_zones(snapshot: Snapshot) -> Snapshot:
@@ -328,7 +328,7 @@ class _Assembly:
     def __init__(
         self, objects: Mapping[Resource, Iterable[Any]], *, is_live: bool, readers: ObjectReaders | None
     ) -> None:
-        self._objects = {resource: tuple(found) for resource, found in objects.items()}
+        self._objects = {resource: tuple(objects_of_kind) for resource, objects_of_kind in objects.items()}
         self._is_live = is_live
         self._readers = readers
         self._problems: list[ObjectProblem] = []
@@ -383,8 +383,10 @@ class _Assembly:
 
     def _translator(self) -> PodTranslator:
         classes = self._objects.get(resources.PRIORITY_CLASSES, ())
-        defaults = [found.value for found in classes if found.global_default]
-        return PodTranslator({found.metadata.name: found.value for found in classes}, max(defaults, default=0))
+        defaults = [priority_class.value for priority_class in classes if priority_class.global_default]
+        return PodTranslator(
+            {priority_class.metadata.name: priority_class.value for priority_class in classes}, max(defaults, default=0)
+        )
 
     def _each(
         self,
@@ -392,10 +394,10 @@ class _Assembly:
         translate: Callable[[Any], T],
         unusable: Callable[[Any, InvalidInputError], T] | None = None,
     ) -> tuple[T, ...]:
-        found: list[T] = []
+        translated: list[T] = []
         for position, obj in enumerate(self._objects.get(resource, ())):
             try:
-                found.append(translate(obj))
+                translated.append(translate(obj))
             except InvalidInputError as error:
                 self._problems.append(
                     ObjectProblem(
@@ -408,10 +410,10 @@ class _Assembly:
                     )
                 )
                 if unusable is not None:
-                    found.append(unusable(obj, error))
+                    translated.append(unusable(obj, error))
             except Exception as error:  # noqa: BLE001 - whatever one object causes costs only that object
-                found += self._set_aside(resource, position, obj, error, unusable)
-        return tuple(found)
+                translated += self._set_aside(resource, position, obj, error, unusable)
+        return tuple(translated)
 
     def _pod(self, written: WirePod) -> Pod:
         pod = self._pods.pod(written)

@@ -87,15 +87,15 @@ def of_pod(pod: wire_pod.WirePod) -> dict[str, int]:
     """
     spec, status = pod.spec, pod.status
     is_infeasible = _is_infeasible(status)
-    asked = _sum_of(spec, _asked_for, field="spec")
+    requests = _sum_of(spec, _asked_for, field="spec")
     of_status = _ContainerStatuses(status, is_infeasible=is_infeasible)
     granted, has = _pod_level_status(status)
     if granted is None or not has:
         counted = [_sum_of(spec, of_status.granted, field="spec"), _sum_of(spec, of_status.has, field="spec")]
     else:
         counted = [granted, has]
-    total = quantity.maximum(counted if is_infeasible else [asked, *counted])
-    of_whole = _pod_level(spec, asked, field="spec")
+    total = quantity.maximum(counted if is_infeasible else [requests, *counted])
+    of_whole = _pod_level(spec, requests, field="spec")
     if of_whole and has is not None:
         known = [{} if is_infeasible else of_whole, has, granted or {}]
         of_whole = {name: amount for name, amount in quantity.maximum(known).items() if _is_pod_level(name)}
@@ -432,14 +432,14 @@ def _preferred(terms: tuple[PreferredSchedulingTerm, ...], *, field: str) -> tup
 
     The API server does not check the values of preferences.
     """
-    found = []
+    preferences = []
     for i, term in enumerate(terms):
         where = f"{field}[{i}].preference"
         read = node_term(term.preference, field=where)
-        found.append(
+        preferences.append(
             PreferredTerm(term.weight, NodeSelectorTerm() if term_fault(term.preference, field=where) else read)
         )
-    return tuple(found)
+    return tuple(preferences)
 
 
 def _selection_fault(written: wire_pod.WirePodSpec, node: NodeAffinity, field: str) -> str:
@@ -479,7 +479,7 @@ def _host_ports(spec: wire_pod.WirePodSpec) -> tuple[HostPort, ...]:
 
     An address `::` is one like any other (kube-scheduler): only no address, or 0.0.0.0, stands for all.
     """
-    found = {
+    ports = {
         HostPort(
             port=port.host_port or port.container_port,
             protocol=port.protocol or "TCP",
@@ -489,7 +489,7 @@ def _host_ports(spec: wire_pod.WirePodSpec) -> tuple[HostPort, ...]:
         for port in container.ports
         if port.host_port or (spec.host_network and port.container_port)
     }
-    return tuple(sorted(found))
+    return tuple(sorted(ports))
 
 
 def _volume_use(volume: Volume) -> VolumeUse | None:
@@ -684,8 +684,8 @@ def unreadable_daemon_set(written: wire_pod.WireWorkload, error: InvalidInputErr
 
 def namespace(written: objects.WireNamespace) -> Namespace:
     """Translate a namespace. Kubernetes labels each with its own name."""
-    own = {"kubernetes.io/metadata.name": written.metadata.name}
-    return Namespace(name=written.metadata.name, labels=own | written.metadata.labels)
+    namespace_labels = {"kubernetes.io/metadata.name": written.metadata.name}
+    return Namespace(name=written.metadata.name, labels=namespace_labels | written.metadata.labels)
 
 
 def service(written: objects.WireService) -> Service:

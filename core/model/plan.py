@@ -105,8 +105,8 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_true(self, condition: str) -> bool:
         """Whether the named condition is True."""
-        found = self.conditions.get(condition)
-        return found is not None and found.status == "True"
+        state = self.conditions.get(condition)
+        return state is not None and state.status == "True"
 
 
 class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,10 +40,10 @@ class DocumentedCode(StrEnum):
         Raises:
             ValueError: If there is none and no default.
         """
-        found = next((member for member in cls if member == text), default)
-        if found is None:
+        code = next((member for member in cls if member == text), default)
+        if code is None:
             raise ValueError(f"{text!r} is not a {cls.__name__}")
-        return found
+        return code
 
     @property
     def clause(self) -> str:

@@ -157,7 +157,7 @@ class _StepBuilder:
         for number, demands in enumerate(steps):
             rules = self._topology.rules(signature, demands)
             zone_rules = tuple(rule for rule in rules if not rule.is_hostname)
-            own = {rule.key for rule in zone_rules}
+            rule_keys = {rule.key for rule in zone_rules}
             yield RelaxationStep(
                 index=StepId(next(self._numbers)),
                 number=number,
@@ -165,16 +165,16 @@ class _StepBuilder:
                 alternatives=self._alternatives(signature.spec, demands, needs),
                 host_rules=tuple(rule for rule in rules if rule.is_hostname),
                 zone_rules=zone_rules,
-                keys=tuple(sorted({*own, *signature.domain_keys})),
+                keys=tuple(sorted({*rule_keys, *signature.domain_keys})),
                 is_monotone=all(_is_monotone(rule) for rule in rules),
             )
 
     def _alternatives(self, spec: PodSpec, demands: PodDemands, needs: VolumeNeeds) -> tuple[RequirementId, ...]:
         required = demands.terms[0].requirements if demands.terms else ()
         preferred = demands.preferred_terms[0].term.requirements if demands.preferred_terms else ()
-        own = (*spec.node_selector, *required, *preferred)
-        found = (self._table.conjunction((*own, *volume.values())) for volume in needs.alternatives)
-        return tuple(dict.fromkeys(number for number in found if number != IMPOSSIBLE))
+        fixed = (*spec.node_selector, *required, *preferred)
+        conjunctions = (self._table.conjunction((*fixed, *volume.values())) for volume in needs.alternatives)
+        return tuple(dict.fromkeys(number for number in conjunctions if number != IMPOSSIBLE))
 
 
 def _is_monotone(rule: TopologyRule) -> bool:
@@ -198,10 +198,10 @@ def pending_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
     """Return pods that wait for a node, and virtual pods of capacity buffers; by key."""
     mark = snapshot.options.requires_unschedulable_mark
     pods = mark_untried_pods(snapshot.pods, snapshot.options) if mark else snapshot.pods
-    found = [pod for pod in pods if is_pending(pod, requires_mark=mark)]
+    pending = [pod for pod in pods if is_pending(pod, requires_mark=mark)]
     if snapshot.options.feature_gates.capacity_buffer:
-        found += [pod for buffer in snapshot.buffers for pod in _virtual_pods(buffer)]
-    return tuple(sorted(found, key=lambda pod: pod.key))
+        pending += [pod for buffer in snapshot.buffers for pod in _virtual_pods(buffer)]
+    return tuple(sorted(pending, key=lambda pod: pod.key))
 
 
 def is_virtual(pod: Pod) -> bool:
@@ -381,7 +381,7 @@ class SchedulingContext:
         """Return topology key → domain for the keys along which rules count a pod, where its node and its slot agree."""
         here, there = self.existing_nodes[position], self.existing_nodes[slot]
         keys = () if pod.is_daemon else self._signatures.of(pod).signature.domain_keys
-        return {key: found for key in keys if (found := here.domain(key)) is not None and there.domain(key) == found}
+        return {key: domain for key in keys if (domain := here.domain(key)) is not None and there.domain(key) == domain}
 
     def below(self, price: int) -> SchedulingContext:
         """Return the same context with NodePools restricted to what costs less than `price`; everything else is shared."""
@@ -403,11 +403,13 @@ class SchedulingContext:
         A volume that is kept for a pod with a nominated node is given up, too: whoever comes first takes it. None if no free
         volume is kept for any of these.
         """
-        left = [pod for pod in waiting if pod.spec.volumes]
-        more = self.volumes.binding.assigned_to((*left, *_with_nominations(self.snapshot)) if left else ())
+        with_volumes = [pod for pod in waiting if pod.spec.volumes]
+        more = self.volumes.binding.assigned_to(
+            (*with_volumes, *_with_nominations(self.snapshot)) if with_volumes else ()
+        )
         if not more:
             return None
-        without_commitments = tuple(one for one in self.constraints if one is not Commitments)
+        without_commitments = tuple(constraint for constraint in self.constraints if constraint is not Commitments)
         refused = self._refused_volumes | more
         return SchedulingContext(self.snapshot, without_commitments, watch=self.watch, refused_volumes=refused)
 
@@ -429,7 +431,7 @@ class SchedulingContext:
     def with_commitments_last(self) -> SchedulingContext:
         """Return the same context in which plans ignore commitments, which then cover finished claims."""
         other = copy(self)
-        others = (one for one in self.constraints if one is not Commitments)
+        others = (constraint for constraint in self.constraints if constraint is not Commitments)
         other.constraints = (*others, LateCommitments)
         return other
 
@@ -469,17 +471,17 @@ class SchedulingContext:
 
 
 def _with_nominations(snapshot: Snapshot) -> tuple[Pod, ...]:
-    found = (pod for pod in snapshot.pods if pod.nominated_node_name and not pod.node_name and pod.is_active)
-    return tuple(sorted(found, key=lambda pod: pod.key))
+    nominated = (pod for pod in snapshot.pods if pod.nominated_node_name and not pod.node_name and pod.is_active)
+    return tuple(sorted(nominated, key=lambda pod: pod.key))
 
 
 def _nominated(snapshot: Snapshot, positions: Mapping[str, int]) -> dict[int, tuple[Pod, ...]]:
-    found: dict[int, tuple[Pod, ...]] = {}
+    by_position: dict[int, tuple[Pod, ...]] = {}
     for pod in _with_nominations(snapshot):
         position = positions.get(pod.nominated_node_name)
         if position is not None:
-            found[position] = (*found.get(position, ()), pod)
-    return found
+            by_position[position] = (*by_position.get(position, ()), pod)
+    return by_position
 
 
 def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Toleration, ...]) -> tuple[bool, ...]:
@@ -489,9 +491,9 @@ def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Tole
 def _offered(snapshot: Snapshot, states: Iterable[StateNode]) -> set[str]:
     """Return the names of the resources that any instance type, overlay or node has."""
     lists = (snapshot.catalogue.default, *snapshot.catalogue.by_node_class.values())
-    found = set().union(*(index_of(types).resources for types in lists))
-    found.update(*(overlay.capacity for overlay in snapshot.overlays))
-    return found.union(*(state.allocatable for state in states))
+    resources = set().union(*(index_of(types).resources for types in lists))
+    resources.update(*(overlay.capacity for overlay in snapshot.overlays))
+    return resources.union(*(state.allocatable for state in states))
 
 
 def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:

@@ -71,14 +71,14 @@ class ExistingNodeSearch:
         """Return the first node that takes one more pod of the group."""
         if not self._context.existing_nodes:
             return None
-        found = self._first(pending_group, step, ~self._drained_later)
+        placed = self._first(pending_group, step, ~self._drained_later)
         if (
-            found is None
+            placed is None
             and self._drained_later
             and (self.opens_drained_later or not pending_group.avoids_drained_later)
         ):
             return self._first(pending_group, step, self._drained_later)
-        return found
+        return placed
 
     def _first(self, pending_group: PendingGroup, step: RelaxationStep, among: NodeMask) -> int | None:
         """Return the first of these nodes that takes one more pod of the group.
@@ -90,24 +90,24 @@ class ExistingNodeSearch:
         still_open = self._open.get(key)
         if still_open is None:
             still_open = self._suitable(pending_group, step)
-        found, left = None, still_open & self._near(step) & among
+        place, open_nodes = None, still_open & self._near(step) & among
         # The lowest set bit is the first node in order. A refusal excludes all nodes of the domain at once; it is cached only
         # if later pods cannot lift it.
-        while left and found is None:
-            bit = left & -left
+        while open_nodes and place is None:
+            bit = open_nodes & -open_nodes
             position = bit.bit_length() - 1
             if not self._has_room(position, pending_group.pod_group, step):
                 still_open ^= bit
-                left ^= bit
+                open_nodes ^= bit
                 continue
             refused = self._refused(position, pending_group.pod_group.signature, step)
             if not refused:
-                found = position
+                place = position
             elif step.is_monotone:
                 still_open &= ~refused
-            left &= ~refused
+            open_nodes &= ~refused
         self._open[key] = still_open
-        return found
+        return place
 
     def open_to(self, pending_group: PendingGroup, step: RelaxationStep) -> NodeMask:
         """Return nodes whose labels, taints and initial room suit the pods."""
@@ -137,10 +137,10 @@ class ExistingNodeSearch:
     def _suitable(self, pending_group: PendingGroup, step: RelaxationStep) -> NodeMask:
         """Return nodes whose labels, taints and initial room suit the pods, as a bit set of positions."""
         nodes = self._context.node_index
-        found = nodes.suitable(step.alternatives, step.demands.tolerations) & nodes.with_room(
+        suitable = nodes.suitable(step.alternatives, step.demands.tolerations) & nodes.with_room(
             pending_group.pod_group.requests
         )
-        return found & self._staying & (~nodes.recently_changed if pending_group.avoids_recently_changed else -1)
+        return suitable & self._staying & (~nodes.recently_changed if pending_group.avoids_recently_changed else -1)
 
     def _near(self, step: RelaxationStep) -> NodeMask:
         """Return nodes with a pod that the pods must share a node with; all nodes without such a rule."""
@@ -289,7 +289,7 @@ class _AddedRequirements:
 
     def to(self, steps: _Steps, wanted: Sequence[Requirement]) -> _Steps:
         """Return the steps with these requirements added; steps that then suit no node are left out."""
-        found = []
+        narrowed = []
         for step in steps:
             # Only topology keys of the step's rules: a new node gets exactly one value of them anyway.
             added = [requirement for requirement in wanted if requirement.key in step.keys]
@@ -297,10 +297,10 @@ class _AddedRequirements:
             possible = tuple(number for number in alternatives if number != IMPOSSIBLE)
             if possible and added:
                 number = self._numbers.setdefault((step.index, possible), -1 - len(self._numbers))
-                found.append(replace(step, alternatives=possible, index=StepId(number), number=number))
+                narrowed.append(replace(step, alternatives=possible, index=StepId(number), number=number))
             elif possible:
-                found.append(step)
-        return tuple(found)
+                narrowed.append(step)
+        return tuple(narrowed)
 
 
 def _turns(
@@ -365,10 +365,10 @@ def queue_of(
 
 def least_requests_from(queue: list[PendingGroup]) -> list[Vector]:
     """Return for each position in the queue the smallest request for each resource from there on."""
-    found: list[Vector] = []
+    least: list[Vector] = []
     for pending_group in reversed(queue):
-        found.append(least_of(pending_group.pod_group.requests, found[-1] if found else None))
-    return found[::-1]
+        least.append(least_of(pending_group.pod_group.requests, least[-1] if least else None))
+    return least[::-1]
 
 
 def least_of(one: Vector, other: Vector | None) -> Vector:
@@ -445,8 +445,8 @@ class GreedyScheduler:
             return NO_DEPARTURES
         at = self.context.positions
         pods = ((group.pod_group.signature, pod) for group in self.pending_groups for pod in group.pods)
-        found = ((signature, pod, at[pod.node_name]) for signature, pod in pods if pod.node_name in at)
-        return Departures.of(self.vanished, (one for one in found if one[2] in self.vanished))
+        departing = ((signature, pod, at[pod.node_name]) for signature, pod in pods if pod.node_name in at)
+        return Departures.of(self.vanished, (departure for departure in departing if departure[2] in self.vanished))
 
     def _domain_choice(self, domain_counts: DomainCounts) -> DomainChoice:
         together = self._unbound_requests() if self.shares_node or self.compares_sharing else None
@@ -499,10 +499,10 @@ class GreedyScheduler:
     def _open_drained_later(self, queue: list[PendingGroup], least: Vector | None) -> None:
         """Place pods that avoid nodes which the stored target drains later on these, where nothing else can hold them."""
         self.nodes.opens_drained_later = True
-        left = [group for group in queue if group.waiting]
-        if any(group.avoids_drained_later for group in left):
+        waiting = [group for group in queue if group.waiting]
+        if any(group.avoids_drained_later for group in waiting):
             self.unplaceable.clear()
-            self._place_all(left, least)
+            self._place_all(waiting, least)
 
     def _place_by_existing_domains(self, queue: list[PendingGroup], least: Vector | None) -> None:
         """Place pods that a spread keeps waiting for a domain without nodes in which they cannot get one, either.
@@ -529,8 +529,8 @@ class GreedyScheduler:
             return
         signature = group.pod_group.signature
         rules = [rule for rule in (*step.host_rules, *step.zone_rules) if rule.kind == SPREAD]
-        found = [VacantDomain(rule.group, rule.key, d) for rule in rules for d in counts.vacant(rule, signature)]
-        if vacant.keep(found, self.context.topology.new_nodes.counts):
+        vacancies = [VacantDomain(rule.group, rule.key, d) for rule in rules for d in counts.vacant(rule, signature)]
+        if vacant.keep(vacancies, self.context.topology.new_nodes.counts):
             self.new.forget_refusals()
 
     def _place_pinned(self, queue: list[PendingGroup]) -> None:
@@ -563,9 +563,9 @@ class GreedyScheduler:
 
     def _place_all(self, queue: list[PendingGroup], least: Vector | None = None) -> None:
         """Place pods, and again while restricting claims makes room. Each repetition narrows a claim, so the loop ends."""
-        left = self._rounds(queue, least)
-        while left and (self._narrow_to_cheapest() or self.claims.fix_open_labels()):
-            left = self._rounds(left, least)
+        waiting = self._rounds(queue, least)
+        while waiting and (self._narrow_to_cheapest() or self.claims.fix_open_labels()):
+            waiting = self._rounds(waiting, least)
 
     def _rounds(self, queue: list[PendingGroup], least: Vector | None = None) -> list[PendingGroup]:
         """Go through the queue until a round places no pod; every other round places at least one, so the loop ends.
@@ -578,17 +578,17 @@ class GreedyScheduler:
         """
         while queue:
             before = sum(group.waiting for group in queue)
-            left: list[PendingGroup] = []
+            waiting: list[PendingGroup] = []
             least_left = least
             least_from = memo(partial(least_requests_from, queue))
             for position, group in enumerate(queue):
                 self._place(group, partial(_smallest, least_from, position, least_left))
                 if group.waiting:
-                    left.append(group)
+                    waiting.append(group)
                     least_left = least_of(group.pod_group.requests, least_left)
-            if sum(group.waiting for group in left) == before:
-                return left
-            queue = left
+            if sum(group.waiting for group in waiting) == before:
+                return waiting
+            queue = waiting
         return []
 
     def _place(self, group: PendingGroup, smallest: Callable[[], Vector]) -> None:

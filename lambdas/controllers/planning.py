@@ -109,10 +109,10 @@ class PodBatcher:
         pods = self._observer.unbound_pods()
         end = min(latest, self._clock.now() + self._at_most)
         for _ in range(LISTS_MAX):
-            left = end - self._clock.now()
-            if left <= timedelta(0) or self._have_arrived(pods):
+            wait = end - self._clock.now()
+            if wait <= timedelta(0) or self._have_arrived(pods):
                 break
-            self._pause(min(self._idle, left))
+            self._pause(min(self._idle, wait))
             known = _arrived(pods)
             pods = self._observer.unbound_pods()
             if _arrived(pods) <= known:
@@ -150,10 +150,10 @@ def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datet
             awaited += is_pending(msgspec.structs.replace(pod, nominated_node_name=""), requires_mark=False)
             continue
         is_ours = bool(pod.nominated_node_name) and (pod.key, pod.nominated_node_name) in ours
-        found = msgspec.structs.replace(pod, nominated_node_name="") if is_ours else pod
-        if is_pending(found, requires_mark=True):
+        candidate = msgspec.structs.replace(pod, nominated_node_name="") if is_ours else pod
+        if is_pending(candidate, requires_mark=True):
             marked += 1
-        elif is_pending(found, requires_mark=False):
+        elif is_pending(candidate, requires_mark=False):
             unmarked += 1
     unlaunched = sum(map(is_unlaunched, records))
     return PendingWork(marked=marked, unmarked=unmarked, unlaunched=unlaunched, awaited=awaited)
@@ -533,8 +533,8 @@ class ObservedPlans:
         plan, draft = self._decision.observed(snapshot, report)
         every = (*plan.claims, *static_claims(snapshot, plan.claims))
         claims = [claim for claim in every if pools is None or claim.node_pool in pools]
-        bindings = () if pools is not None else ((found.pod, found.node) for found in plan.bindings)
-        refused = () if pools is not None else ((found.pod, found.reason) for found in plan.unschedulable)
+        bindings = () if pools is not None else ((binding.pod, binding.node) for binding in plan.bindings)
+        refused = () if pools is not None else ((binding.pod, binding.reason) for binding in plan.unschedulable)
         summary = observed(of_provisioning(claims, bindings, refused))
         is_new, self._last_recorded = summary.what != self._last_recorded, summary.what
         if pools is not None and not (claims and is_new):
@@ -572,9 +572,9 @@ class PlanLaunches:
         self, records: Sequence[ClaimRecord], view: ClusterState, report: RunReport, deadline: datetime
     ) -> list[str]:
         """Launch as many as time permits; `execute` launches the others. Return the names of those that EC2 refused."""
-        found = self._launches.launch(records, view.node_classes, view.snapshot.catalogue, report, deadline)
-        self._request_runs(found, Boundary(report))
-        return found.refused
+        launched = self._launches.launch(records, view.node_classes, view.snapshot.catalogue, report, deadline)
+        self._request_runs(launched, Boundary(report))
+        return launched.refused
 
     def _request_runs(self, found: LaunchResults, boundary: Boundary) -> None:
         """Send one message for all claims whose next step is at the same time, so that they are checked together."""
@@ -651,7 +651,7 @@ class UnschedulableEvents:
 
     def publish(self, unschedulable: Iterable[Unschedulable], decision: str) -> None:
         """Write an event for each pod and reason that has none yet; `decision` is the id of the first decision with it."""
-        events = [self._event(found, decision) for found in unschedulable]
+        events = [self._event(unplaced, decision) for unplaced in unschedulable]
         fresh = [event for event in events if _key(event) not in self._written][:PER_RUN]
         if len(self._written) > REMEMBERED:
             self._written.clear()
@@ -732,7 +732,7 @@ class PlanPublisher:
             for pod in record.plan.pods
         )
         unschedulable = (*plan.unschedulable, *refused)
-        for found in unschedulable:
-            report.decide(DecisionKind.UNSCHEDULABLE, found.pod, PodReason.of(found.reason), found.message)
+        for unplaced in unschedulable:
+            report.decide(DecisionKind.UNSCHEDULABLE, unplaced.pod, PodReason.of(unplaced.reason), unplaced.message)
         report.count("unschedulablePods", len(unschedulable))
         self._events.publish(unschedulable, report.decision_id)

@@ -107,11 +107,11 @@ class ClaimRecords:
 
 def _moments(pods: Iterable[Pod], heard_at: datetime | None) -> Moments:
     """Return the moments of a claim that are known when it is planned: its pods' and this run's."""
-    found = tuple(pods)
+    arrived = tuple(pods)
     return Moments(
-        pods_created_at=min((pod.created_at for pod in found if pod.created_at is not None), default=None),
+        pods_created_at=min((pod.created_at for pod in arrived if pod.created_at is not None), default=None),
         pods_marked_at=min(
-            (pod.unschedulable_since for pod in found if pod.unschedulable_since is not None), default=None
+            (pod.unschedulable_since for pod in arrived if pod.unschedulable_since is not None), default=None
         ),
         heard_at=heard_at,
     )
@@ -207,12 +207,12 @@ class LostRows:
         self, instances: Sequence[Instance], view: ClusterState, boundary: Boundary, report: RunReport
     ) -> bool:
         """Rebuild the claims of instances that were listed before the observation; return whether there were any."""
-        found = self._found(instances, view)
-        if not found:
+        rebuilt = self._found(instances, view)
+        if not rebuilt:
             return False
 
         def rebuild() -> None:
-            for unclaimed in self._rebuilding.still_there(found):
+            for unclaimed in self._rebuilding.still_there(rebuilt):
                 work = partial(self._rebuilding.rebuild, unclaimed, view, report)
                 boundary.attempt(unclaimed.instance.instance_id, work)
 
@@ -412,15 +412,15 @@ class Provisioning:
         pods = self.batcher.pods(deadline - MARGIN)
         rows = self.stores.own_rows()
         records = rows.claims
-        found = pending_work(pods, records, self.clock.now(), self.settings.options())
-        report.count("pendingPods", found.marked + found.awaited)
-        report.count("awaitedPods", found.awaited)
-        if found.unmarked and not found.is_any:
+        work = pending_work(pods, records, self.clock.now(), self.settings.options())
+        report.count("pendingPods", work.marked + work.awaited)
+        report.count("awaitedPods", work.awaited)
+        if work.unmarked and not work.is_any:
             self.next_run.ask("pods that the scheduler has not looked at", until, self._poll())
-        if found.is_any or displaces_pods(self.observer, records, self.clock.now()) or self.observer.keeps_room():
+        if work.is_any or displaces_pods(self.observer, records, self.clock.now()) or self.observer.keeps_room():
             return rows
-        if found.awaited:
-            message = f"{found.awaited} pods wait, and a node is on its way for each"
+        if work.awaited:
+            message = f"{work.awaited} pods wait, and a node is on its way for each"
             report.decide(DecisionKind.SKIP, self.settings.cluster_name, RunReason.NODES_UNDER_WAY, message)
             self.publisher.expect_pods_on((), records)
         return None
@@ -501,8 +501,8 @@ class Provisioning:
 
 def _with_static_claims(plan: Plan, snapshot: Snapshot, report: RunReport) -> Plan:
     """Return the plan with the claims that static NodePools lack; those that wait for free addresses are reported."""
-    found = static_claims(snapshot, plan.claims)
-    for name, number in waiting_for_addresses(snapshot, found).items():
+    static = static_claims(snapshot, plan.claims)
+    for name, number in waiting_for_addresses(snapshot, static).items():
         message = f"{number} of its replicas wait: no subnet of its EC2NodeClass has a free address for them"
         report.decide(DecisionKind.SKIP, f"NodePool {name}", PodReason.NO_FREE_ADDRESS, message)
-    return msgspec.structs.replace(plan, claims=(*plan.claims, *found))
+    return msgspec.structs.replace(plan, claims=(*plan.claims, *static))

@@ -108,13 +108,13 @@ class BudgetCheck:
 
 def _counted(records: Iterable[ClaimRecord]) -> dict[str, PoolNodes]:
     """Return pool → its nodes: an upper bound on all and a lower bound on leaving ones, since readiness is unknown here."""
-    found: dict[str, PoolNodes] = {}
+    by_pool: dict[str, PoolNodes] = {}
     for record in records:
         if record.phase is ClaimPhase.INITIALIZED:
-            before = found.get(record.plan.node_pool, PoolNodes(0, 0))
+            before = by_pool.get(record.plan.node_pool, PoolNodes(0, 0))
             is_going = record.is_disrupting and (record.deletion is None or record.deletion.terminated_at is None)
-            found[record.plan.node_pool] = PoolNodes(before.present + 1, before.going + is_going)
-    return found
+            by_pool[record.plan.node_pool] = PoolNodes(before.present + 1, before.going + is_going)
+    return by_pool
 
 
 PUNCTUALITY: Final = timedelta(seconds=15)

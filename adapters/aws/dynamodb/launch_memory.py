@@ -310,7 +310,7 @@ class DynamoOfferings:
             taken = self._table.transact([("Update", _probed(offering, until, now)) for offering in wanted])
             if taken is None:
                 return OfferingProbe(frozenset(wanted), until)
-            wanted = [one for one, failed in zip(wanted, taken.failed, strict=True) if not failed]
+            wanted = [probed for probed, failed in zip(wanted, taken.failed, strict=True) if not failed]
         return OfferingProbe()
 
     def end(self, probe: OfferingProbe, launched: Iterable[OfferingKey]) -> None:
@@ -321,7 +321,7 @@ class DynamoOfferings:
         if probe.until is None:
             return
         works = frozenset(launched)
-        own: dict[str, Any] = {
+        condition: dict[str, Any] = {
             "ConditionExpression": "#probing = :own",
             "ExpressionAttributeNames": {"#probing": _PROBING},
             "ExpressionAttributeValues": {":own": _seconds(probe.until)},
@@ -329,18 +329,20 @@ class DynamoOfferings:
         for offering in sorted(probe.offerings):
             with suppress(ConflictError):
                 if offering in works:
-                    self._table.delete(PARTITION, _offering_sort(offering), condition=own)
+                    self._table.delete(PARTITION, _offering_sort(offering), condition=condition)
                 else:
-                    self._table.update(PARTITION, _offering_sort(offering), UpdateExpression="REMOVE #probing", **own)
+                    self._table.update(
+                        PARTITION, _offering_sort(offering), UpdateExpression="REMOVE #probing", **condition
+                    )
 
     def _known(self, offerings: Sequence[OfferingKey]) -> dict[str, _Refusal]:
         """Return the stored rows by sort key: one row by its key, several with one query for all avoided offerings."""
         if len(offerings) > 1:
             return readable_rows(self._table, PARTITION, _refusal)
-        found = {
+        refusals = {
             sort: readable_row(self._table.get(PARTITION, sort), _refusal) for sort in map(_offering_sort, offerings)
         }
-        return {sort: refusal for sort, refusal in found.items() if refusal is not None}
+        return {sort: refusal for sort, refusal in refusals.items() if refusal is not None}
 
 
 class _Refusal(msgspec.Struct, frozen=True):

@@ -224,13 +224,13 @@ Fault = tuple[Location, str]
 def examined(model: type[M], raw: object) -> tuple[M | None, list[Fault]]:
     """Return `raw` as a `model` where its fields allow it, and every fault: first of single fields, then of rules."""
     read: M | None = None
-    found: list[Fault] = []
+    faults: list[Fault] = []
     try:
         read = model.model_validate(raw)
     except ValidationError as error:
-        found = [(tuple(detail["loc"]), _message(detail)) for detail in error.errors(include_url=False)]
-    found += _broken_rules(model, raw, (), tuple(location for location, _ in found))
-    return read, found
+        faults = [(tuple(detail["loc"]), _message(detail)) for detail in error.errors(include_url=False)]
+    faults += _broken_rules(model, raw, (), tuple(location for location, _ in faults))
+    return read, faults
 
 
 def _broken_rules(
@@ -260,8 +260,8 @@ def _is_blocked(location: Location, blocked: tuple[Location, ...]) -> bool:
 @cache
 def parts(model: type[ApiModel]) -> tuple[tuple[str, type[ApiModel]], ...]:
     """Return the fields of a model that contain models, alone or in a list."""
-    found = ((field.alias or name, _model_in(field.annotation)) for name, field in model.model_fields.items())
-    return tuple((name, part) for name, part in found if part is not None)
+    fields = ((field.alias or name, _model_in(field.annotation)) for name, field in model.model_fields.items())
+    return tuple((name, part) for name, part in fields if part is not None)
 
 
 def allowed_values(model: type[ApiModel], location: Location) -> tuple[str, ...]:
@@ -274,8 +274,8 @@ def allowed_values(model: type[ApiModel], location: Location) -> tuple[str, ...]
                 return ()
             owner = inner
     named = [part for part in location if isinstance(part, str)][-1:]
-    found = [field for name, field in owner.model_fields.items() if [field.alias or name] == named]
-    return _literals(found[0].annotation) if found else ()
+    fields = [field for name, field in owner.model_fields.items() if [field.alias or name] == named]
+    return _literals(fields[0].annotation) if fields else ()
 
 
 def _literals(annotation: Any) -> tuple[str, ...]:

@@ -83,17 +83,17 @@ def located(path: str, problem: str, obj: object) -> str:
     if not path.endswith(".*"):
         return path
     place = path.removesuffix(".*")
-    found = obj
+    node = obj
     for name, index in _STEP.findall(place):
-        found = found[int(index)] if index and isinstance(found, list) else _mapping(found).get(name)
+        node = node[int(index)] if index and isinstance(node, list) else _mapping(node).get(name)
     given = problem.rpartition(", not ")[2]
-    entry = next((key for key, value in _mapping(found).items() if _TYPE_NAMES.get(type(value)) == given), "*")
+    entry = next((key for key, value in _mapping(node).items() if _TYPE_NAMES.get(type(value)) == given), "*")
     return f"{place}.{entry}" if _PLAIN_KEY.match(entry) or entry == "*" else f"{place}[{entry}]"
 
 
 def _words(types: str) -> str:
-    named = [one.strip() for one in types.split("|")]
-    return " or ".join(dict.fromkeys(_WORDS.get(one, one) for one in named if one != "null" or len(named) == 1))
+    named = [name.strip() for name in types.split("|")]
+    return " or ".join(dict.fromkeys(_WORDS.get(name, name) for name in named if name != "null" or len(named) == 1))
 
 
 def readable_rest(type_: Any, obj: object) -> Any | None:
@@ -105,15 +105,15 @@ def readable_rest(type_: Any, obj: object) -> Any | None:
     first = ""
     for _ in range(PARTS_MAX):
         try:
-            found = msgspec.convert(rest, type_)
+            readable = msgspec.convert(rest, type_)
         except msgspec.ValidationError as error:
             problem, path = explained(str(error))
             first = first or ": ".join(part for part in (path, problem) if part)
             if not _drop(rest, [_INDEX.sub("", step) for step in path.split(".")]):
                 return None
         else:
-            found.unreadable = first
-            return found if found.metadata.name else None
+            readable.unreadable = first
+            return readable if readable.metadata.name else None
     return None
 
 
@@ -335,7 +335,7 @@ def _beyond_64_bits(value: object, place: str = "") -> str:
     parts = [(f"{place}.{name}" if place else str(name), part) for name, part in entries]
     if isinstance(value, list):
         parts = [(f"{place}[{index}]", part) for index, part in enumerate(value)]
-    return next((found for inner, part in parts if (found := _beyond_64_bits(part, inner))), "")
+    return next((path for inner, part in parts if (path := _beyond_64_bits(part, inner))), "")
 
 
 def rest_of(resource: Resource, obj: object) -> Any | None:
@@ -394,16 +394,16 @@ class _Names(msgspec.Struct):
 def _object_of(item: msgspec.Raw) -> dict[str, Any]:
     """Return an object; of one that cannot even be parsed, only its name and place."""
     try:
-        found: dict[str, Any] = msgspec.json.decode(item)
+        obj: dict[str, Any] = msgspec.json.decode(item)
     except RecursionError:
         names = msgspec.json.decode(item, type=_Names)
         wanted = {"metadata": ("name", "namespace", "uid"), "spec": ("nodeName", "providerID")}
         parts = {"metadata": names.metadata, "spec": names.spec}
-        found = {
+        obj = {
             part: {key: msgspec.json.decode(parts[part][key]) for key in keys if key in parts[part]}
             for part, keys in wanted.items()
         }
-    return found
+    return obj
 
 
 @lru_cache(maxsize=64)

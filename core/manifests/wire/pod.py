@@ -347,8 +347,8 @@ _CONDITIONS_READ: Final = ("PodScheduled", "Ready", "PodResizePending")
 
 
 def _lean_metadata(metadata: WireMetadata) -> WireMetadata:
-    found = metadata.annotations
-    metadata.annotations = shared({key: found[key] for key in _ANNOTATIONS_READ if key in found} if found else {})
+    written = metadata.annotations
+    metadata.annotations = shared({key: written[key] for key in _ANNOTATIONS_READ if key in written} if written else {})
     metadata.labels = shared(metadata.labels)
     metadata.owner_references = shared(metadata.owner_references)
     metadata.namespace = intern(metadata.namespace)
@@ -374,7 +374,7 @@ def _lean_status(status: PodStatus, *, is_bound: bool) -> PodStatus:
 
 def _stating_resources(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
     """Return the statuses that state their container's resources."""
-    return shared(tuple(found for found in statuses if found.resources is not None or found.allocated_resources))
+    return shared(tuple(status for status in statuses if status.resources is not None or status.allocated_resources))
 
 
 # Workloads on the wire: the kinds that create pods.

@@ -131,10 +131,10 @@ class DeletedPools(Sweep):
     def _exists(self, name: str) -> bool:
         """Whether the NodePool exists, read by name: a list may be stale, and all nodes of the pool would be removed."""
         try:
-            found = self._kubernetes.get(resources.NODE_POOLS, name)
+            manifest = self._kubernetes.get(resources.NODE_POOLS, name)
         except NotFoundError:
             return False
-        return not (found.get("metadata") or {}).get("deletionTimestamp")
+        return not (manifest.get("metadata") or {}).get("deletionTimestamp")
 
 
 # Static NodePools: removes surplus nodes, and requests missing ones from `provision`.
@@ -158,8 +158,8 @@ class StaticCapacity(Sweep):
         snapshot = round_.view.snapshot
         if lacks_nodes(snapshot):
             self._wake_ups.send([wake_up(WAKE_UP)])
-        found = surplus(snapshot)
-        if not found:
+        spare = surplus(snapshot)
+        if not spare:
             return
         staying = {claim.name for claim in self._claims.all() if claim.deletion is None}
         gone = Counter(
@@ -169,7 +169,7 @@ class StaticCapacity(Sweep):
         )
         wanted = {pool.name: pool.replicas for pool in snapshot.node_pools}
         going: list[NodeClaim] = []
-        for claim in reversed(found):  # if others are gone since the observation, the most useful of these stay
+        for claim in reversed(spare):  # if others are gone since the observation, the most useful of these stay
             if gone[claim.node_pool] > 0:
                 gone[claim.node_pool] -= 1
             else:
