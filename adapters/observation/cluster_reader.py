@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from adapters.ports import Clock, Instance, JsonObject, Kubernetes, PortError
+from adapters.observability import logger
+from adapters.ports import Clock, DeniedError, Instance, JsonObject, Kubernetes, PortError
 from core import api, labels
 from core.api.objects import name_of
 from core.api.status import is_stale
@@ -23,6 +24,7 @@ from core.manifests.assemble import ObjectProblem
 from core.manifests.buffers import needed_kinds
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import resources
+from core.manifests.wire.pod import WirePod, names_group
 from core.manifests.wire.resources import LEASES, Resource
 from core.model.catalogue import Catalogue, InstanceType, Offering
 from core.model.node_pool import NodePool
@@ -132,6 +134,9 @@ _FOR_DEFAULT_SPREADS: Final = (
 _FOR_ADMISSION: Final = (resources.LIMIT_RANGES, resources.RUNTIME_CLASSES)
 """The kinds by which the API server changes pods that it creates, besides PriorityClasses and namespaces."""
 
+_GROUP_VERSIONS: Final = {resources.POD_GROUPS: ("v1beta1", "v1alpha3")}
+"""The versions under which Kubernetes 1.36 and 1.37 serve PodGroups; what is read of them is the same."""
+
 ObjectsByKind = dict[Resource, tuple[Any, ...]]
 
 
@@ -200,6 +205,7 @@ class ClusterReader:
             objects |= {kind: self._read(kind, rejected) for kind in needed_kinds(objects[resources.CAPACITY_BUFFERS])}
         if options.default_spreads:
             objects |= {kind: self._read(kind, rejected) for kind in _FOR_DEFAULT_SPREADS if kind not in objects}
+        objects |= self._groups(objects[resources.PODS], rejected)
         needed = _kinds_for_templates(objects)
         objects |= {kind: self._read(kind, rejected) for kind in needed if kind not in objects}
         return ClusterObjects(objects, node_classes, tuple(rejected))
@@ -245,6 +251,25 @@ class ClusterReader:
         )
         return current if self._current.resolves else written
 
+    def _groups(self, pods: Sequence[WirePod], rejected: list[ObjectProblem]) -> ObjectsByKind:
+        """Read the objects that say how these pods start together; a cluster may not serve a kind, or not to us.
+
+        Without its object, a group's size is unknown: its pods say so, and nothing is bought for them.
+        """
+        if not any(names_group(pod) for pod in pods):
+            return {}
+        from core.manifests.groups import needed_kinds  # most clusters have none
+
+        found: ObjectsByKind = {}
+        for kind in needed_kinds(pods):
+            for version in _GROUP_VERSIONS.get(kind, (kind.version,)):
+                try:
+                    found[kind] = self._read(msgspec.structs.replace(kind, version=version), rejected)
+                    break
+                except DeniedError as error:
+                    logger.info("groups cannot be read", extra={"kind": kind.kind, "problem": str(error)})
+        return found
+
     def _list(self, kind: Resource) -> tuple[Any, ...]:
         return self._kubernetes.list(kind).items
 
@@ -283,6 +308,8 @@ def _kinds_for_templates(objects: ObjectsByKind) -> tuple[Resource, ...]:
         template_kinds.append(resources.REPLICA_SETS)
     makes_pods = (
         template_kinds
+        or objects.get(resources.LEADER_WORKER_SETS)
+        or objects.get(resources.JOB_SETS)
         or objects.get(resources.CAPACITY_BUFFERS)
         or any(
             ("DaemonSet", daemon.metadata.namespace, daemon.metadata.name) not in owned

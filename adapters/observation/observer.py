@@ -238,6 +238,7 @@ def with_own_state(
     joined = msgspec.structs.replace(
         snapshot,
         buffers=tuple(_without_requested(buffer, virtual) for buffer in snapshot.buffers),
+        requested_members=tuple(sorted(virtual)),
         node_claims=tuple(
             requested_claim(record, snapshot.now)
             if is_requested(record)

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from core.model.snapshot import Snapshot
     from core.scheduling.explanation_text import PoolFinding
 
-_KEYS: Final = {"pod": "pod", "node": "node", "NodePool": "nodePool", "code": "code"}
+_KEYS: Final = {"pod": "pod", "node": "node", "NodePool": "nodePool", "group": "group", "code": "code"}
 """First word of an explanation's subject → its key in JSON; a workload's is its kind."""
 
 _EXAMPLES: Final = """examples:
   fleetwright explain shop/cart-0 -f cluster/
   fleetwright explain deployment/cart -n shop -f cluster/
   fleetwright explain nodepool/general -f cluster/
+  fleetwright explain group/training -n ml -f cluster/
   fleetwright explain LimitReached
   fleetwright explain ip-10-0-1-12.ec2.internal -f cluster/ --now 2026-11-20T00:00:00Z
   fleetwright explain ip-10-0-1-12.ec2.internal --cluster prod
@@ -42,8 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument(
         "target",
-        metavar="POD|NODE|WORKLOAD|NODEPOOL|CODE",
-        help="NAME, NAMESPACE/NAME or KIND/NAME of a pod, node, NodeClaim, workload or NodePool; or a reason code",
+        metavar="POD|NODE|WORKLOAD|GROUP|NODEPOOL|CODE",
+        help="NAME, NAMESPACE/NAME or KIND/NAME of a pod, node, NodeClaim, workload, group or NodePool; or a reason code",
     )
     shared.add_files(parser, is_required=False)
     add_cluster(parser)

@@ -74,7 +74,7 @@ class PoolFindingAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class ExplanationAnswer(JsonAnswer):
-    """`fleetwright explain -o json`; `pod`, `node`, `workload`, `nodePool` or `code` names what it is about.
+    """`fleetwright explain -o json`; `pod`, `node`, `workload`, `group`, `nodePool` or `code` names what it is about.
 
     `nodePools` is about a pod without a place, the nearest NodePool first; of a workload, about its first pod without a place.
     """
@@ -88,6 +88,7 @@ class ExplanationAnswer(JsonAnswer):
     pod: str = ""
     node: str = ""
     workload: str = ""
+    group: str = ""
     node_pool: str = ""
     code: str = ""
 

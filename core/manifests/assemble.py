@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -28,6 +29,7 @@ from core.model.catalogue import Catalogue
 from core.model.node_pool import NodeClass, NodePool
 from core.model.plan import NodeClaim, ObjectRef
 from core.model.pod import (
+    GroupObject,
     NodeSelectorTerm,
     Pod,
     PodAffinityTerm,
@@ -355,6 +357,7 @@ class _Assembly:
             node_classes=node_classes,
             overlays=self._each(resources.NODE_OVERLAYS, read.node_overlay),
             buffers=self._buffers(),
+            group_objects=self._group_objects(),
             daemon_sets=self._daemon_sets(pods),
             volumes=self._each(resources.PERSISTENT_VOLUMES, storage.volume),
             volume_claims=storage.with_default_class(claims, classes),
@@ -462,6 +465,17 @@ class _Assembly:
         return self._each(
             resources.CAPACITY_BUFFERS, BufferTranslator(self._objects, self._pods, self._admission).buffer
         )
+
+    def _group_objects(self) -> tuple[GroupObject, ...]:
+        """Return what objects say about pods that start together; pods of one that cannot be read have an unknown group."""
+        kinds = [kind for kind in resources.GROUP_KINDS if self._objects.get(kind)]
+        if not kinds:
+            return ()
+        from core.manifests.groups import GroupTranslator  # most clusters have none
+
+        translator = GroupTranslator(self._pods, self._admission)
+        found = (self._each(kind, partial(translator.groups, kind)) for kind in kinds)
+        return tuple(group for of_kind in found for groups in of_kind for group in groups)
 
     def _nodes(self, now: datetime) -> tuple[Node, ...]:
         drivers, csi_nodes = self._objects.get(resources.CSI_DRIVERS, ()), self._objects.get(resources.CSI_NODES, ())

@@ -14,6 +14,7 @@ from core.model.node_pool import NodeClass, NodePool, RolloutGate
 from core.model.plan import NodeClaim, StoredTarget
 from core.model.pod import (
     DO_NOT_SCHEDULE,
+    GroupObject,
     LabelSelector,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -378,6 +379,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             account. Missing quotas are unknown and limit nothing.
         subnet_addresses: Id of a subnet with few free addresses → how many are left beside launches in flight.
         moved_workloads: Workload (`Pod.workload`) → its recent moves; settled ones are missing.
+        requested_members: Keys of members of groups that do not exist yet and whose launch is in progress.
     """
 
     now: datetime
@@ -389,6 +391,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     node_classes: tuple[NodeClass, ...] = ()
     overlays: tuple[NodeOverlay, ...] = ()
     buffers: tuple[CapacityBuffer, ...] = ()
+    group_objects: tuple[GroupObject, ...] = ()
     daemon_sets: tuple[DaemonSet, ...] = ()
     volumes: tuple[PersistentVolume, ...] = ()
     volume_claims: tuple[PersistentVolumeClaim, ...] = ()
@@ -407,6 +410,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     moved_workloads: dict[str, MovedWorkload] = {}
     evicted_nodes: dict[str, EvictedNode] = {}
     rollouts: dict[str, RolloutGate] = {}
+    requested_members: tuple[str, ...] = ()
     stored_target: StoredTarget | None = None
     options: Options = Options()
 

@@ -15,7 +15,7 @@ from core.containment import SetAside, internal_error
 from core.errors import OutOfTimeError
 from core.labels import HASH_VERSION
 from core.model.catalogue import paid_for
-from core.model.plan import Binding, BufferRoom, Cost, Plan, PlannedClaim, Unschedulable
+from core.model.plan import Binding, BufferRoom, Cost, Plan, PlannedClaim, PlannedGroup, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
@@ -23,7 +23,7 @@ from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings
 from core.pools import SIMULATED
 from core.reasons.pods import PodReason
 from core.scheduling.claim_search import Solution
-from core.scheduling.context import SchedulingContext, buffer_of, is_virtual
+from core.scheduling.context import SchedulingContext, buffer_of, is_spare, is_virtual
 from core.scheduling.explanation import Diagnosis
 from core.scheduling.explanation_text import PodFinding
 from core.scheduling.instance_types import cut
@@ -33,6 +33,7 @@ from core.scheduling.pods import PendingGroup
 from core.scheduling.primitives import ResourceAxis, TypeMask, Vector, plus
 from core.scheduling.replanning import (
     Drains,
+    Extra,
     best_of,
     cheaper_within_ec2_limits,
     commitment_contexts,
@@ -140,6 +141,7 @@ def scheduling_results(
         claims=claims,
         bindings=tuple(sorted(Binding(pod.key, node.name) for pod, node in real)),
         unschedulable=_unschedulable(context, solution, explains),
+        groups=_groups(context, solution, claims),
         buffers=buffer_rooms(context.pending, solution) if context.snapshot.buffers else (),
         cost=Cost(sum(claim.price for claim in claims)),
     )
@@ -170,9 +172,9 @@ def planned_claims(
 
 def buffer_rooms(pending: Iterable[Pod], solution: Solution) -> tuple[BufferRoom, ...]:
     """Return the room of each capacity buffer's virtual pods."""
-    wanted = Counter(buffer_of(pod) for pod in pending if is_virtual(pod))
-    existing = Counter(buffer_of(pod) for pod, _ in solution.bound if is_virtual(pod))
-    new = Counter(buffer_of(pod) for claim in solution.claims for pod in claim.pods if is_virtual(pod))
+    wanted = Counter(buffer_of(pod) for pod in pending if is_spare(pod))
+    existing = Counter(buffer_of(pod) for pod, _ in solution.bound if is_spare(pod))
+    new = Counter(buffer_of(pod) for claim in solution.claims for pod in claim.pods if is_spare(pod))
     return tuple(
         BufferRoom(name, existing[name], new[name], wanted[name] - existing[name] - new[name])
         for name in sorted(wanted)
@@ -206,7 +208,7 @@ def _unschedulable(
     for pending_group in solution.unplaced:
         has_time = has_time and _has_time(context.watch)
         found += _reasons_of(diagnosis, pending_group, explains, has_time=has_time)
-    return tuple(sorted(found))
+    return tuple(sorted((*found, *context.held_pods())))
 
 
 def _contained_reasons(context: SchedulingContext, solution: Solution, watch: Callable[[], None]) -> Reasons:
@@ -226,7 +228,8 @@ def _contained_reasons(context: SchedulingContext, solution: Solution, watch: Ca
             out = [internal_error(f"Pod/{key}", error) for key in without]
             set_aside += out
             found += [Unschedulable(aside.pod, PodReason.SET_ASIDE, aside.message) for aside in out]
-    return Reasons(tuple(sorted(found)), tuple(set_aside), has_time and not set_aside)
+    unschedulable = tuple(sorted((*found, *context.held_pods())))
+    return Reasons(unschedulable, tuple(set_aside), has_time and not set_aside)
 
 
 def _reasons_of(
@@ -391,7 +394,7 @@ class Planner:
     ) -> None:
         """Prepare the snapshot; `watch` is called often, and raises OutOfTimeError when the time for the plan is over."""
         self._search = search
-        self._context = context or SchedulingContext(snapshot, watch=watch)
+        self._context = _with_groups(context or SchedulingContext(snapshot, watch=watch))
         self._explains = explains
 
     @property
@@ -453,15 +456,16 @@ class Planner:
             plan, solution = silent._improved(out_of_time)
         else:
             solution, _ = silent._solution(frozenset(), consolidation=False)
-            plan = scheduling_results(silent.context, solution, (), lambda _: False).plan
+            plan = silent._results(solution, []).plan
         return plan, partial(_contained_reasons, silent.context, solution)
 
     def _improved(self, out_of_time: Callable[[], float] | None, *, proves: bool = True) -> tuple[Plan, Solution]:
         if self._context.volumes.binding.assigned_to(self._context.pending):
-            self._context = with_fitting_volumes(self._context)
-        _, (solution, cost) = planned_within_ec2_limits(
-            self._context, partial(_searched, out_of_time=out_of_time, search=self._search, proves=proves)
-        )
+            self._context = _with_groups(with_fitting_volumes(self._context))
+        search = partial(_searched, out_of_time=out_of_time, search=self._search, proves=proves)
+        self._context, (solution, cost) = _fairly(self._context, search)
+        if cost is not None and self._context.gang_plan.domains:
+            cost = Cost(cost.hourly)  # the bound is that of plans with these domains, not with others
         plan = self._results(solution, []).plan
         if cost is not None:
             bound = cost.lower_bound
@@ -553,16 +557,57 @@ class Planner:
         with_blocked: bool = False,
     ) -> tuple[Solution, list[Pod]]:
         """Return the greedy plan within EC2's quotas and the free addresses, and the pods that it displaces."""
-        return planned_within_ec2_limits(
-            self._context,
-            partial(greedy, gone=gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked),
-        )[1]
+        plan = partial(greedy, gone=gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked)
+        context, found = _whole(self._context, plan)
+        if not gone:
+            self._context = context
+        return found
 
     def _results(
         self, solution: Solution, displaced: list[Pod], unexplained: Collection[str] = ()
     ) -> SchedulingResults:
         explains = (lambda pod: pod.key not in unexplained) if self._explains else (lambda _: False)
         return scheduling_results(self._context, solution, displaced, explains)
+
+
+# Groups that start together. Most clusters have none, and load nothing of this.
+
+
+def _with_groups(context: SchedulingContext) -> SchedulingContext:
+    if not context.gangs:
+        return context
+    from core.scheduling.gangs import with_gangs
+
+    return with_gangs(context)
+
+
+def _whole(
+    context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
+) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
+    if not context.gangs:
+        return context, planned_within_ec2_limits(context, plan)[1]
+    from core.scheduling.gangs import whole_groups
+
+    return whole_groups(context, plan)
+
+
+def _fairly(
+    context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
+) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
+    """Return a plan without incomplete groups, which takes no place from a single pod that outranks a group."""
+    if not context.gangs:
+        return context, planned_within_ec2_limits(context, plan)[1]
+    from core.scheduling.gangs import in_fair_turns
+
+    return in_fair_turns(context, plan)
+
+
+def _groups(context: SchedulingContext, solution: Solution, claims: Sequence[PlannedClaim]) -> tuple[PlannedGroup, ...]:
+    if not context.gangs:
+        return ()
+    from core.scheduling.gangs import planned_groups
+
+    return planned_groups(context, solution, claims)
 
 
 def _searched(

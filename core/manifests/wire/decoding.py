@@ -159,6 +159,12 @@ _TYPES_BY_RESOURCE: Final[dict[Resource, Any]] = {
     resources.RUNTIME_CLASSES: admission.RuntimeClass,
     resources.HORIZONTAL_POD_AUTOSCALERS: admission.HorizontalPodAutoscaler,
     resources.SCALED_OBJECTS: admission.ScaledObject,
+    resources.POD_GROUPS: pod.WirePodGroup,
+    resources.WORKLOADS: pod.WireGroupWorkload,
+    resources.VOLCANO_POD_GROUPS: pod.WirePodGroup,
+    resources.COSCHEDULING_POD_GROUPS: pod.WirePodGroup,
+    resources.LEADER_WORKER_SETS: pod.LeaderWorkerSet,
+    resources.JOB_SETS: pod.JobSet,
 }
 KEPT_IN_PART: Final = (resources.PODS, resources.NODES, resources.POD_DISRUPTION_BUDGETS, resources.DAEMON_SETS)
 """Kinds whose unreadable objects are kept in part: without them, a node might be disrupted or filled that must not be."""
@@ -336,6 +342,14 @@ def _beyond_64_bits(value: object, place: str = "") -> str:
     if isinstance(value, list):
         parts = [(f"{place}[{index}]", part) for index, part in enumerate(value)]
     return next((path for inner, part in parts if (path := _beyond_64_bits(part, inner))), "")
+
+
+def readable_or_rest(resource: Resource, obj: dict[str, Any]) -> Any | None:
+    """Return an object, or the readable part of it; None for one of a kind that is left out where it is unreadable."""
+    try:
+        return from_object(resource, obj)
+    except InvalidInputError:
+        return rest_of(resource, obj)
 
 
 def rest_of(resource: Resource, obj: object) -> Any | None:

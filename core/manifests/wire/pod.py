@@ -177,6 +177,20 @@ class Named(Wire):
     name: str
 
 
+class WorkloadReference(Wire):
+    """`spec.workloadRef` (Kubernetes 1.35): a group of a Workload, and which copy of it."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
+class SchedulingGroup(Wire):
+    """`spec.schedulingGroup` (Kubernetes 1.36 and later)."""
+
+    pod_group_name: str = ""
+
+
 class WirePodSpec(Wire):
     """`spec` of a pod or of a pod template.
 
@@ -200,7 +214,8 @@ class WirePodSpec(Wire):
     scheduler_name: str = "default-scheduler"
     scheduling_gates: tuple[Named, ...] = ()
     resource_claims: tuple[Named, ...] = ()
-    workload_ref: Named | None = None
+    workload_ref: WorkloadReference | None = None
+    scheduling_group: SchedulingGroup | None = None
     termination_grace_period_seconds: int = 30
     host_network: bool = False
     runtime_class_name: str = ""
@@ -342,6 +357,7 @@ _ANNOTATIONS_READ: Final = (
     labels.STEERED,
     labels.SURGE,
     labels.VPA_UPDATES,
+    *labels.GROUP_ANNOTATIONS,
 )
 _CONDITIONS_READ: Final = ("PodScheduled", "Ready", "PodResizePending")
 
@@ -494,3 +510,150 @@ class PodTemplateObject(Wire):
 
     metadata: WireMetadata
     template: PodTemplate = field(default_factory=PodTemplate)
+
+
+# Objects that say how pods start together: the few fields that are read, whoever's the kind is.
+
+
+class GangPolicy(Wire):
+    """`gang` of a policy: as many pods must start together."""
+
+    min_count: int = 1
+
+
+class StartPolicy(Wire):
+    """How the pods of a group start: one by one (`basic`), or together (`gang`)."""
+
+    gang: GangPolicy | None = None
+
+
+class TopologyConstraint(Wire):
+    """A label of nodes of which all pods of a group need one value."""
+
+    key: str = ""
+
+
+class TopologyConstraints(Wire):
+    """`schedulingConstraints` of a PodGroup."""
+
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
+class Chosen(Wire):
+    """A choice without settings of its own, such as `all: {}`."""
+
+
+class DisruptionMode(Wire):
+    """Whether the pods of a group stop together; the default is that one may stop alone."""
+
+    all: Chosen | None = None
+
+
+class PodGroupSpec(Wire):
+    """`spec` of the PodGroups of Kubernetes (v1alpha3, v1beta1), of Volcano, and of the coscheduling plugin (`minMember`)."""
+
+    scheduling_policy: StartPolicy = field(default_factory=StartPolicy)
+    scheduling_constraints: TopologyConstraints = field(default_factory=TopologyConstraints)
+    disruption_mode: DisruptionMode = field(default_factory=DisruptionMode)
+    priority: int | None = None
+    min_member: int = 1
+
+
+class WirePodGroup(Wire):
+    """A PodGroup of Kubernetes, of Volcano, or of the coscheduling plugin."""
+
+    metadata: WireMetadata
+    spec: PodGroupSpec = field(default_factory=PodGroupSpec)
+
+
+class WorkloadGroup(Wire):
+    """One group of a Workload."""
+
+    name: str = ""
+    policy: StartPolicy = field(default_factory=StartPolicy)
+
+
+class GroupWorkloadSpec(Wire):
+    """`spec` of a Workload of `scheduling.k8s.io/v1alpha1`; later versions have templates of PodGroups instead."""
+
+    pod_groups: tuple[WorkloadGroup, ...] = ()
+
+
+class WireGroupWorkload(Wire):
+    """A Workload of `scheduling.k8s.io/v1alpha1` (Kubernetes 1.35)."""
+
+    metadata: WireMetadata
+    spec: GroupWorkloadSpec = field(default_factory=GroupWorkloadSpec)
+
+
+class LeaderWorkerTemplate(Wire):
+    """The pods of one group of a LeaderWorkerSet; the leader is like the workers where it has no template of its own."""
+
+    size: int = 1
+    leader_template: PodTemplate | None = None
+    worker_template: PodTemplate = field(default_factory=PodTemplate)
+
+
+class LeaderWorkerSetSpec(Wire):
+    """`spec` of a LeaderWorkerSet."""
+
+    leader_worker_template: LeaderWorkerTemplate = field(default_factory=LeaderWorkerTemplate)
+
+
+class LeaderWorkerSet(Wire):
+    """A LeaderWorkerSet (`leaderworkerset.x-k8s.io/v1`)."""
+
+    metadata: WireMetadata
+    spec: LeaderWorkerSetSpec = field(default_factory=LeaderWorkerSetSpec)
+
+
+class ReplicatedJobSpec(Wire):
+    """`spec` of a Job in a JobSet."""
+
+    parallelism: int = 1
+    completions: int | None = None
+    template: PodTemplate = field(default_factory=PodTemplate)
+
+
+class ReplicatedJobTemplate(Wire):
+    """The Job of which a JobSet makes several."""
+
+    spec: ReplicatedJobSpec = field(default_factory=ReplicatedJobSpec)
+
+
+class ReplicatedJob(Wire):
+    """One entry of `spec.replicatedJobs`."""
+
+    name: str = ""
+    replicas: int = 1
+    template: ReplicatedJobTemplate = field(default_factory=ReplicatedJobTemplate)
+
+
+class StartupPolicy(Wire):
+    """In which order a JobSet starts its parts: `InOrder`, or all at once."""
+
+    startup_policy_order: str = ""
+
+
+class JobSetSpec(Wire):
+    """`spec` of a JobSet."""
+
+    replicated_jobs: tuple[ReplicatedJob, ...] = ()
+    startup_policy: StartupPolicy = field(default_factory=StartupPolicy)
+
+
+class JobSet(Wire):
+    """A JobSet (`jobset.x-k8s.io/v1alpha2`)."""
+
+    metadata: WireMetadata
+    spec: JobSetSpec = field(default_factory=JobSetSpec)
+
+
+def names_group(pod: WirePod) -> bool:
+    """Whether a pod names a group of pods that start together, whose size an object states."""
+    metadata, spec = pod.metadata, pod.spec
+    is_native = spec.scheduling_group is not None or spec.workload_ref is not None
+    return is_native or labels.VOLCANO_GROUP in metadata.annotations or not _GROUP_LABELS.isdisjoint(metadata.labels)
+
+
+_GROUP_LABELS: Final = frozenset(labels.GROUP_LABELS)

@@ -24,7 +24,7 @@ from adapters.observation.cluster_reader import (
     machine_of,
     with_partition,
 )
-from adapters.ports import Instance, JsonObject, TransientError
+from adapters.ports import DeniedError, Instance, JsonObject, TransientError
 from core import labels
 from core.api.status import is_stale
 from core.catalogue.capacity import EFA
@@ -480,3 +480,37 @@ def test_leases_are_listed_once_in_half_a_minute() -> None:
     fake.at += ASKED_EVERY - TICK
     assert not found.is_there()
     assert len(fake.asked) == 2
+
+
+# Objects that say how pods start together.
+
+
+def test_kinds_of_groups_are_listed_only_where_a_pod_names_one() -> None:
+    found, lab, called = reader()
+    found.complete()
+    assert not set(of_lists(called)) & {"podgroups", "workloads", "jobsets", "leaderworkersets"}
+    pod = a_pending_pod("j")
+    pod["metadata"]["labels"] = {labels.JOB_SET: "train"}
+    lab.kubernetes.put(pod)
+    found.complete()
+    assert "jobsets" in of_lists(called)
+    assert "podgroups" not in of_lists(called)
+
+
+def test_a_kind_that_the_cluster_does_not_serve_leaves_its_groups_unknown() -> None:
+    """Kubernetes 1.36 serves PodGroups under an older version, and a cluster without Volcano none of its."""
+    found, lab, _ = reader()
+    tried = list[str]()
+
+    def refuse(call: str) -> None:
+        if "podgroups" in call:
+            tried.append(call)
+            raise DeniedError(call, "the cluster serves no podgroups")
+
+    pod = a_pending_pod("g")
+    pod["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    lab.kubernetes.put(pod)
+    lab.kubernetes.before_call = refuse
+    objects = found.complete()
+    assert resources.POD_GROUPS not in objects.by_kind
+    assert len(tried) == 2
