@@ -362,8 +362,6 @@ def excess_of(written: wire_pod.WirePodSpec) -> str:
 
     The bounds are far above what people write; an API server takes thousands of each.
     """
-    if written.excess:
-        return written.excess
     resources = {name for c in (*written.containers, *written.init_containers) for name in c.resources.requests}
     counts = [
         (len(written.tolerations), TOLERATIONS_MAX, "tolerations"),
@@ -377,7 +375,7 @@ def excess_of(written: wire_pod.WirePodSpec) -> str:
         for count, most, what in counts
         if count > most
     )
-    return next(excesses, "")
+    return written.excess or next(excesses, "")
 
 
 def _selector_counts(written: wire_pod.WirePodSpec) -> list[tuple[int, int, str]]:
