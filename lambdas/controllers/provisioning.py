@@ -397,7 +397,10 @@ class Provisioning:
             self.stores.changes.record(self.clock.now())
 
     def _is_quiet(self) -> bool:
-        """Whether no pod lacks a node, no claim waits for its launch, and no buffer requests room."""
+        """Whether no pod lacks a node, no claim waits for its launch, and no buffer requests room.
+
+        Warm room of calendars is no reason: `reconcile` sends a message while there is some.
+        """
         if self.settings.options().feature_gates.capacity_buffer or self.observer.unbound_pods():
             return False
         started_at = self.clock.now()
