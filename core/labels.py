@@ -168,6 +168,9 @@ STEERED: Final = "fleetwright.dev/deletion-cost"
 
 EVICTIONS_PER_HOUR: Final = "fleetwright.dev/evictions-per-hour"
 
+CALENDAR: Final = "fleetwright.dev/calendar"
+"""Annotation of a NodePool: the spec of a Calendar for it, as JSON, where the kind is not installed."""
+
 MODE: Final = "fleetwright.dev/mode"
 """Annotation of a NodePool: with `observe`, its decisions are recorded but not carried out."""
 
@@ -189,6 +192,8 @@ CLUSTER_TAG: Final = "eks:eks-cluster-name"
 
 AWS_GROUP: Final = "karpenter.k8s.aws"
 CORE_GROUP: Final = "karpenter.sh"
+
+OWN_GROUP: Final = "fleetwright.dev"
 
 OWN_PREFIX: Final = "fleetwright.dev/"
 """Begins every key of ours."""

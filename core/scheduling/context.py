@@ -223,8 +223,9 @@ def pending_pods(snapshot: Snapshot, gangs: Iterable[Gang] = ()) -> tuple[Pod, .
             others = (pod for pod in pods if pod.key in members and pod.key not in marked)
             pending += [pod for pod in others if is_pending(pod, requires_mark=False)]
         pending += [pod for gang in gangs for pod in gang.coming]
-    if snapshot.options.feature_gates.capacity_buffer:
-        pending += [pod for buffer in snapshot.buffers for pod in _virtual_pods(buffer)]
+    has_buffers = snapshot.options.feature_gates.capacity_buffer
+    buffers = (buffer for buffer in snapshot.buffers if has_buffers or buffer.calendar)
+    pending += [pod for buffer in buffers for pod in _virtual_pods(buffer)]
     return tuple(sorted(pending, key=lambda pod: pod.key))
 
 
@@ -495,6 +496,13 @@ class SchedulingContext:
     def open_templates(self, step: RelaxationStep) -> tuple[bool, ...]:
         """For each template, whether the relaxation step tolerates its taints."""
         return self._tolerated(step.demands.tolerations)
+
+    def closed_templates(self) -> tuple[NodeClaimTemplate, ...]:
+        """Return the NodePools that only their hours keep from launching, for explanations."""
+        closed = (pool for pool in self.snapshot.node_pools if pool.is_closed)
+        open_again = tuple(msgspec.structs.replace(pool, hours=None) for pool in closed)
+        snapshot = msgspec.structs.replace(self.snapshot, node_pools=open_again)
+        return templates_of(snapshot, self.table, self.axis, self._daemons) if open_again else ()
 
     def with_other_volumes(self, waiting: Iterable[Pod]) -> SchedulingContext | None:
         """Return the snapshot, prepared with other free volumes for the claims of pods that found no place with theirs.
