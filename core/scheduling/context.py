@@ -519,7 +519,7 @@ class SchedulingContext:
         return self._again(self._refused_volumes | more)
 
     def before_gangs(self) -> SchedulingContext:
-        """Return the snapshot, prepared anew, without a decision about groups."""
+        """Return the snapshot, prepared once more, without a decision about groups."""
         return self._again(self._refused_volumes)
 
     def _again(self, refused: Refused) -> SchedulingContext:
