@@ -456,7 +456,7 @@ class Planner:
         if searches:
             plan, solution = silent._improved(out_of_time)
         else:
-            solution, _ = silent._solution(frozenset(), consolidation=False)
+            solution, _, silent._context = silent._solution(frozenset(), consolidation=False)
             plan = silent._results(solution, []).plan
         return plan, partial(_contained_reasons, silent.context, solution)
 
