@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.calendars import hours_of
 from core.catalogue.node_class import CAPACITY_BLOCK
 from core.cluster_status import PoolStatus, cluster_status
 from core.commitments import coverage_of, paid_price
@@ -289,7 +290,7 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
     subject = f"NodePool {pool.name}"
     why = why_unusable(pool, snapshot)
     if why:
-        return Explanation(subject=subject, outcome=why)
+        return Explanation(subject=subject, outcome=why, details=hours_of(pool))
     context = SchedulingContext(snapshot)
     template = next(template for template in context.templates if template.pool is pool)
     if not template.mask:
@@ -304,6 +305,7 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
         for name, amount in sorted(limits_left.items())
     ]
     lines += [f"pods need a toleration of {taint}" for taint in pool.taints]
+    lines += hours_of(pool)
     lines += _launched(Planner(snapshot, context).plan(out_of_time), pool)
     count = f"{len(offers.types)} instance type{'' if len(offers.types) == 1 else 's'}"
     return Explanation(

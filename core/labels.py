@@ -66,6 +66,9 @@ GROUP_TOPOLOGY: Final = "fleetwright.dev/group-topology"
 GROUP_DISRUPTION: Final = "fleetwright.dev/group-disruption"
 """Annotation of pods of any group: `all` if they stop together, `single` if one may be replaced."""
 
+GROUP_OF_CLAIM: Final = "fleetwright.dev/launched-for-group"
+"""Annotation of a claim: the group for whose members alone it is launched; all of them are, or none."""
+
 MEMBER_TO_COME: Final = "fleetwright.dev/member-to-come"
 """Annotation of the pods of a plan that stand for members of a group whose controller has not created them yet."""
 
@@ -165,6 +168,9 @@ STEERED: Final = "fleetwright.dev/deletion-cost"
 
 EVICTIONS_PER_HOUR: Final = "fleetwright.dev/evictions-per-hour"
 
+CALENDAR: Final = "fleetwright.dev/calendar"
+"""Annotation of a NodePool: the spec of a Calendar for it, as JSON, where the kind is not installed."""
+
 MODE: Final = "fleetwright.dev/mode"
 """Annotation of a NodePool: with `observe`, its decisions are recorded but not carried out."""
 
@@ -186,6 +192,8 @@ CLUSTER_TAG: Final = "eks:eks-cluster-name"
 
 AWS_GROUP: Final = "karpenter.k8s.aws"
 CORE_GROUP: Final = "karpenter.sh"
+
+OWN_GROUP: Final = "fleetwright.dev"
 
 OWN_PREFIX: Final = "fleetwright.dev/"
 """Begins every key of ours."""

@@ -29,6 +29,7 @@ _OBSERVES: Final[tuple[Rule, ...]] = (
     ("jobset.x-k8s.io", ("jobsets",), ("list",)),
     ("karpenter.sh", ("nodepools", "nodeoverlays"), ("list",)),
     ("karpenter.k8s.aws", ("ec2nodeclasses",), ("list",)),
+    ("fleetwright.dev", ("calendars",), ("list",)),
 )
 """Permissions to list everything that an observation of the whole cluster reads."""
 

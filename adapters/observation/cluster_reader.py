@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from adapters.observability import logger
-from adapters.ports import Clock, DeniedError, Instance, JsonObject, Kubernetes, PortError
+from adapters.ports import Clock, DeniedError, Instance, JsonObject, Kubernetes, NotFoundError, PortError
 from core import api, labels
 from core.api.objects import name_of
 from core.api.status import is_stale
@@ -115,6 +115,9 @@ _ALWAYS: Final = (
     resources.PRIORITY_CLASSES,
 )
 _MARKET: Final = (resources.NODE_POOLS, resources.EC2_NODE_CLASSES)
+CALENDARS_ASKED_EVERY: Final = timedelta(minutes=5)
+"""How often an installation without the kind Calendar is asked for it."""
+
 _FOR_VOLUMES: Final = (
     resources.PERSISTENT_VOLUMES,
     resources.PERSISTENT_VOLUME_CLAIMS,
@@ -179,11 +182,13 @@ class ClusterReader:
         self._settings = settings
         self._clock = clock
         self._current = current
+        self._without_calendars_since: datetime | None = None
 
     def without_pods(self) -> ClusterObjects:
         """Read nodes, NodePools and EC2NodeClasses. Raises PortError."""
         rejected: list[ObjectProblem] = []
         objects = {kind: self._read(kind, rejected) for kind in (resources.NODES, *_MARKET)}
+        objects[resources.CALENDARS] = self._calendars(rejected)
         node_classes = self._with_current_classes(objects)
         return ClusterObjects(objects, node_classes, tuple(rejected))
 
@@ -196,6 +201,7 @@ class ClusterReader:
         rejected: list[ObjectProblem] = []
         options = self._settings.options()
         objects = {kind: self._read(kind, rejected) for kind in _ALWAYS}
+        objects[resources.CALENDARS] = self._calendars(rejected)
         node_classes = self._with_current_classes(objects)
         objects[resources.PODS] = self._read(resources.PODS, rejected)
         if _have_volumes(objects[resources.PODS]):
@@ -217,10 +223,15 @@ class ClusterReader:
     def for_launches(self) -> ClusterObjects:
         """Read what decides about offerings: NodePools, EC2NodeClasses and NodeOverlays. Raises PortError."""
         objects = {kind: self._list(kind) for kind in _MARKET}
+        objects[resources.CALENDARS] = self._calendars([])
         node_classes = self._with_current_classes(objects)
         if self._settings.options().feature_gates.node_overlay:
             objects[resources.NODE_OVERLAYS] = self._list(resources.NODE_OVERLAYS)
         return ClusterObjects(objects, node_classes)
+
+    def hours(self) -> ObjectsByKind:
+        """Read what decides about the hours of NodePools. Raises PortError."""
+        return {resources.NODE_POOLS: self._list(resources.NODE_POOLS), resources.CALENDARS: self._calendars([])}
 
     def for_default_spreads(self) -> ObjectsByKind:
         """Read what determines which pods a default constraint selects. Raises PortError."""
@@ -254,6 +265,37 @@ class ClusterReader:
             written, self._clock.now(), objects[resources.NODE_POOLS]
         )
         return current if self._current.resolves else written
+
+    def _calendars(self, rejected: list[ObjectProblem]) -> tuple[Any, ...]:
+        """Return the Calendars; none where the kind is not installed, or where the function may not list it yet.
+
+        Both are the state of an installation before `kubectl apply` of this release's manifests, and must stop nothing. They
+        are remembered for a while, so that such an installation does not pay for a request in each run.
+        """
+        now, since = self._clock.now(), self._without_calendars_since
+        if since is not None and now - since < CALENDARS_ASKED_EVERY:
+            return ()
+        try:
+            calendars = self._read(resources.CALENDARS, rejected)
+        except NotFoundError:
+            self._without_calendars_since = now
+            return ()
+        except DeniedError as error:
+            self._without_calendars_since = now
+            problem = f"cannot be listed, so none counts: apply this release's ClusterRoles ({error})"
+            rejected.append(
+                ObjectProblem(
+                    resource=resources.CALENDARS,
+                    position=-1,
+                    subject="Calendars",
+                    field="",
+                    problem=problem,
+                    is_warning=True,
+                )
+            )
+            return ()
+        self._without_calendars_since = None
+        return calendars
 
     def _groups(self, pods: Sequence[WirePod], rejected: list[ObjectProblem]) -> ObjectsByKind:
         """Read the objects that say how these pods start together; a cluster may not serve a kind, or not to us.

@@ -32,6 +32,7 @@ _ALWAYS: Final = (
     resources.EC2_NODE_CLASSES,
     resources.NODE_CLAIMS,
     resources.NODE_OVERLAYS,
+    resources.CALENDARS,
     resources.NODES,
     resources.CSI_NODES,
     resources.CSI_DRIVERS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,7 @@ _EXAMPLES: Final = """examples:
   fleetwright explain ip-10-0-1-12.ec2.internal -f cluster/ --now 2026-11-20T00:00:00Z
   fleetwright explain ip-10-0-1-12.ec2.internal --cluster prod
   fleetwright explain ip-10-0-1-12.ec2.internal --cluster prod --at 2026-11-20T05:10:00Z
+  fleetwright explain shop/cart-0 -f cluster/ --at 2026-12-24T20:00:00Z
   fleetwright explain shop/cart-0 --ledger build/ledger --decision 81c04f2b6d
 """
 
@@ -60,7 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
     meant = explain_code(arguments.target)
     if meant is not None:
         return _shown(meant, arguments)
-    if arguments.ledger or arguments.decision or arguments.at or arguments.since:
+    is_ahead = arguments.at is not None and not (arguments.ledger or arguments.decision or arguments.since)
+    if is_ahead and (arguments.files or arguments.context or arguments.at > (arguments.now or datetime.now(UTC))):
+        arguments.now = arguments.at  # the same cluster at another time: calendars and budgets say what holds then
+    elif arguments.ledger or arguments.decision or arguments.at or arguments.since:
         return _explain_past(arguments)
     from cli.inputs import read_inputs, warn
     from cli.search_time import share_of_time, time_limit_warning

@@ -75,15 +75,17 @@ def _early(claim: NodeClaim, lasting: timedelta) -> timedelta:
     return timedelta(microseconds=spread // timedelta(microseconds=1) * draw >> 32)
 
 
-def objections(snapshot: Snapshot, claims: Collection[str]) -> dict[str, str]:
+def objections(snapshot: Snapshot, claims: Collection[str], *, grace_ends_them: bool = True) -> dict[str, str]:
     """Return claim → why a pod blocks its drain permanently; only for named claims with such a pod.
 
-    With a terminationGracePeriod no pod can block the drain. Karpenter starts such a drain without one too, and leaves the node
-    half empty and closed to pods.
+    With a terminationGracePeriod no pod can block the drain, if that may end it. Karpenter starts such a drain without one too,
+    and leaves the node half empty and closed to pods.
     """
     budgets = DisruptionBudgets.of(snapshot)
     nodes = {
-        c.node_name: c.name for c in snapshot.node_claims if c.name in claims and c.termination_grace_period is None
+        c.node_name: c.name
+        for c in snapshot.node_claims
+        if c.name in claims and (c.termination_grace_period is None or not grace_ends_them)
     }
     pods: dict[str, list[Pod]] = {}
     for pod in sorted(snapshot.pods, key=lambda pod: pod.key):

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from core import labels
+from core.calendars import with_calendars
 from core.containment import SetAside, SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests import pods as policies
@@ -26,7 +27,7 @@ from core.manifests.wire.objects import (
 from core.manifests.wire.pod import WirePod, WireWorkload
 from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
-from core.model.node_pool import NodeClass, NodePool
+from core.model.node_pool import Calendar, NodeClass, NodePool
 from core.model.plan import NodeClaim, ObjectRef
 from core.model.pod import (
     GroupObject,
@@ -276,6 +277,10 @@ class ObjectReaders(Protocol):
         """Read a NodeOverlay."""
         ...
 
+    def calendar(self, obj: Any, /) -> Calendar:
+        """Read a Calendar."""
+        ...
+
 
 class ObjectProblem(msgspec.Struct, frozen=True, kw_only=True):
     """An object that could not be used, or is used with a warning.
@@ -356,6 +361,7 @@ class _Assembly:
             node_pools=self._with_readiness(node_pools, node_classes),
             node_classes=node_classes,
             overlays=self._each(resources.NODE_OVERLAYS, read.node_overlay),
+            calendars=self._each(resources.CALENDARS, read.calendar),
             buffers=self._buffers(),
             group_objects=self._group_objects(),
             daemon_sets=self._daemon_sets(pods),
@@ -370,18 +376,8 @@ class _Assembly:
             catalogue=catalogue,
             options=options,
         )
-        trusted = with_trusted_nodes(snapshot)
-        for doubt in trusted.doubts:
-            self._problems.append(
-                ObjectProblem(
-                    resource=resources.NODES,
-                    position=-1,
-                    subject=f"Node {doubt.node}",
-                    field="",
-                    problem=doubt.message,
-                    is_warning=True,
-                )
-            )
+        trusted = with_trusted_nodes(with_calendars(snapshot))
+        self._problems += (_doubtful_node(doubt.node, doubt.message) for doubt in trusted.doubts)
         return with_zones(trusted.snapshot), tuple(self._problems)
 
     def _translator(self) -> PodTranslator:
@@ -547,6 +543,12 @@ class _Assembly:
             )
             ready.append(msgspec.structs.replace(pool, is_ready=False) if self._is_live or owner else pool)
         return tuple(ready)
+
+
+def _doubtful_node(name: str, message: str) -> ObjectProblem:
+    return ObjectProblem(
+        resource=resources.NODES, position=-1, subject=f"Node {name}", field="", problem=message, is_warning=True
+    )
 
 
 def _bare_pod(written: Any, problem: str) -> Pod:

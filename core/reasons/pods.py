@@ -182,6 +182,11 @@ class PodReason(ReasonCode):
         "No instance type can attach as many volumes as the pod has.",
         "Spread the volumes over more pods, or allow instance types that attach more.",
     )
+    OUTSIDE_HOURS = (
+        "OutsideHours",
+        "A new node could run the pod, but a Calendar closes the NodePool; the message has the time of its opening.",
+        "Wait until the NodePool opens, or add a rule with `closed: false`; `fleetwright calendar` shows its hours.",
+    )
     LIMIT_REACHED = (
         "LimitReached",
         "A new node could run the pod, but the limits of the NodePool have no room for one.",

@@ -74,6 +74,7 @@ _GROUP: Final = "Knows how many pods of a group start together, and which of the
 _BUFFER: Final = "Reads CapacityBuffers and what they keep room for."
 
 WHY_LISTED: Final[Mapping[str, str]] = {
+    "calendars": "Knows what holds for NodePools at which hours.",
     "capacitybuffers": _BUFFER,
     "csidrivers": _VOLUME,
     "csinodes": _VOLUME,

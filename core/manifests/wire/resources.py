@@ -67,6 +67,7 @@ JOB_SETS: Final = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 NODE_POOLS: Final = Resource("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False)
 NODE_CLAIMS: Final = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", namespaced=False)
 NODE_OVERLAYS: Final = Resource("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", namespaced=False)
+CALENDARS: Final = Resource("fleetwright.dev", "v1alpha1", "calendars", "Calendar", namespaced=False)
 EC2_NODE_CLASSES: Final = Resource("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", namespaced=False)
 
 ALL: Final = tuple(sorted(value for value in list(globals().values()) if isinstance(value, Resource)))

@@ -55,7 +55,7 @@ def test_kinds_without_a_namespace_are_those_of_kubernetes_and_of_the_crds() -> 
     }
     scoped |= {"RuntimeClass"}
     assert {one.kind for one in ALL if not one.namespaced} == scoped
-    assert len(ours) == 4
+    assert len(ours) == 5
 
 
 @pytest.mark.parametrize(
