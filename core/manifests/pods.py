@@ -375,7 +375,7 @@ def excess_of(written: wire_pod.WirePodSpec) -> str:
         for count, most, what in counts
         if count > most
     )
-    return next(excesses, "")
+    return written.excess or next(excesses, "")
 
 
 def _selector_counts(written: wire_pod.WirePodSpec) -> list[tuple[int, int, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import islice
 from sys import intern
 from typing import Any, Final, TypeVar
 
@@ -9,6 +11,7 @@ import msgspec
 from msgspec import field
 
 from core import labels
+from core.errors import InvalidInputError
 from core.manifests.wire.objects import (
     IntOrString,
     NodeSelector,
@@ -23,6 +26,7 @@ from core.manifests.wire.objects import (
     WireMetadata,
     WireNodeSelectorTerm,
 )
+from core.model.values import quantity
 
 # Node affinity and pod affinity on the wire.
 
@@ -84,21 +88,40 @@ class Affinity(Wire):
 SHARED_MAX: Final = 16_384
 """The most shared values, a kilobyte or less each; when there are more, all are dropped."""
 
+SHARED_BYTES_MAX: Final = 32 << 20
+"""The most bytes of all their contents together: an API server takes a megabyte of labels, and they outlive the run."""
+
 T = TypeVar("T")
 
-_SHARED: dict[tuple[type, bytes], Any] = {}
 _canonical: Final = msgspec.msgpack.Encoder().encode
 
 
-def shared(value: T) -> T:
-    """Return the first value seen with the same content, so that equal values are one object."""
-    key = (type(value), _canonical(value))
-    cached: T | None = _SHARED.get(key)
-    if cached is None:
-        if len(_SHARED) >= SHARED_MAX:
-            _SHARED.clear()
-        _SHARED[key] = cached = value
-    return cached
+class SharedValues:
+    """One object for each content. When the contents grow too many or too large, all are dropped."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[type, bytes], Any] = {}
+        self.held = 0
+        """Bytes of all contents."""
+
+    def of(self, value: T) -> T:
+        """Return the first value seen with the same content."""
+        key = (type(value), _canonical(value))
+        known: T | None = self._known.get(key)
+        if known is not None:
+            return known
+        size = len(key[1])
+        if len(self._known) >= SHARED_MAX or self.held + size > SHARED_BYTES_MAX:
+            self._known.clear()
+            self.held = 0
+        if size <= SHARED_BYTES_MAX:
+            self._known[key] = value
+            self.held += size
+        return value
+
+
+shared: Final = SharedValues().of
+"""Returns the first value seen with the same content, so that equal values are one object."""
 
 
 class Resources(Wire):
@@ -173,6 +196,7 @@ class WirePodSpec(Wire):
 
     Attributes:
         bound_to: `nodeName` as written. In a decoded Pod it is moved to `Pod.node_name`, so that specs can be shared.
+        excess: Set in place of the rules that a run has no room for: why it has none.
     """
 
     bound_to: str = field(default="", name="nodeName")
@@ -196,6 +220,7 @@ class WirePodSpec(Wire):
     host_network: bool = False
     runtime_class_name: str = ""
     active_deadline_seconds: int | None = None
+    excess: str = ""
 
 
 class ContainerStatus(Wire):
@@ -254,6 +279,59 @@ class WirePod(Wire):
         self.metadata = _lean_metadata(self.metadata)
         self.status = _lean_status(self.status, is_bound=bool(self.node_name))
 
+
+def parts_of(pod: WirePod) -> tuple[Any, ...]:
+    """Return the parts of a pod whose size its author chooses."""
+    metadata, status = pod.metadata, pod.status
+    of_status = (status.conditions, status.container_statuses, status.init_container_statuses)
+    return (pod.spec, metadata.labels, metadata.annotations, metadata.owner_references, metadata.finalizers, *of_status)
+
+
+def without_parts(pod: WirePod, excess: str) -> WirePod:
+    """Return a pod with its identity, its place and what its containers request together of a node; no node is planned for it.
+
+    Init containers count as if they ran beside the others: too much room is safe.
+    """
+    spec, metadata = pod.spec, pod.metadata
+    requests: dict[str, int] = {}
+    for container in (*spec.containers, *spec.init_containers):
+        with suppress(InvalidInputError):
+            given = {name: container.resources.requests.get(name, 0) for name in _KEPT_RESOURCES}
+            requests = quantity.add(requests, quantity.parse_resources(given, field="spec.containers"))
+    room: Quantities = {
+        name: f"{amount}m" if name == quantity.CPU else str(amount) for name, amount in requests.items()
+    }
+    pod.spec = shared(
+        WirePodSpec(
+            containers=(Container(resources=Resources(requests=room)),),
+            scheduler_name=spec.scheduler_name,
+            priority=spec.priority,
+            excess=excess,
+        )
+    )
+    controllers = (owner for owner in metadata.owner_references if owner.controller)
+    pod.metadata = WireMetadata(
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+        owner_references=tuple(islice(controllers, 1)),
+        creation_timestamp=metadata.creation_timestamp,
+        deletion_timestamp=metadata.deletion_timestamp,
+    )
+    known = {condition.type: condition for condition in pod.status.conditions}
+    conditions = (known[name] for name in _CONDITIONS_READ if name in known)
+    pod.status = PodStatus(
+        phase=pod.status.phase,
+        conditions=tuple(
+            WireCondition(found.type, found.status, found.reason[:_REASON_MAX], "", found.last_transition_time)
+            for found in conditions
+        ),
+    )
+    return pod
+
+
+_KEPT_RESOURCES: Final = (quantity.CPU, quantity.MEMORY, quantity.EPHEMERAL_STORAGE)
+_REASON_MAX: Final = 100
 
 _SOME_NODE: Final = SelectorExpression("metadata.name", "In")
 
