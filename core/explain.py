@@ -11,15 +11,15 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.calendars import hours_of
+from core.calendars import hours_of, stays_until, why_closed
 from core.catalogue.node_class import CAPACITY_BLOCK
 from core.cluster_status import PoolStatus, cluster_status
 from core.commitments import coverage_of, paid_price
 from core.disruption import disrupt
 from core.disruption.consolidation_nodes import payback_minutes
-from core.disruption.expiration import ending_reservations
+from core.disruption.expiration import ending_reservations, objections
 from core.gangs import Gang
-from core.model.node_pool import NodePool
+from core.model.node_pool import GRACE_PERIOD, NodePool
 from core.model.plan import Command, DisruptionPlan, Plan, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
@@ -395,6 +395,7 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
     by = " and ".join(covered.taken) if covered is not None else ""
     details = [*explanation.details, *slow, f"{price}, covered by commitment {by}" if by else price]
     details += _of_reservation(state, snapshot)
+    details += _of_hours(state, snapshot)
     if explanation.reason == NodeReason.PODS_UNSCHEDULABLE:
         details += _of_pods(planner, node)
     if explanation.reason == NodeReason.BUDGET:
@@ -412,6 +413,17 @@ def _slow_drains(snapshot: Snapshot, plan: DisruptionPlan, node: str) -> tuple[s
         for budget, count, allowed in DisruptionBudgets.of(snapshot).slow(pods)
         if allowed
     )
+
+
+def _of_hours(state: StateNode, snapshot: Snapshot) -> Iterator[str]:
+    """Return that the node leaves because its NodePool is closed, and what keeps it."""
+    pool = next((pool for pool in snapshot.node_pools if pool.name == state.node_pool and pool.is_closed), None)
+    if pool is None or state.claim is None:
+        return
+    yield f"NodePool {pool.name} {why_closed(pool)}: the node leaves within its budgets"
+    grace_ends_them = pool.hours is not None and pool.hours.pods_that_stay == GRACE_PERIOD
+    kept = objections(snapshot, [state.claim.name], grace_ends_them=grace_ends_them)
+    yield from (f"{why}; the node stays {stays_until(pool)}" for why in kept.values())
 
 
 def _of_reservation(state: StateNode, snapshot: Snapshot) -> Iterator[str]:

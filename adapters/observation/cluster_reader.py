@@ -115,7 +115,7 @@ _ALWAYS: Final = (
     resources.PRIORITY_CLASSES,
 )
 _MARKET: Final = (resources.NODE_POOLS, resources.EC2_NODE_CLASSES)
-CALENDARS_ASKED_EVERY: Final = timedelta(minutes=5)
+CALENDARS_ASKED_EVERY: Final = timedelta(minutes=15)
 """How often an installation without Calendars is asked for them."""
 
 _FOR_VOLUMES: Final = (
