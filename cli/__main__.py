@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "savings": "what a cluster costs, and what Karpenter's moves and ours would reach",
     "diff": "what a change of manifests does: pods, nodes, dollars, drift",
     "explain": "why a pod or workload is not placed, why a node stays or goes, what a NodePool can launch, what a code means",
+    "calendar": "what holds for each NodePool in the next days: open, closed, and what its Calendars set",
     "validate": "every problem of every object",
     "convert": "older API versions to v1",
     "status": "the status of a cluster: nodes, cost, budgets, work in progress and what blocks it",
@@ -43,7 +44,7 @@ COMMANDS: Final = {
     "simulate": "the whole system in virtual time over a scenario",
     "catalog": "a region's instance types and prices as a file, read with your AWS permissions",
     "doctor": "problems of an AWS account or a cluster, each with its repair",
-    "crds": "the CustomResourceDefinitions of NodePool, NodeClaim, NodeOverlay and EC2NodeClass",
+    "crds": "the CustomResourceDefinitions of NodePool, NodeClaim, NodeOverlay, EC2NodeClass and Calendar",
     "completion": "completion of commands and options for bash, zsh and fish",
     "man": "the manual page",
 }

@@ -21,7 +21,7 @@ import core
 from core.manifests.wire import resources
 from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue, InstanceType
-from core.model.node_pool import NodeClass, NodePool
+from core.model.node_pool import Calendar, NodeClass, NodePool
 from core.model.plan import NodeClaim
 from core.model.snapshot import NodeOverlay
 from core.model.values.quotas import SizingSettings
@@ -214,6 +214,7 @@ class _Readings(msgspec.Struct, frozen=True, kw_only=True):
     node_classes: tuple[NodeClass, ...]
     node_claims: tuple[NodeClaim, ...]
     node_overlays: tuple[NodeOverlay, ...]
+    calendars: tuple[Calendar, ...]
 
 
 _FIELDS: Final[Mapping[str, Resource]] = {
@@ -221,6 +222,7 @@ _FIELDS: Final[Mapping[str, Resource]] = {
     "node_classes": resources.EC2_NODE_CLASSES,
     "node_claims": resources.NODE_CLAIMS,
     "node_overlays": resources.NODE_OVERLAYS,
+    "calendars": resources.CALENDARS,
 }
 
 
@@ -249,6 +251,10 @@ class KeptReaders:
     def node_overlay(self, obj: Any) -> NodeOverlay:
         """Read a NodeOverlay. Raises InvalidInputError."""
         return cast("NodeOverlay", self._answer("node_overlay", obj))
+
+    def calendar(self, obj: Any) -> Calendar:
+        """Read a Calendar. Raises InvalidInputError."""
+        return cast("Calendar", self._answer("calendar", obj))
 
     def keep(self) -> None:
         """Store the results, unless an object was refused: its message is created by reading it again."""

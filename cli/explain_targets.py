@@ -11,7 +11,8 @@ import msgspec
 from cli.errors import InputError
 from cli.manifests.inventory import Creations, refused_pods
 from cli.terminal import output
-from core.explain import Explanation, explain_node_now, explain_pod, explain_pods, explain_pool
+from core.explain import Explanation, explain_group, explain_node_now, explain_pod, explain_pods, explain_pool
+from core.gangs import Gang, gangs_of
 from core.manifests.workloads import Expansion
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
@@ -24,6 +25,7 @@ _NOTHING_CREATED: Final = Creations()
 _POD_SECURITY: Final = "pod-security.kubernetes.io/enforce"
 _TEMPLATE_HASH: Final = "pod-template-hash"
 _SHORT_KINDS: Final = {"deploy": "Deployment", "sts": "StatefulSet", "ds": "DaemonSet", "rs": "ReplicaSet", "po": "Pod"}
+_GROUP_KINDS: Final = ("group", "groups", "podgroup", "podgroups", "jobset", "jobsets", "leaderworkerset", "lws")
 _CODES: Final[tuple[type[ReasonCode], ...]] = (PodReason, NodeReason)
 
 
@@ -55,6 +57,8 @@ class NamedTarget:
         node = self._node()
         if node:
             return explain_node_now(snapshot, node, out_of_time)
+        if self._text.partition("/")[0].lower() in _GROUP_KINDS and (gang := self._group()) is not None:
+            return explain_group(snapshot, gang, out_of_time)
         named = [pod for pod in snapshot.pods if pod.key == self._text or self._is(pod, pod.name, "Pod")]
         if len(named) > 1:
             names = output.several(sorted(pod.key for pod in named))
@@ -66,12 +70,17 @@ class NamedTarget:
             return self._with_admission(explain_pods(snapshot, workload, pods, out_of_time), pods[0])
         if missing := self._not_created():
             return missing
+        gang = self._group()
+        if gang is not None:
+            return explain_group(snapshot, gang, out_of_time)
         pool = next((pool for pool in snapshot.node_pools if self._names(pool.name, "NodePool")), None)
         if pool is not None:
             return explain_pool(snapshot, pool, out_of_time)
         if host := self._host():
             return explain_node_now(snapshot, host, out_of_time)
-        raise InputError(f"there is no pod, node, workload or NodePool {self._text!r} in the input", hint=self._near())
+        raise InputError(
+            f"there is no pod, node, workload, group or NodePool {self._text!r} in the input", hint=self._near()
+        )
 
     def _with_admission(self, explanation: Explanation, pod: Pod) -> Explanation:
         """Return the explanation with a line for each thing that the API server does when it creates the pods."""
@@ -124,6 +133,20 @@ class NamedTarget:
             raise InputError(f"{self._text!r} names several workloads, give one with its namespace: {named}")
         first = min(by_workload, default="")
         return first, by_workload.get(first, [])
+
+    def _group(self) -> Gang | None:
+        """Return the group of that name: `group/NAME`, or the kind of object in which it is written; the first of several."""
+        kind, _, rest = self._text.rpartition("/")
+        for gang in gangs_of(self._snapshot):
+            namespace, _, name = gang.name.partition("/")
+            if self._text == gang.name or self._text.partition("/")[2] == gang.name:
+                return gang
+            # A Workload's groups have a slash in their names.
+            if self._namespace in (None, namespace) and (
+                self._text.partition("/")[2] == name or (rest == name and kind in ("", namespace))
+            ):
+                return gang
+        return None
 
     def _is(self, pod: Pod, name: str, kind: str) -> bool:
         """Whether the text is this name in the pod's namespace: NAME, NAMESPACE/NAME or KIND/NAME."""

@@ -11,12 +11,14 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.calendars import hours_of
 from core.catalogue.node_class import CAPACITY_BLOCK
 from core.cluster_status import PoolStatus, cluster_status
 from core.commitments import coverage_of, paid_price
 from core.disruption import disrupt
 from core.disruption.consolidation_nodes import payback_minutes
 from core.disruption.expiration import ending_reservations
+from core.gangs import Gang
 from core.model.node_pool import NodePool
 from core.model.plan import Command, DisruptionPlan, Plan, PlannedClaim
 from core.model.pod import Pod
@@ -74,6 +76,16 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
     """
     planner = Planner(snapshot)
     plan, finding = planner.explained(pod.key, out_of_time)
+    held = next((found for found in plan.unschedulable if found.pod == pod.key), None)
+    if finding is None and held is not None:
+        details = (*_meaning(PodReason, held.reason), *held.message.splitlines(), *_page(held.reason))
+        return Explanation(
+            subject=f"pod {pod.key}",
+            outcome="is unschedulable",
+            reason=held.reason,
+            details=details,
+            has_no_place=True,
+        )
     if finding is None:
         return Explanation(subject=f"pod {pod.key}", outcome=_why_not_pending(snapshot, pod))
     for claim in plan.claims:
@@ -278,7 +290,7 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
     subject = f"NodePool {pool.name}"
     why = why_unusable(pool, snapshot)
     if why:
-        return Explanation(subject=subject, outcome=why)
+        return Explanation(subject=subject, outcome=why, details=hours_of(pool))
     context = SchedulingContext(snapshot)
     template = next(template for template in context.templates if template.pool is pool)
     if not template.mask:
@@ -293,11 +305,45 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
         for name, amount in sorted(limits_left.items())
     ]
     lines += [f"pods need a toleration of {taint}" for taint in pool.taints]
+    lines += hours_of(pool)
     lines += _launched(Planner(snapshot, context).plan(out_of_time), pool)
     count = f"{len(offers.types)} instance type{'' if len(offers.types) == 1 else 's'}"
     return Explanation(
         subject=subject, outcome=f"can launch {count}, from ${dollars(offers.price):.4f} an hour", details=tuple(lines)
     )
+
+
+def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], float] | None = None) -> Explanation:
+    """Explain where the members of a group that starts together run or go, or why nothing is bought for any of them.
+
+    Args:
+        snapshot: The input of the decision.
+        gang: One of its groups.
+        out_of_time: As for `explain_pod`.
+    """
+    subject = f"group {gang.name}"
+    written = f"written as {gang.source}: {gang.total} members, {gang.minimum} of them start together"
+    about = [written, f"all members share one value of {', '.join(gang.topology_keys)}"][: 1 + bool(gang.topology_keys)]
+    if gang.disrupts_all:
+        about.append("its members stop together: no node of theirs goes alone")
+    if not gang.waiting and not gang.coming:
+        return Explanation(
+            subject=subject, outcome="runs", details=(*about, *_places(Plan(now=snapshot.now), gang.pods))
+        )
+    plan = Planner(snapshot).plan(out_of_time)
+    found = next((group for group in plan.groups if group.name == gang.name), None)
+    if found is None or found.reason:
+        message = gang.message if found is None else found.message
+        reason = gang.reason if found is None else found.reason
+        details = (*_meaning(PodReason, reason), *about, *message.splitlines(), *_page(reason))
+        return Explanation(subject=subject, outcome="waits", reason=reason, details=details, has_no_place=True)
+    places = _places(plan, gang.pods)
+    if gang.coming:
+        places.append(f"{len(gang.coming)} have a place before their controller creates them")
+    where = ", ".join(f"{key} {value}" for key, value in found.domain.items())
+    price = f"its new nodes cost ${dollars(found.hourly):.4f} an hour"
+    details = (*about, *([f"domain: {where}"] if where else []), *places, price)
+    return Explanation(subject=subject, outcome=f"has {found.placed} of {found.members} places", details=details)
 
 
 def _places(plan: Plan, pods: Iterable[Pod]) -> list[str]:

@@ -22,6 +22,7 @@ from typing import Final
 
 import msgspec
 
+from core import labels
 from core.model.pod import DO_NOT_SCHEDULE, Owner, Pod, PodSpec
 from core.model.snapshot import Options
 from core.model.values.taints import DISRUPTED
@@ -66,6 +67,24 @@ def is_pending(pod: Pod, *, requires_mark: bool) -> bool:
     waits = unbound and pod.phase == "Pending" and not pod.is_terminating
     movable = waits and not (pod.owners and (pod.is_daemon or pod.is_static))
     return movable and (pod.is_marked_unschedulable or not requires_mark)
+
+
+_GROUP_LABELS: Final = frozenset(labels.GROUP_LABELS)
+_GROUP_NOTES: Final = frozenset({labels.GROUP, labels.VOLCANO_GROUP})
+
+
+def names_group(pod: Pod) -> bool:
+    """Whether a pod has any mark of a group that starts together (`core.gangs`).
+
+    Nearly no pod has one, and clusters have a hundred thousand pods.
+    """
+    is_marked = not _GROUP_LABELS.isdisjoint(pod.labels) or not _GROUP_NOTES.isdisjoint(pod.annotations)
+    return is_marked or bool(pod.spec.pod_group)
+
+
+def is_to_come(pod: Pod) -> bool:
+    """Whether a pod stands for a member of a group that its controller has still to create."""
+    return pod.annotations.get(labels.MEMBER_TO_COME) == "true"
 
 
 def is_reschedulable(pod: Pod) -> bool:
@@ -176,8 +195,9 @@ class _Verdicts:
 def _depends_on_nodes_alone(spec: PodSpec) -> bool:
     """Whether a node's labels, taints and free resources alone decide if it takes the pod."""
     spreads = any(spread.when_unsatisfiable == DO_NOT_SCHEDULE for spread in spec.spreads)
-    rules = (spec.affinity, spec.anti_affinity, spec.host_ports, spec.volumes, spec.resource_claims, spec.workload)
-    return not spreads and not any(rules) and not spec.problem
+    rules = (spec.affinity, spec.anti_affinity, spec.host_ports, spec.volumes, spec.resource_claims)
+    in_group = spec.workload or spec.pod_group
+    return not spreads and not any(rules) and not in_group and not spec.problem
 
 
 def _demands_no_less(spec: PodSpec, other: PodSpec) -> bool:

@@ -500,7 +500,7 @@ def read_scenario(path: Path) -> Scenario:
 
 def scenario_of(path: Path, document: Mapping[str, Any]) -> Scenario:
     """The scenario that a document describes, whose files are beside `path`. Raises InvalidInputError."""
-    spec = _convert(document.get("spec") or {})
+    spec = _convert(step_forms.with_text_keys(document.get("spec") or {}))
     start = _moment(spec.start)
     folder = path.parent
     return Scenario(

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from adapters.ports import Clock, Instance, JsonObject, Kubernetes, PortError
+from adapters.observability import logger
+from adapters.ports import Clock, DeniedError, Instance, JsonObject, Kubernetes, NotFoundError, PortError
 from core import api, labels
 from core.api.objects import name_of
 from core.api.status import is_stale
@@ -23,6 +24,7 @@ from core.manifests.assemble import ObjectProblem
 from core.manifests.buffers import needed_kinds
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import resources
+from core.manifests.wire.pod import WirePod, names_group
 from core.manifests.wire.resources import LEASES, Resource
 from core.model.catalogue import Catalogue, InstanceType, Offering
 from core.model.node_pool import NodePool
@@ -113,6 +115,9 @@ _ALWAYS: Final = (
     resources.PRIORITY_CLASSES,
 )
 _MARKET: Final = (resources.NODE_POOLS, resources.EC2_NODE_CLASSES)
+CALENDARS_ASKED_EVERY: Final = timedelta(minutes=5)
+"""How often an installation without the kind Calendar is asked for it."""
+
 _FOR_VOLUMES: Final = (
     resources.PERSISTENT_VOLUMES,
     resources.PERSISTENT_VOLUME_CLAIMS,
@@ -131,6 +136,9 @@ _FOR_DEFAULT_SPREADS: Final = (
 
 _FOR_ADMISSION: Final = (resources.LIMIT_RANGES, resources.RUNTIME_CLASSES)
 """The kinds by which the API server changes pods that it creates, besides PriorityClasses and namespaces."""
+
+_GROUP_VERSIONS: Final = {resources.POD_GROUPS: ("v1beta1", "v1alpha3")}
+"""The versions under which Kubernetes 1.36 and 1.37 serve PodGroups; what is read of them is the same."""
 
 ObjectsByKind = dict[Resource, tuple[Any, ...]]
 
@@ -170,11 +178,13 @@ class ClusterReader:
         self._settings = settings
         self._clock = clock
         self._current = current
+        self._without_calendars_since: datetime | None = None
 
     def without_pods(self) -> ClusterObjects:
         """Read nodes, NodePools and EC2NodeClasses. Raises PortError."""
         rejected: list[ObjectProblem] = []
         objects = {kind: self._read(kind, rejected) for kind in (resources.NODES, *_MARKET)}
+        objects[resources.CALENDARS] = self._calendars(rejected)
         node_classes = self._with_current_classes(objects)
         return ClusterObjects(objects, node_classes, tuple(rejected))
 
@@ -187,6 +197,7 @@ class ClusterReader:
         rejected: list[ObjectProblem] = []
         options = self._settings.options()
         objects = {kind: self._read(kind, rejected) for kind in _ALWAYS}
+        objects[resources.CALENDARS] = self._calendars(rejected)
         node_classes = self._with_current_classes(objects)
         objects[resources.PODS] = self._read(resources.PODS, rejected)
         if _have_volumes(objects[resources.PODS]):
@@ -200,6 +211,7 @@ class ClusterReader:
             objects |= {kind: self._read(kind, rejected) for kind in needed_kinds(objects[resources.CAPACITY_BUFFERS])}
         if options.default_spreads:
             objects |= {kind: self._read(kind, rejected) for kind in _FOR_DEFAULT_SPREADS if kind not in objects}
+        objects |= self._groups(objects[resources.PODS], rejected)
         needed = _kinds_for_templates(objects)
         objects |= {kind: self._read(kind, rejected) for kind in needed if kind not in objects}
         return ClusterObjects(objects, node_classes, tuple(rejected))
@@ -207,10 +219,15 @@ class ClusterReader:
     def for_launches(self) -> ClusterObjects:
         """Read what decides about offerings: NodePools, EC2NodeClasses and NodeOverlays. Raises PortError."""
         objects = {kind: self._list(kind) for kind in _MARKET}
+        objects[resources.CALENDARS] = self._calendars([])
         node_classes = self._with_current_classes(objects)
         if self._settings.options().feature_gates.node_overlay:
             objects[resources.NODE_OVERLAYS] = self._list(resources.NODE_OVERLAYS)
         return ClusterObjects(objects, node_classes)
+
+    def hours(self) -> ObjectsByKind:
+        """Read what decides about the hours of NodePools. Raises PortError."""
+        return {resources.NODE_POOLS: self._list(resources.NODE_POOLS), resources.CALENDARS: self._calendars([])}
 
     def for_default_spreads(self) -> ObjectsByKind:
         """Read what determines which pods a default constraint selects. Raises PortError."""
@@ -244,6 +261,56 @@ class ClusterReader:
             written, self._clock.now(), objects[resources.NODE_POOLS]
         )
         return current if self._current.resolves else written
+
+    def _calendars(self, rejected: list[ObjectProblem]) -> tuple[Any, ...]:
+        """Return the Calendars; none where the kind is not installed, or where the function may not list it yet.
+
+        Both are the state of an installation before `kubectl apply` of this release's manifests, and must stop nothing. They
+        are remembered for a while, so that such an installation does not pay for a request in each run.
+        """
+        now, since = self._clock.now(), self._without_calendars_since
+        if since is not None and now - since < CALENDARS_ASKED_EVERY:
+            return ()
+        try:
+            calendars = self._read(resources.CALENDARS, rejected)
+        except NotFoundError:
+            self._without_calendars_since = now
+            return ()
+        except DeniedError as error:
+            self._without_calendars_since = now
+            problem = f"cannot be listed, so none counts: apply this release's ClusterRoles ({error})"
+            rejected.append(
+                ObjectProblem(
+                    resource=resources.CALENDARS,
+                    position=-1,
+                    subject="Calendars",
+                    field="",
+                    problem=problem,
+                    is_warning=True,
+                )
+            )
+            return ()
+        self._without_calendars_since = None
+        return calendars
+
+    def _groups(self, pods: Sequence[WirePod], rejected: list[ObjectProblem]) -> ObjectsByKind:
+        """Read the objects that say how these pods start together; a cluster may not serve a kind, or not to us.
+
+        Without its object, a group's size is unknown: its pods say so, and nothing is bought for them.
+        """
+        if not any(names_group(pod) for pod in pods):
+            return {}
+        from core.manifests.groups import needed_kinds  # most clusters have none
+
+        found: ObjectsByKind = {}
+        for kind in needed_kinds(pods):
+            for version in _GROUP_VERSIONS.get(kind, (kind.version,)):
+                try:
+                    found[kind] = self._read(msgspec.structs.replace(kind, version=version), rejected)
+                    break
+                except DeniedError as error:
+                    logger.info("groups cannot be read", extra={"kind": kind.kind, "problem": str(error)})
+        return found
 
     def _list(self, kind: Resource) -> tuple[Any, ...]:
         return self._kubernetes.list(kind).items
@@ -283,6 +350,8 @@ def _kinds_for_templates(objects: ObjectsByKind) -> tuple[Resource, ...]:
         template_kinds.append(resources.REPLICA_SETS)
     makes_pods = (
         template_kinds
+        or objects.get(resources.LEADER_WORKER_SETS)
+        or objects.get(resources.JOB_SETS)
         or objects.get(resources.CAPACITY_BUFFERS)
         or any(
             ("DaemonSet", daemon.metadata.namespace, daemon.metadata.name) not in owned

@@ -18,6 +18,7 @@ from adapters.ports import CatalogueStore, Clock, CloudProvider, JsonObject, Kub
 from adapters.store import LaunchDenials, UnavailableOfferings, UnreadableRow, UnreadableRowError
 from core import labels
 from core.api.objects import name_of
+from core.calendars import at
 from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import selects_reservations, with_reservations
 from core.disruption.move_history import recently
@@ -238,6 +239,7 @@ def with_own_state(
     joined = msgspec.structs.replace(
         snapshot,
         buffers=tuple(_without_requested(buffer, virtual) for buffer in snapshot.buffers),
+        requested_members=tuple(sorted(virtual)),
         node_claims=tuple(
             requested_claim(record, snapshot.now)
             if is_requested(record)
@@ -477,6 +479,10 @@ class OpenMarket:
         return self.without_shifted_zones(msgspec.structs.replace(view.snapshot, catalogue=whole))
 
 
+HOURS_READ_EVERY: Final = timedelta(minutes=5)
+"""How often a quiet installation reads the hours of its NodePools; what they say is evaluated in each run."""
+
+
 class Observer:
     """Makes observations."""
 
@@ -498,6 +504,7 @@ class Observer:
         self.open_market = OpenMarket(catalogues, stores.unavailable, stores.denials, stores.brakes, stores.quotas)
         self._settings = settings
         self._clock = clock
+        self._hours: Snapshot | None = None
 
     def judging(self, cloud: CloudProvider) -> Observer:
         """Return an observer that resolves edited EC2NodeClasses and checks NodePools without waiting for `reconcile`."""
@@ -531,8 +538,17 @@ class Observer:
         return DefaultSpreads(snapshot)
 
     def keeps_room(self) -> bool:
-        """Whether any capacity buffer requests room, so that there is something to plan without a pending pod."""
-        return self._reader.has_buffers()
+        """Whether a buffer or a calendar requests room, so that there is something to plan without a pending pod."""
+        return self._reader.has_buffers() or self.keeps_warm()
+
+    def keeps_warm(self) -> bool:
+        """Whether a calendar keeps room now: NodePools and Calendars are read every few minutes. Raises PortError."""
+        now = self._clock.now()
+        if self._hours is None or now - self._hours.now >= HOURS_READ_EVERY:
+            self._hours = self._assembled(self._reader.hours(), now, Catalogue())[0]
+        hours = self._hours
+        pools = (at(pool, hours.calendars, now) for pool in hours.node_pools if pool.hours is not None)
+        return any(pool.hours is not None and pool.hours.warm and not pool.is_closed for pool in pools)
 
     def node_class(self, name: str) -> JsonObject:
         """Return one EC2NodeClass manifest. Raises NotFoundError."""

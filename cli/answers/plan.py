@@ -15,7 +15,7 @@ from core import labels
 from core.api.objects import JsonObject
 from core.containment import SetAside
 from core.counterfactual.overrides import ProvenMinimum
-from core.model.plan import Blocked, BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim
+from core.model.plan import Blocked, BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim, PlannedGroup
 from core.model.values import quantity
 from core.model.values.quantity import dollars
 from core.model.values.requirements import Requirement
@@ -89,7 +89,7 @@ API_VERSION: Final = "fleetwright.dev/v1"
 
 
 def plan_document(plan: Plan) -> JsonObject:
-    """Return `kind: Plan` without its timing; with `buffers` only if there are capacity buffers."""
+    """Return `kind: Plan` without its timing; with `buffers` and `groups` only if there are any."""
     document = {
         "apiVersion": API_VERSION,
         "kind": "Plan",
@@ -102,7 +102,8 @@ def plan_document(plan: Plan) -> JsonObject:
         ],
         "cost": _cost_fields(plan.cost) | {"spotHourly": dollars(_spot_price(plan.claims))},
     }
-    return document | ({"buffers": [_room(room) for room in plan.buffers]} if plan.buffers else {})
+    document |= {"buffers": [_room(room) for room in plan.buffers]} if plan.buffers else {}
+    return document | ({"groups": [_planned_group(group) for group in plan.groups]} if plan.groups else {})
 
 
 def set_aside_fields(set_aside: Iterable[SetAside]) -> JsonObject:
@@ -208,6 +209,19 @@ def _room(room: BufferRoom) -> JsonObject:
     }
 
 
+def _planned_group(group: PlannedGroup) -> JsonObject:
+    document: JsonObject = {
+        "name": group.name,
+        "source": group.source,
+        "members": group.members,
+        "minimum": group.minimum,
+        "placed": group.placed,
+        "domain": dict(group.domain),
+        "hourly": dollars(group.hourly),
+    }
+    return document | ({"reason": group.reason, "message": group.message} if group.reason else {})
+
+
 def _cost_fields(cost: Cost) -> JsonObject:
     """Return the cost; `gap` is the share of it above the bound."""
     if cost.lower_bound is None:
@@ -256,6 +270,7 @@ def _answer(document: JsonObject, new_nodes: str, *, shows_all: bool) -> str:
         new_nodes,
         _existing(document, shows_all=shows_all),
         _buffers(document),
+        group_rows(document.get("groups", ())),
         _unplaced(document, shows_all=shows_all),
         set_aside_lines(document),
         time_limit_line(document.get("timing", {}).get("stoppedBy")),
@@ -365,6 +380,22 @@ def _each_node(document: JsonObject) -> str:
     ]
     headings = ("NEW NODE", "INSTANCE TYPES", "ZONES", "CAPACITY", "CPU", "MEMORY", "PODS", "$/H")
     return output.table(headings, rows) if rows else ""
+
+
+def group_rows(groups: Iterable[JsonObject]) -> str:
+    """Return one row for each group of pods that start together."""
+    rows = [
+        (
+            group["name"],
+            group["source"],
+            f"{group['placed']} of {group['members']}",
+            group["minimum"],
+            ", ".join(group["domain"].values()) or "any",
+            group["hourly"] if not group.get("reason") else f"[{group['reason']}]",
+        )
+        for group in groups
+    ]
+    return output.table(("GROUP", "WRITTEN AS", "PLACED", "MINIMUM", "DOMAIN", "$/H"), rows) if rows else ""
 
 
 def _existing(document: JsonObject, *, shows_all: bool) -> str:

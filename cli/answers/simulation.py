@@ -42,6 +42,7 @@ class OneNamespace:
             claims=claims,
             bindings=tuple(binding for binding in plan.bindings if binding.pod in self._pods),
             unschedulable=tuple(unplaced for unplaced in plan.unschedulable if unplaced.pod in self._pods),
+            groups=tuple(group for group in plan.groups if group.name.startswith(f"{self.name}/")),
             buffers=tuple(room for room in plan.buffers if room.buffer.startswith(f"{self.name}/")),
             cost=plan.cost if claims == plan.claims else Cost(sum(claim.price for claim in claims)),
         )

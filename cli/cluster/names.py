@@ -35,6 +35,7 @@ DECIDING: Final = (
     "volume.beta.kubernetes.io/storage-class",
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
+    *labels.GROUP_ANNOTATIONS,
 )
 """Annotations that decisions read, besides those in the domains above."""
 
@@ -164,6 +165,7 @@ NAMES: Final = frozenset(
         *("priorityClassName", "uid", "schedulerName", "id", "instanceProfile", "imageID", "role"),
         *("kmsKeyID", "snapshotID", "ssmParameter"),
         *("runtimeClassName", "currentRevision", "updateRevision"),
+        *("podGroup", "podGroupName", "podGroupReplicaKey"),
     }
 )
 """Fields whose text names a user's object."""
@@ -265,12 +267,20 @@ _PUBLIC_VALUES_OF: Final = (labels.WELL_KNOWN - _IDS) | {
 _PUBLIC_TEXTS: Final = ("default-scheduler", "system-cluster-critical", "system-node-critical", "*")
 _TELLS_NOTHING: Final = re.compile(r"-?[0-9]{1,11}(\.[0-9]{1,9})?|true|false|True|False|Unknown|")
 """Longer numbers may be the id of an account, or a hash."""
+_TOPOLOGIES: Final = (
+    labels.GROUP_TOPOLOGY,
+    labels.KUEUE_TOPOLOGY,
+    labels.LEADER_WORKER_TOPOLOGY,
+    labels.JOB_SET_TOPOLOGY,
+)
+"""Annotations whose values are keys of labels."""
 _FIELD_KEYS: Final = ("metadata.name",)
 _PUBLIC_ANNOTATIONS: Final = (
     *(labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST, labels.STEERED, labels.SURGE, labels.MODE, labels.MOVES),
     *(labels.NODEPOOL_HASH_VERSION, labels.NODECLASS_HASH_VERSION, labels.TERMINATION_TIMESTAMP, labels.EXPIRY),
     *(labels.MIN_VALUES_RELAXED, labels.PRICE_FACTORS, labels.LARGEST_NODE, labels.EVICTIONS_PER_HOUR),
     labels.PREFIX_DELEGATION,
+    *(labels.GROUP_MINIMUM, labels.GROUP_DISRUPTION, labels.KUEUE_GROUP_COUNT, labels.LEADER_WORKER_SIZE),
     *("pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"),
     *("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"),
 )
@@ -420,6 +430,8 @@ class ObjectRenaming:
             return self._account(text)
         if key in DRIVERS:
             return self._driver(text)
+        if key == "startupPolicyOrder":
+            return text if text in ("InOrder", "AnyOrder") else self._any(text)
         if key == "provisioningStrategy":
             return text if text == ACTIVE_CAPACITY else self._any(text)
         if key in ("kind", "type", "reason"):
@@ -472,6 +484,10 @@ class ObjectRenaming:
             return self._name(text)
         if key == PROVISIONED_BY:
             return self._driver(text)
+        if key in (labels.GROUP, labels.VOLCANO_GROUP):
+            return self._any(text)
+        if key in _TOPOLOGIES:
+            return self._key(text)
         if key == labels.RESERVATION_PLACES:
             places = _read(text)
             return (

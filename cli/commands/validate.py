@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Final
 
 from cli import arguments as shared
@@ -66,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         is_lenient=arguments.lenient,
         gates=gates,
         builtin_region=builtin,
+        now=datetime.now(UTC).replace(microsecond=0),
     )
     order = {source: position for position, source in enumerate(given.texts)}
     findings += map(_unreadable, given.unreadable)

@@ -23,7 +23,7 @@ from cli.terminal.output import counted
 from cli.terminal.style import Steps as Progress
 from core.api.objects import mapping, sequence
 from core.counterfactual.simulation import SimulationRules, simulated_periods
-from core.disruption.cron import Schedule
+from core.cron import Schedule
 from core.errors import InvalidInputError
 from core.interpreter import collector_paused
 from core.model.values.quantity import dollars, parse_duration

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from cli.manifests.documents import PART, Positions, RepeatedField
 from cli.manifests.inventory import Document, field_in, kind_read, refused_version_of
+from cli.validation.calendars import calendar_findings
 from cli.validation.formats import TEMPLATES, Code, Finding, Severity, finding_in, nearest, type_of, unknown_fields
 from cli.validation.launches import launch_findings
 from cli.validation.pools import (
@@ -28,7 +30,7 @@ from core.api.objects import group_and_version, is_ours, kind_of, mapping, name_
 from core.api.older_versions import MODELS, problems
 from core.api.schemas.fields import allowed_values
 from core.api.status import Location, path_of
-from core.disruption.cron import Schedule
+from core.cron import Schedule
 from core.errors import InvalidInputError
 from core.manifests.assemble import assemble
 from core.manifests.node_class_refs import owner_of
@@ -346,6 +348,7 @@ def examine(
     is_lenient: bool,
     gates: FeatureGates = _NO_GATES,
     builtin_region: str = "",
+    now: datetime = ANY_TIME,
 ) -> list[Finding]:
     """Return all findings, those of a file in the order of its lines.
 
@@ -357,8 +360,9 @@ def examine(
         is_lenient: Whether unknown fields are warnings.
         gates: The feature gates that are on.
         builtin_region: Of which region the catalogue is, if it is a built-in one, which may be older than AWS's offers.
+        now: The present time, from which calendars are followed.
     """
-    of_all = _of_all(documents, catalogue, gates)
+    of_all = _of_all(documents, catalogue, gates, now)
     positions = {source: Positions(text) for source, text in texts.items()}
     examined = _Examination(KnownValues(catalogue, builtin_region), catalogue, provided_labels(documents), is_lenient)
     findings = [*map(_repeated_key, repeated)]
@@ -384,11 +388,14 @@ def _repeated_key(repeated: RepeatedField) -> Finding:
     return msgspec.structs.replace(finding, line=repeated.line, column=repeated.column)
 
 
-def _of_all(documents: Sequence[Document], catalogue: Catalogue, gates: FeatureGates) -> dict[int, list[Finding]]:
+def _of_all(
+    documents: Sequence[Document], catalogue: Catalogue, gates: FeatureGates, now: datetime
+) -> dict[int, list[Finding]]:
     """Return findings that need the whole input, by the identity of their document."""
     by_document: dict[int, list[Finding]] = {}
     of_launches = launch_findings(documents, catalogue, gates)
-    for finding in (*dangling_references(documents), *repeated_objects(documents), *of_launches):
+    of_calendars = calendar_findings(documents, now)
+    for finding in (*dangling_references(documents), *repeated_objects(documents), *of_launches, *of_calendars):
         by_document.setdefault(id(finding.document), []).append(finding)
     return by_document
 

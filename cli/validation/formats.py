@@ -103,6 +103,10 @@ class Code(StrEnum):
     NO_EFFECT = "NoEffect"
     DUPLICATE = "Duplicate"
     UNREADABLE = "Unreadable"
+    OVERLAP = "Overlap"
+    NEVER_HOLDS = "NeverHolds"
+    NEVER_OPENS = "NeverOpens"
+    LEAD_TIME = "LeadTime"
 
 
 MEANINGS: Final = {
@@ -119,6 +123,10 @@ MEANINGS: Final = {
     Code.UNREADABLE: "A file, or a document of it, cannot be read: it is not YAML or JSON, or a template that must be rendered "
     "first. The other documents are examined all the same.",
     Code.DUPLICATE: "An object is in a file, or a key in a mapping, more than once; the last one counts here.",
+    Code.OVERLAP: "Two rules of Calendars hold for a NodePool at once and set the same; the later one counts.",
+    Code.NEVER_HOLDS: "A rule of a Calendar does not hold within the next 400 days, or clocks skip a window of it.",
+    Code.NEVER_OPENS: "Calendars close a NodePool for all of the next 400 days.",
+    Code.LEAD_TIME: "A rule's lead time is at least as long as the time for which it closes, so the NodePool hardly empties.",
 }
 """Code → its meaning, for the reference page."""
 

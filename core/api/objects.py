@@ -42,8 +42,9 @@ def generation_of(obj: JsonObject) -> int:
 
 
 def is_ours(obj: JsonObject) -> bool:
-    """Whether the object belongs to one of Karpenter's two API groups, in any version."""
-    return group_and_version(obj)[0] in (labels.CORE_GROUP, labels.AWS_GROUP)
+    """Whether the object belongs to one of Karpenter's two API groups, in any version, or is a Calendar."""
+    group = group_and_version(obj)[0]
+    return group in (labels.CORE_GROUP, labels.AWS_GROUP) or (group == labels.OWN_GROUP and kind_of(obj) == "Calendar")
 
 
 def mapping(value: object) -> JsonObject:

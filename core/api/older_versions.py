@@ -26,6 +26,7 @@ from core.api.objects import (
     sequence,
     without_nulls,
 )
+from core.api.schemas.calendar import CalendarObject, annotation_faults
 from core.api.schemas.ec2_node_class import EC2NodeClassObject
 from core.api.schemas.fields import ApiModel, examined
 from core.api.schemas.node_pool import NodeClaimObject, NodeOverlayObject, NodePoolObject
@@ -421,6 +422,7 @@ MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {
     (labels.CORE_GROUP, "v1", "NodeClaim"): NodeClaimObject,
     (labels.CORE_GROUP, "v1alpha1", "NodeOverlay"): NodeOverlayObject,
     (labels.AWS_GROUP, "v1", "EC2NodeClass"): EC2NodeClassObject,
+    (labels.OWN_GROUP, "v1alpha1", "Calendar"): CalendarObject,
 }
 """The kinds with a model; objects of older versions are converted to these first."""
 
@@ -446,6 +448,8 @@ def problems(obj: JsonObject) -> tuple[Problem, ...]:
     own_problems = [
         Problem(kind, name, path_of(location), message) for location, message in examined(model, present)[1]
     ]
+    if kind_of(present) == "NodePool":
+        own_problems += [Problem(kind, name, place, message) for place, message in annotation_faults(present)]
     return (*own_problems, *(_problems_inside(obj) if kind == "Provisioner" else ()))
 
 

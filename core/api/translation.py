@@ -19,6 +19,7 @@ from core.api import older_versions, status
 from core.api.objects import JsonObject, kind_of, mapping, name_of, sequence, without_nulls
 from core.api.schemas import fields
 from core.api.schemas import node_pool as tuning
+from core.api.schemas.calendar import CalendarObject, annotated_calendar, calendar_of
 from core.api.schemas.ec2_node_class import EC2NodeClassObject, EC2NodeClassSpec, ami_family
 from core.api.schemas.fields import ApiModel, examined
 from core.api.schemas.node_pool import (
@@ -39,7 +40,7 @@ from core.catalogue.node_class import CapacityReservation, EC2NodeClass, read_no
 from core.catalogue.node_memory import placement_group_of
 from core.catalogue.reservations import leaves_at
 from core.errors import InvalidInputError
-from core.model.node_pool import Budget, Disruption, NodeClass, NodePool
+from core.model.node_pool import Budget, Calendar, Disruption, NodeClass, NodePool
 from core.model.plan import NodeClaim, ObjectRef
 from core.model.snapshot import NodeOverlay
 from core.model.values import quantity
@@ -273,6 +274,8 @@ def node_pool(obj: JsonObject) -> NodePool:
         disruption=_disruption(spec.disruption, budgets),
         is_ready=status.is_ready(present),
         own_annotations=annotations,
+        own_labels=status.labels_of(present),
+        calendar=annotated_calendar(present, name_of(present)),
         price_factors=tuning.price_factors(annotations),
         expires_forcefully=tuning.expires_forcefully(annotations),
         evictions_per_hour=tuning.evictions_per_hour(annotations),
@@ -339,6 +342,16 @@ def node_overlay(obj: JsonObject) -> NodeOverlay:
         capacity=quantity.parse_resources(spec.capacity),
         weight=spec.weight or 0,
     )
+
+
+def calendar(obj: JsonObject) -> Calendar:
+    """Read a Calendar.
+
+    Raises:
+        InvalidInputError: If anything in it is wrong.
+    """
+    present: JsonObject = without_nulls(obj)
+    return calendar_of(_read(CalendarObject, present).spec, name_of(present))
 
 
 def _present(obj: JsonObject) -> JsonObject:

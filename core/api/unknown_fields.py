@@ -7,6 +7,7 @@ from typing import Final
 
 from core import labels
 from core.api.objects import JsonObject, group_and_version, kind_of, mapping
+from core.api.schemas.calendar import CalendarObject
 from core.api.schemas.ec2_node_class import EC2NodeClassObject
 from core.api.schemas.fields import ApiModel, parts
 from core.api.schemas.node_pool import NodeClaimObject, NodeOverlayObject, NodePoolObject
@@ -17,6 +18,7 @@ _MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {
     (labels.CORE_GROUP, "v1", "NodeClaim"): NodeClaimObject,
     (labels.CORE_GROUP, "v1alpha1", "NodeOverlay"): NodeOverlayObject,
     (labels.AWS_GROUP, "v1", "EC2NodeClass"): EC2NodeClassObject,
+    (labels.OWN_GROUP, "v1alpha1", "Calendar"): CalendarObject,
 }
 
 

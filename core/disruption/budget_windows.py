@@ -10,15 +10,39 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.disruption.cron import WEEKDAYS, Schedule, Values
+from core.calendars import boundaries
+from core.cron import WEEKDAYS, Schedule, Values
 from core.errors import InvalidInputError
 from core.model.node_pool import NodePool
+from core.model.snapshot import Snapshot
 
 PROLONGED_MAX: Final = 1500
 """The most starts that prolong one window: one each minute for a day. The end of a longer window is found when it is nearer."""
 
 _MINUTE: Final = timedelta(minutes=1)
 _MINUTES_A_DAY: Final = 24 * 60
+
+
+CALENDAR_AHEAD: Final = timedelta(days=2)
+"""How far ahead calendars' boundaries become schedules; `reconcile` renews them every few minutes."""
+
+CALENDAR_SCHEDULES_MAX: Final = 50
+"""The most schedules of calendars: the nearest boundaries."""
+
+
+def all_schedules(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return the schedules of budget windows, and one `at(…)` in UTC for each of the next boundaries of calendars.
+
+    A recurring schedule in the rule's zone could express neither excepted dates nor lead times, and EventBridge Scheduler
+    leaves out a local time that does not exist. A moment is right whatever the zone's clocks do.
+    """
+    moments = boundaries(snapshot, snapshot.now + CALENDAR_AHEAD, at_most=CALENDAR_SCHEDULES_MAX)
+    schedules = dict(window_schedules(snapshot.node_pools, snapshot.now))
+    for moment in moments:
+        whole = moment if not moment.microsecond else moment + timedelta(seconds=1)
+        expression = f"at({whole:%Y-%m-%dT%H:%M:%S})"
+        schedules[_name(expression)] = expression
+    return schedules
 
 
 def window_schedules(node_pools: Iterable[NodePool], now: datetime) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from core.disruption.cron import Schedule
+from core.cron import Schedule
 from core.errors import InvalidInputError
 from core.model import plan
 from core.model.node_pool import Budget, NodePool
@@ -24,7 +24,7 @@ from core.reasons.code import BUDGETED, TerminationReason
 
 _NODES: Final = re.compile(r"(100|\d{1,2})%|(\d+)")
 
-UNNAMED: Final = (TerminationReason.EXPIRED, TerminationReason.SCHEDULED_CHANGE)
+UNNAMED: Final = (TerminationReason.EXPIRED, TerminationReason.SCHEDULED_CHANGE, TerminationReason.OUTSIDE_HOURS)
 """Reasons that budgets limit although they cannot name them."""
 
 _DEFAULT: Final = Budget("10%")

@@ -13,6 +13,7 @@ from core import labels
 from core.commitments import paid_price
 from core.disruption.deletion_costs import UNIT, reschedule_cost
 from core.disruption.drift import DriftCheck
+from core.disruption.expiration import kept_together
 from core.model import plan
 from core.model.catalogue import InstanceType
 from core.model.node_pool import BALANCED, NodePool
@@ -115,7 +116,7 @@ def survey(
 
     `nominated` maps names of nodes and claims to the pod that is expected there.
     """
-    drift = DriftCheck(snapshot)
+    drift, together = DriftCheck(snapshot), kept_together(snapshot)
     pools = {pool.name: pool for pool in snapshot.node_pools}
     repairs = snapshot.options.feature_gates.node_repair
     candidates: list[Candidate] = []
@@ -135,7 +136,7 @@ def survey(
             or (kept and not (repairs and _only_repair(state, pool, kept, snapshot)))
         ):
             continue
-        candidate = _candidate(state, state.claim, pool, snapshot, why, _protected(state, snapshot, budgets))
+        candidate = _candidate(state, state.claim, pool, snapshot, why, _protected(state, snapshot, budgets, together))
         (repairable if kept else candidates).append(candidate)
     return Survey(tuple(candidates), tuple(blocked), frozenset(drifted), tuple(repairable))
 
@@ -234,11 +235,17 @@ def _unreadable(state: StateNode, node: Node) -> list[Blocked]:
     return blocking
 
 
-def _protected(state: StateNode, snapshot: Snapshot, budgets: DisruptionBudgets) -> tuple[Blocked, ...]:
+def _protected(
+    state: StateNode, snapshot: Snapshot, budgets: DisruptionBudgets, together: Mapping[str, str]
+) -> tuple[Blocked, ...]:
     blocking: list[Blocked] = []
     pod = next((pod for pod in state.pods if pod.blocks_disruption(snapshot.now)), None)
     if pod is not None:
         blocking.append(Blocked(state.name, NodeReason.DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}"))
+    member = next((pod for pod in state.pods if pod.key in together), None) if together else None
+    if member is not None:
+        text = f"pod {member.key} belongs to group {together[member.key]}, which runs"
+        blocking.append(Blocked(state.name, NodeReason.GROUP_RUNS, text))
     text = next(filter(None, map(budgets.not_evicted_now, state.pods)), "")
     if text:
         blocking.append(Blocked(state.name, NodeReason.POD_DISRUPTION_BUDGET, text))

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.calendars import closed_pools
 from core.commitments import paid_price
 from core.disruption.candidate import Candidate, PoolTotals, Survey, pool_totals, survey
 from core.disruption.command import Merger, carried_out
@@ -465,12 +466,15 @@ class DisruptionPass:
 
 
 def short_lived(disruption_pass: DisruptionPass) -> frozenset[str]:
-    """Return the names of nodes that have drifted, expire soon or are in a capacity reservation that ends soon.
+    """Return the names of nodes that have drifted, expire soon, or are in a closed NodePool or an ending reservation.
 
     A drifted node counts even if something keeps it for now.
     """
     ending = disruption_pass.ending.nodes(disruption_pass.states)
-    return disruption_pass.survey.drifted | expiring(disruption_pass) | ending
+    closed = closed_pools(disruption_pass.snapshot)
+    positions = disruption_pass.planner.context.positions
+    closing = frozenset(s.name for s in disruption_pass.states if s.node_pool in closed and s.name in positions)
+    return disruption_pass.survey.drifted | expiring(disruption_pass) | ending | closing
 
 
 def expiring(disruption_pass: DisruptionPass) -> frozenset[str]:

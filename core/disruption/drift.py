@@ -65,7 +65,7 @@ class DriftCheck:
 
     def _demands_of(self, pool: NodePool) -> Requirements:
         if pool.name not in self._demands:
-            self._demands[pool.name] = Requirements(pool.requirements)
+            self._demands[pool.name] = Requirements(pool.written_requirements)
         return self._demands[pool.name]
 
     def _image_of(self, node_class: NodeClass, claim: NodeClaim, instance_type: InstanceType | None) -> str:

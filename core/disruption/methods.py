@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.calendars import why_closed
 from core.catalogue.node_class import CAPACITY_BLOCK
 from core.disruption.candidate import Candidate, rejecting_pool
 from core.disruption.command import Independence
@@ -322,6 +323,8 @@ def _goes_first(candidate: Candidate, disruption_pass: DisruptionPass) -> bool:
 
 def _objection(pool: NodePool, disruption_pass: DisruptionPass) -> str:
     """Return why no node of the pool may be replaced now, empty if one may."""
+    if pool.is_closed:
+        return f"NodePool {pool.name} {why_closed(pool)}"
     pool_claims = [claim for claim in disruption_pass.snapshot.node_claims if claim.node_pool == pool.name]
     running = [claim for claim in pool_claims if claim.deleted_at is None]
     if len(running) > (pool.replicas or 0):

@@ -210,7 +210,7 @@ def surplus(snapshot: Snapshot) -> tuple[NodeClaim, ...]:
 
 def _lacking(snapshot: Snapshot, pool: NodePool) -> int:
     """Return how many claims to create for the pool."""
-    if not _is_sized(pool) or pool.is_ready is False:
+    if not _is_sized(pool) or pool.is_ready is False or pool.is_closed:
         return 0
     wanted = (pool.replicas or 0) - len(_active(snapshot, pool))
     limit = pool.limits.get(quantity.NODES)

@@ -53,7 +53,15 @@ def is_left_to_scheduler(pod: Pod) -> bool:
     `selected-node`), or an affinity to namespaces selected by label.
     """
     spec = pod.spec
-    asks = spec.volumes or spec.resource_claims or spec.workload or spec.problem or pod.is_gated or pod.unreadable
+    asks = (
+        spec.volumes
+        or spec.resource_claims
+        or spec.workload
+        or spec.pod_group
+        or spec.problem
+        or pod.is_gated
+        or pod.unreadable
+    )
     if asks or spec.scheduler_name != DEFAULT_SCHEDULER or any("/" in name for name in spec.requests):
         return True
     return any(term.namespace_selector is not None for term in (*spec.affinity, *spec.anti_affinity))

@@ -39,6 +39,7 @@ LASTING: Final = (
     TerminationReason.EXPIRED,
     TerminationReason.UNHEALTHY,
     TerminationReason.SCHEDULED_CHANGE,
+    TerminationReason.OUTSIDE_HOURS,
 )
 VOLUNTARY: Final = (*CONSOLIDATION, *LASTING)
 """Termination reasons for which a node is removed although it could stay.
@@ -136,8 +137,16 @@ def leaving(
     )
 
 
-def expedited(record: ClaimRecord, reason: TerminationReason, message: str, ends_at: datetime | None) -> ClaimRecord:
+def expedited(
+    record: ClaimRecord,
+    reason: TerminationReason,
+    message: str,
+    ends_at: datetime | None,
+    deadline: datetime | None = None,
+) -> ClaimRecord:
     """Return a leaving claim with a mandatory or more urgent reason; the same object if nothing changes.
+
+    A mandatory reason may have a deadline, after which pods are forced off; an earlier one stays.
 
     If its drain may have begun, it does not wait for replacements, even if the instance's end becomes known now. That EC2 takes
     the instance, and when, is kept in any case: its pods that may not be evicted need a node until then
@@ -152,8 +161,13 @@ def expedited(record: ClaimRecord, reason: TerminationReason, message: str, ends
     reclaimed = min(announced, default=None)
     if must or sooner:
         waits = deletion.tainted_at is None or sooner
+        deadlines = [end for end in (deletion.deadline, deadline if must else None) if end is not None]
         deletion = msgspec.structs.replace(
-            deletion, reason=reason, message=message, ends_at=ends_at if waits else deletion.ends_at
+            deletion,
+            reason=reason,
+            message=message,
+            ends_at=ends_at if waits else deletion.ends_at,
+            deadline=min(deadlines, default=None),
         )
     elif reclaimed == reclaimed_at(record):
         return record

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from core import labels
+from core.calendars import with_calendars
 from core.containment import SetAside, SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests import pods as policies
@@ -25,9 +27,10 @@ from core.manifests.wire.objects import (
 from core.manifests.wire.pod import WirePod, WireWorkload
 from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
-from core.model.node_pool import NodeClass, NodePool
+from core.model.node_pool import Calendar, NodeClass, NodePool
 from core.model.plan import NodeClaim, ObjectRef
 from core.model.pod import (
+    GroupObject,
     NodeSelectorTerm,
     Pod,
     PodAffinityTerm,
@@ -274,6 +277,10 @@ class ObjectReaders(Protocol):
         """Read a NodeOverlay."""
         ...
 
+    def calendar(self, obj: Any, /) -> Calendar:
+        """Read a Calendar."""
+        ...
+
 
 class ObjectProblem(msgspec.Struct, frozen=True, kw_only=True):
     """An object that could not be used, or is used with a warning.
@@ -354,7 +361,9 @@ class _Assembly:
             node_pools=self._with_readiness(node_pools, node_classes),
             node_classes=node_classes,
             overlays=self._each(resources.NODE_OVERLAYS, read.node_overlay),
+            calendars=self._each(resources.CALENDARS, read.calendar),
             buffers=self._buffers(),
+            group_objects=self._group_objects(),
             daemon_sets=self._daemon_sets(pods),
             volumes=self._each(resources.PERSISTENT_VOLUMES, storage.volume),
             volume_claims=storage.with_default_class(claims, classes),
@@ -367,18 +376,8 @@ class _Assembly:
             catalogue=catalogue,
             options=options,
         )
-        trusted = with_trusted_nodes(snapshot)
-        for doubt in trusted.doubts:
-            self._problems.append(
-                ObjectProblem(
-                    resource=resources.NODES,
-                    position=-1,
-                    subject=f"Node {doubt.node}",
-                    field="",
-                    problem=doubt.message,
-                    is_warning=True,
-                )
-            )
+        trusted = with_trusted_nodes(with_calendars(snapshot))
+        self._problems += (_doubtful_node(doubt.node, doubt.message) for doubt in trusted.doubts)
         return with_zones(trusted.snapshot), tuple(self._problems)
 
     def _translator(self) -> PodTranslator:
@@ -463,6 +462,17 @@ class _Assembly:
             resources.CAPACITY_BUFFERS, BufferTranslator(self._objects, self._pods, self._admission).buffer
         )
 
+    def _group_objects(self) -> tuple[GroupObject, ...]:
+        """Return what objects say about pods that start together; pods of one that cannot be read have an unknown group."""
+        kinds = [kind for kind in resources.GROUP_KINDS if self._objects.get(kind)]
+        if not kinds:
+            return ()
+        from core.manifests.groups import GroupTranslator  # most clusters have none
+
+        translator = GroupTranslator(self._pods, self._admission)
+        found = (self._each(kind, partial(translator.groups, kind)) for kind in kinds)
+        return tuple(group for of_kind in found for groups in of_kind for group in groups)
+
     def _nodes(self, now: datetime) -> tuple[Node, ...]:
         drivers, csi_nodes = self._objects.get(resources.CSI_DRIVERS, ()), self._objects.get(resources.CSI_NODES, ())
         limits = storage.VolumeLimits(csi_nodes, drivers, now)
@@ -533,6 +543,12 @@ class _Assembly:
             )
             ready.append(msgspec.structs.replace(pool, is_ready=False) if self._is_live or owner else pool)
         return tuple(ready)
+
+
+def _doubtful_node(name: str, message: str) -> ObjectProblem:
+    return ObjectProblem(
+        resource=resources.NODES, position=-1, subject=f"Node {name}", field="", problem=message, is_warning=True
+    )
 
 
 def _bare_pod(written: Any, problem: str) -> Pod:

@@ -19,7 +19,7 @@ from core.manifests.wire.objects import ACTIVE_CAPACITY, CapacityBufferSpec, Sca
 from core.manifests.wire.pod import PodTemplate
 from core.manifests.wire.resources import Resource
 from core.model.pod import PodSpec
-from core.model.snapshot import CapacityBuffer
+from core.model.snapshot import VIRTUAL_PRIORITY, CapacityBuffer
 from core.model.values import quantity
 
 SCALABLE: Final = {
@@ -31,9 +31,6 @@ SCALABLE: Final = {
 
 PODS_MAX: Final = 100_000
 """The most pods of one buffer: a larger number is a typing error."""
-
-VIRTUAL_PRIORITY: Final = -(2**31)
-"""The priority of a buffer's virtual pods (Karpenter)."""
 
 
 class NotForUsError(InvalidInputError):

@@ -310,6 +310,7 @@ class PodSpecTranslator:
             priority_class=written.priority_class_name,
             scheduler_name=written.scheduler_name or DEFAULT_SCHEDULER,
             workload=written.workload_ref.name if written.workload_ref is not None else "",
+            pod_group=_pod_group(written),
             termination_grace_seconds=min(GRACE_SECONDS_MAX, max(0, written.termination_grace_period_seconds)),
             problem=_selection_fault(written, node, field),
             unscorable=_scoring_fault(node, field),
@@ -374,7 +375,7 @@ def excess_of(written: wire_pod.WirePodSpec) -> str:
         for count, most, what in counts
         if count > most
     )
-    return next(excesses, "")
+    return written.excess or next(excesses, "")
 
 
 def _selector_counts(written: wire_pod.WirePodSpec) -> list[tuple[int, int, str]]:
@@ -549,7 +550,7 @@ class PodTranslator:
     def _pod(self, written: wire_pod.WirePod, spec: PodSpec) -> Pod:
         metadata, status = written.metadata, written.status
         scheduled, ready = status.condition("PodScheduled"), status.condition("Ready")
-        marked = scheduled if scheduled is not None and scheduled.reason == "Unschedulable" else None
+        marked = scheduled if scheduled is not None and _is_verdict(scheduled, spec) else None
         return Pod(
             namespace=metadata.namespace or "default",
             name=metadata.name,
@@ -600,6 +601,29 @@ class PodTranslator:
             known = spec if requests == spec.requests else msgspec.structs.replace(spec, requests=requests)
             self._resized[key] = known
         return known
+
+
+_GROUP_FAILED: Final = "PodGroupPostFilter"
+"""In the message of a group's pods when kube-scheduler 1.37 found no node at all: played on the real one."""
+
+
+def _is_verdict(scheduled: objects.WireCondition, spec: PodSpec) -> bool:
+    """Whether kube-scheduler says that no node takes the pod now.
+
+    For a group in a cluster without nodes, it says SchedulerError. Other errors are the user's: priorities that differ.
+    """
+    of_group = scheduled.reason == "SchedulerError" and spec.pod_group and _GROUP_FAILED in scheduled.message
+    return scheduled.reason == "Unschedulable" or bool(of_group)
+
+
+def _pod_group(written: wire_pod.WirePodSpec) -> str:
+    """Return the group with which Kubernetes' own scheduler starts the pod."""
+    reference = written.workload_ref
+    if written.scheduling_group is not None:
+        return written.scheduling_group.pod_group_name
+    if reference is None:
+        return ""
+    return "/".join(part for part in (reference.name, reference.pod_group, reference.pod_group_replica_key) if part)
 
 
 def _reason_of(error: InvalidInputError) -> str:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from itertools import count
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from core import labels
 from core.commitments import coverage_of
-from core.model.plan import PlannedClaim
+from core.model.plan import PlannedClaim, Unschedulable
 from core.model.pod import Pod, PodSpec
 from core.model.snapshot import CapacityBuffer, DaemonSet, Snapshot
 from core.model.state_node import KnownStateNodes, StateNode, state_nodes
 from core.model.values.requirements import Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration, first_untolerated
 from core.pod_disruption_budgets import DisruptionBudgets
-from core.pods import is_pending, mark_untried_pods, reschedulable, successor
+from core.pods import is_pending, is_to_come, mark_untried_pods, names_group, reschedulable, successor
 from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas, RemainingCapacity
@@ -51,6 +53,9 @@ from core.scheduling.primitives import (
 )
 from core.scheduling.topology.groups import AFFINITY, SPREAD, Namespaces, Topology
 from core.scheduling.volume_binding import NO_VOLUMES, Refused, VolumeIndex, VolumeNeeds
+
+if TYPE_CHECKING:
+    from core.gangs import Gang
 
 # Sorts pods into groups of equal ones, and computes each group's relaxation steps.
 
@@ -88,7 +93,7 @@ class PodGroups:
         Unlike a node selector, a pin does not change which nodes the pods' spreads consider.
         """
         pinned = copy(self)
-        pinned._pins = pins  # noqa: SLF001 - a copy of our own kind
+        pinned._pins = {**self._pins, **pins}  # noqa: SLF001 - a copy of our own kind
         return pinned
 
     def of(self, pod: Pod) -> PodGroup:
@@ -194,19 +199,41 @@ BUFFER_NAME: Final = "karpenter.sh/capacity-buffer-name"
 BUFFER_NAMESPACE: Final = "karpenter.sh/capacity-buffer-namespace"
 
 
-def pending_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
-    """Return pods that wait for a node, and virtual pods of capacity buffers; by key."""
-    mark = snapshot.options.requires_unschedulable_mark
+def pending_pods(snapshot: Snapshot, gangs: Iterable[Gang] = ()) -> tuple[Pod, ...]:
+    """Return pods that wait for a node, members that groups await, and virtual pods of capacity buffers; by key."""
+    mark, gangs = snapshot.options.requires_unschedulable_mark, tuple(gangs)
     pods = mark_untried_pods(snapshot.pods, snapshot.options) if mark else snapshot.pods
     pending = [pod for pod in pods if is_pending(pod, requires_mark=mark)]
-    if snapshot.options.feature_gates.capacity_buffer:
-        pending += [pod for buffer in snapshot.buffers for pod in _virtual_pods(buffer)]
+    if gangs:
+        if mark:
+            # An incomplete group has no verdict of a scheduler: nobody else would say why its pods wait.
+            members = {pod.key for gang in gangs for pod in gang.waiting}
+            marked = {pod.key for pod in pending}
+            others = (pod for pod in pods if pod.key in members and pod.key not in marked)
+            pending += [pod for pod in others if is_pending(pod, requires_mark=False)]
+        pending += [pod for gang in gangs for pod in gang.coming]
+    has_buffers = snapshot.options.feature_gates.capacity_buffer
+    buffers = (buffer for buffer in snapshot.buffers if has_buffers or buffer.calendar)
+    pending += [pod for buffer in buffers for pod in _virtual_pods(buffer)]
     return tuple(sorted(pending, key=lambda pod: pod.key))
 
 
-def is_virtual(pod: Pod) -> bool:
+def _gangs(snapshot: Snapshot) -> tuple[Gang, ...]:
+    if not any(map(names_group, snapshot.pods)):
+        return ()
+    from core.gangs import gangs_of  # most clusters have none
+
+    return gangs_of(snapshot)
+
+
+def is_spare(pod: Pod) -> bool:
     """Whether a pod only keeps room free for a capacity buffer."""
     return pod.annotations.get(BUFFER_MARK) == "true"
+
+
+def is_virtual(pod: Pod) -> bool:
+    """Whether a pod does not exist: it keeps room free for a capacity buffer, or for a member that a group awaits."""
+    return is_spare(pod) or is_to_come(pod)
 
 
 def buffer_of(pod: Pod) -> str:
@@ -239,6 +266,33 @@ class KnownParts:
         self.rooms = KnownRooms()
 
 
+class HeldGang(msgspec.Struct, frozen=True):
+    """A group for which nothing is planned, with a reason code and a text."""
+
+    gang: Gang
+    placed: int
+    reason: str
+    message: str
+
+
+class GangPlan(msgspec.Struct, frozen=True):
+    """What is decided about groups before pods are placed.
+
+    Attributes:
+        turns: Key of a member, or of a pod that comes before a group → its turn; all others follow, in the order of size.
+        domains: Name of a group → the value of each topology key that it gets.
+        held: The groups for which nothing is planned.
+    """
+
+    turns: Mapping[str, int] = {}
+    domains: Mapping[str, Mapping[str, str]] = {}
+    held: tuple[HeldGang, ...] = ()
+    is_made: bool = False
+
+
+NO_GANG_PLAN: Final = GangPlan()
+
+
 class SchedulingContext:
     """A snapshot, prepared for planning.
 
@@ -254,6 +308,8 @@ class SchedulingContext:
         remaining: What running nodes and claims leave of limits, quotas, addresses and commitments.
         watch: Ends the decision when its time is over.
         released: Keys of the pods that a pinned context lets leave a domain which has too many of them.
+        gangs: The groups of pods that start together.
+        gang_plan: Which of them are planned for, and where (`core.scheduling.gangs`).
     """
 
     def __init__(
@@ -279,7 +335,9 @@ class SchedulingContext:
         self.coverage = coverage_of(snapshot)
         self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot) if known is None else known.states.of(snapshot)
-        self.pending = within_preferences(pending_pods(snapshot))
+        self.gangs = _gangs(snapshot)
+        self.gang_plan = NO_GANG_PLAN
+        self.pending = within_preferences(pending_pods(snapshot, self.gangs))
         self.released: frozenset[str] = frozenset()
         bound = [pod for state in self.states for pod in state.pods]
         successors = {id(pod): successor(pod) for pod in bound if pod.successor is not None}
@@ -383,6 +441,30 @@ class SchedulingContext:
         keys = () if pod.is_daemon else self._signatures.of(pod).signature.domain_keys
         return {key: domain for key in keys if (domain := here.domain(key)) is not None and there.domain(key) == domain}
 
+    def held_pods(self) -> Iterator[Unschedulable]:
+        """Return the pods of groups for which nothing is planned, each with its group's reason."""
+        for held in self.gang_plan.held:
+            for pod in held.gang.waiting:
+                yield Unschedulable(pod.key, held.reason, held.message)
+
+    def with_gangs(
+        self, plan: GangPlan, pins: Mapping[str, Requirements], withdrawn: Collection[str]
+    ) -> SchedulingContext:
+        """Return the same context with groups planned for as decided.
+
+        Args:
+            plan: The decision.
+            pins: Key of a member → the domain that it must be in.
+            withdrawn: Keys of the members for which nothing is planned.
+        """
+        other = copy(self)
+        other.gang_plan = plan
+        if withdrawn:
+            other.pending = tuple(pod for pod in self.pending if pod.key not in withdrawn)
+        if pins:
+            other.pod_groups = self.pod_groups.pinned(pins)
+        return other
+
     def below(self, price: int) -> SchedulingContext:
         """Return the same context with NodePools restricted to what costs less than `price`; everything else is shared."""
         cheap = copy(self)
@@ -396,6 +478,13 @@ class SchedulingContext:
     def open_templates(self, step: RelaxationStep) -> tuple[bool, ...]:
         """For each template, whether the relaxation step tolerates its taints."""
         return self._tolerated(step.demands.tolerations)
+
+    def closed_templates(self) -> tuple[NodeClaimTemplate, ...]:
+        """Return the NodePools that only their hours keep from launching, for explanations."""
+        closed = (pool for pool in self.snapshot.node_pools if pool.is_closed)
+        open_again = tuple(msgspec.structs.replace(pool, hours=None) for pool in closed)
+        snapshot = msgspec.structs.replace(self.snapshot, node_pools=open_again)
+        return templates_of(snapshot, self.table, self.axis, self._daemons) if open_again else ()
 
     def with_other_volumes(self, waiting: Iterable[Pod]) -> SchedulingContext | None:
         """Return the snapshot, prepared with other free volumes for the claims of pods that found no place with theirs.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import msgspec
@@ -301,10 +301,30 @@ class Diagnosis:
         unusable = ((pool, why_unusable(pool, self._context.snapshot)) for pool in _by_name(self._context))
         nearest += [
             PoolFinding(node_pool=pool.name, reason=PodReason.NO_NODE_POOL, message=why)
+            if pool.name not in self._closed
+            else self._of_closed(self._closed[pool.name], pod_group, why)
             for pool, why in unusable
             if why
         ]
         return tuple(nearest)
+
+    @cached_property
+    def _closed(self) -> dict[str, NodeClaimTemplate]:
+        return {template.pool.name: template for template in self._context.closed_templates()}
+
+    def _of_closed(self, template: NodeClaimTemplate, pod_group: PodGroup, why: str) -> PoolFinding:
+        """Return whether its hours alone keep the pod off a NodePool; rules about other pods are not applied."""
+        types, table = template.types, self._context.table
+        for step in _without_preferences(pod_group.steps):
+            if first_untolerated(template.taints, step.demands.tolerations) is not None:
+                continue
+            for alternative in step.alternatives:
+                reqs = table.narrowed(template.offered, asked=alternative)
+                if reqs == IMPOSSIBLE:
+                    continue
+                if types.cheapest(types.mask(reqs) & template.mask, pod_group.requests, reqs) is not None:
+                    return _finding(template, PodReason.OUTSIDE_HOURS, why)
+        return _finding(template, PodReason.NO_NODE_POOL, f"{why}, and its nodes could not run the pod either")
 
     def _nearest(self, template: NodeClaimTemplate, pod_group: PodGroup, pod: Pod | None) -> PoolFinding:
         """Return the finding for the alternative of the node affinity that comes nearest, without preferences."""

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core import labels
+from core.calendars import why_closed
 from core.model.catalogue import paid_for
 from core.model.node_pool import NodeClass, NodePool
 from core.model.plan import NodeClaim
@@ -177,6 +178,8 @@ def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
         return "is static: it keeps a fixed number of nodes and launches none for pods"
     if pool.is_ready is False:
         return "is not ready"
+    if pool.is_closed:
+        return why_closed(pool)
     if labels.ZONE_ID in (requirement.key for requirement in pool.requirements) and not _knows_zone_ids(snapshot):
         return f"demands {labels.ZONE_ID}, but no EC2NodeClass's subnets and no node tell which zone that is: use {labels.ZONE}"
     contradicted = _contradicted(pool)

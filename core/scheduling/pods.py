@@ -354,6 +354,7 @@ class PendingGroup(msgspec.Struct, eq=False):
             later only if nothing else can hold them: they would move twice (docs/engineering/handbook/planning.md).
         is_released: Whether a target lets them leave a domain that has too many of them: they are placed once all pods that
             keep their domains are counted there (docs/engineering/handbook/command-validation.md).
+        turn: The turn of the group that starts together to which they belong; None for all other pods, which come later.
     """
 
     pod_group: PodGroup
@@ -363,6 +364,7 @@ class PendingGroup(msgspec.Struct, eq=False):
     avoids_drained_later: bool = False
     is_released: bool = False
     placed: int = 0
+    turn: int | None = None
 
     @property
     def waiting(self) -> int:

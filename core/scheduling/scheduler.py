@@ -16,7 +16,7 @@ from core.model.pod import Pod
 from core.model.values.requirements import Requirement
 from core.scheduling.claim_search import NewClaims, OpenClaimSearch, PlanState, Solution, narrow_to_cheapest
 from core.scheduling.constraints.per_plan import VacantDomain
-from core.scheduling.context import SchedulingContext, is_virtual
+from core.scheduling.context import SchedulingContext, is_spare
 from core.scheduling.new_node import ClaimProfiles
 from core.scheduling.pods import (
     PendingGroup,
@@ -133,6 +133,10 @@ class ExistingNodeSearch:
         for constraint in self._constraints.concerning(pod_group):
             constraint.reserve_on_node(node, pod_group)
         self._domain_counts.record_on_node(pod_group.signature, position)
+
+    def fill_like(self, other: ExistingNodeSearch) -> None:
+        """Take the room that another plan uses of the same nodes as used, too."""
+        self._free = dict(other._free)
 
     def _suitable(self, pending_group: PendingGroup, step: RelaxationStep) -> NodeMask:
         """Return nodes whose labels, taints and initial room suit the pods, as a bit set of positions."""
@@ -333,26 +337,29 @@ def queue_of(
 ) -> list[PendingGroup]:
     """Return pods in the order of placement: most CPU first, then most memory, then the oldest; equal pods together.
 
-    Virtual pods of capacity buffers come last: they must not use up limits that a waiting pod needs.
+    Groups that start together come before, in their turns (`core.scheduling.gangs`). Virtual pods of capacity buffers come
+    last: they must not use up limits that a waiting pod needs.
 
     Args:
         context: The snapshot.
         pods: Lists of pods, each with whether these must avoid recently changed nodes.
         displaced: Keys of the pods that a target moves.
     """
-    grouped: dict[tuple[int, bool, bool, bool, bool], PendingGroup] = {}
+    grouped: dict[tuple[int, bool, bool, bool, bool, int | None], PendingGroup] = {}
+    turns = context.gang_plan.turns
     any_later = bool(context.node_index.drained_later)
     for some, avoids_recently_changed in pods:
         for pod in some:
             pod_group = context.pod_groups.of(pod)
             is_displaced = bool(displaced) and pod.key in displaced
             avoids_later = any_later and bool(pod.node_name) and not (avoids_recently_changed or is_displaced)
-            is_spare = bool(pod.annotations) and is_virtual(pod)
-            key = (pod_group.index, avoids_recently_changed, is_displaced, avoids_later, is_spare)
+            keeps_room = bool(pod.annotations) and is_spare(pod)
+            turn = turns.get(pod.key) if turns else None
+            key = (pod_group.index, avoids_recently_changed, is_displaced, avoids_later, keeps_room, turn)
             pending_group = grouped.get(key)
             if pending_group is None:
                 pending_group = grouped[key] = PendingGroup(
-                    pod_group, [], avoids_recently_changed, is_displaced, avoids_later
+                    pod_group, [], avoids_recently_changed, is_displaced, avoids_later, turn=turn
                 )
             pending_group.pods.append(pod)
     for pending_group in grouped.values():
@@ -381,7 +388,8 @@ def _order(pending_group: PendingGroup) -> tuple[object, ...]:
     requests = first.spec.requests
     # Of the pods that want one ReadWriteOncePod claim, kube-scheduler takes the most important first.
     importance = -first.spec.priority if pending_group.pod_group.volumes.exclusive else 0
-    return (is_virtual(first), importance, -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
+    turn = (True, 0) if pending_group.turn is None else (False, pending_group.turn)
+    return (is_spare(first), *turn, importance, -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
 
 
 def _turn(pod: Pod) -> tuple[object, ...]:
@@ -469,10 +477,21 @@ class GreedyScheduler:
 
         return lambda: without(len(bound))
 
+    def place_more(self, groups: list[PendingGroup]) -> bool:
+        """Place further pods beside those of this plan, and return whether all of them have a place."""
+        self.pending_groups += groups
+        self._place_all(groups, self.context.axis.zero)
+        return not any(group.waiting for group in groups)
+
+    def so_far(self) -> Solution:
+        """Return the plan of `place_more`, with the groups that have pods without a place."""
+        unplaced = [group for group in self.pending_groups if group.waiting]
+        return Solution(self.claims.claims, self.bound, unplaced, self.state)
+
     def run(self) -> Solution:
         """Place all pods that can be placed."""
         queue = [group for group in self.pending_groups if group.pod_group.steps]
-        spare = [group for group in queue if is_virtual(group.pods[0])]
+        spare = [group for group in queue if is_spare(group.pods[0])]
         real = [group for group in queue if group not in spare] if spare else queue
         waiting = [group for group in real if not group.is_displaced] if any(g.is_displaced for g in real) else []
         leading = waiting or [group for group in real if group.pod_group.index in self.first]
@@ -624,7 +643,7 @@ class GreedyScheduler:
             return False
         # A pod that waits in any case gets its node from provisioning: a command neither launches nor pays for it.
         barred = self.opened[not group.is_displaced]
-        if barred and is_virtual(pod):
+        if barred and is_spare(pod):
             barred = NO_CLAIMS
         placement = self.claims.find(pod_group, step, smallest, barred)
         placement = placement or self.new.open(len(self.claims.claims), pod_group, step)

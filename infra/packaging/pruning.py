@@ -87,7 +87,7 @@ UNUSED: Final = (
     "backports/zstd/tarfile.py",
     "backports/zstd/zipfile",
     "botocore/data/*/*/examples-1.json",
-    "dateutil/zoneinfo/*.tar.gz",  # Lambda provides time zones
+    "dateutil/zoneinfo/*.tar.gz",  # calendars read tzdata
     "highspy/libhighs.so.*.*",  # the same file as libhighs.so.N, which the extension is linked against
     "numpy/_core/_*_tests.*",
     "numpy/_core/_simd.*",  # for numpy's own tests

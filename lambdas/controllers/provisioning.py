@@ -397,7 +397,10 @@ class Provisioning:
             self.stores.changes.record(self.clock.now())
 
     def _is_quiet(self) -> bool:
-        """Whether no pod lacks a node, no claim waits for its launch, and no buffer requests room."""
+        """Whether no pod lacks a node, no claim waits for its launch, and no buffer requests room.
+
+        Warm room of calendars is no reason: `reconcile` sends a message while there is some.
+        """
         if self.settings.options().feature_gates.capacity_buffer or self.observer.unbound_pods():
             return False
         started_at = self.clock.now()
@@ -454,9 +457,8 @@ class Provisioning:
             digest = snapshot_digest(view.snapshot)
             self._record_if_new(digest)
             view = self._with_target(view)
-            plan, draft = self.decision.plan(view, digest, report, deadline)
-            report.count(QUOTA_DENIALS, int(PodReason.QUOTA_REACHED in {pod.reason for pod in plan.unschedulable}))
-            plan = _with_static_claims(plan, view.snapshot, report)
+            decided = self.decision.plan(view, digest, report, deadline)
+            plan, draft = _with_static_claims(decided.plan, view.snapshot, report), decided.draft
             records, plan = self.claim_records.of_plan(plan, draft.id, view, lease, used=used, heard_at=heard_at)
             used += len(records)
             summary = self.decision.keep(draft, records, plan, report)
@@ -466,18 +468,23 @@ class Provisioning:
             refused = self.launches.launch(requested.accepted, view, report, deadline)
             self.replacing.note(plan, requested, refused, view, report)
             self.publisher.nominate(plan, view, report)
+            is_last = not refused or self.clock.now() + MARGIN > deadline or number == self.settings.plan_rounds
+            if is_last:  # the pods of another round get their reasons there, and its launches do not wait for these
+                plan, summary = self.decision.explained(decided, plan, records, view, report, deadline)
+                report.count(QUOTA_DENIALS, int(PodReason.QUOTA_REACHED in {pod.reason for pod in plan.unschedulable}))
             self.publisher.decided(draft.id, summary)
             if number == 1 and self.clock.now() + MARGIN <= deadline:
                 self.observed.observe(view.snapshot, report)
-            if not refused:
-                self.publisher.report(plan, requested.refused, report)
-                if any(unplaced.reason == PodReason.DEADLINE_REACHED for unplaced in plan.unschedulable):
-                    self.next_run.ask("no time for all pods", until, SPACING)
+            if is_last:
+                self.publisher.report(plan, () if refused else requested.refused, report)
+                self._ask_for_another(plan, until, was_refused=bool(refused))
                 return
-            if self.clock.now() + MARGIN > deadline or number == self.settings.plan_rounds:
-                self.publisher.report(plan, (), report)
-                self.next_run.ask("EC2 had no capacity", until, self._poll())
-                return
+
+    def _ask_for_another(self, plan: Plan, until: datetime, *, was_refused: bool) -> None:
+        if was_refused:
+            self.next_run.ask("EC2 had no capacity", until, self._poll())
+        elif any(found.reason == PodReason.DEADLINE_REACHED for found in plan.unschedulable):
+            self.next_run.ask("no time for all pods", until, SPACING)
 
     def _with_target(self, view: ClusterState) -> ClusterState:
         """Return the view with the stored target in its snapshot: nodes that it drains later take pods last."""

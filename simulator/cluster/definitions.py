@@ -24,6 +24,7 @@ DEFINED: Final = (
     resources.NODE_CLAIMS,
     resources.NODE_OVERLAYS,
     resources.EC2_NODE_CLASSES,
+    resources.CALENDARS,
 )
 """The kinds that a CustomResourceDefinition of ours defines."""
 

@@ -34,6 +34,9 @@ DURATION: Final = r"^([0-9]+(s|m|h))+$"
 NILLABLE_DURATION: Final = r"^(([0-9]+(s|m|h))+|Never)$"
 WINDOW: Final = r"^(([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?$"
 SCHEDULE: Final = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
+TIME_OF_DAY: Final = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+WALL_TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]$"
 NODES: Final = r"^((100|[0-9]{1,2})%|[0-9]+)$"
 NO_SLASH: Final = r"^[^/]*$"
 PRICE: Final = r"^[0-9]+(\.[0-9]+)?$"
@@ -59,6 +62,9 @@ MEANING: Final = {
     NILLABLE_DURATION: "a duration such as 90s or 1h30m, or Never",
     WINDOW: "a duration of hours and minutes such as 1h30m",
     SCHEDULE: "a cron schedule of five fields, or one such as @daily",
+    TIME_OF_DAY: "a time of day such as 08:00",
+    DATE: "a date such as 2026-12-25",
+    WALL_TIME: "a date and time of the zone's clocks such as 2026-12-24T18:00",
     NODES: "a number of nodes such as 3, or a percentage such as 10%",
     NO_SLASH: "a group without a version: it must hold no '/'",
     PRICE: "a price in dollars such as 0.05",
