@@ -17,7 +17,7 @@ from infra.release.version import Version, VersionError
 
 FILES: Final = Path(__file__).parent / "files"
 NO_HOMEPAGE: Final = "https://example.invalid/fleetwright"
-"""Stands for the project's page where `make release` is not given one; krew's and Homebrew's files are not for publication then."""
+"""Stands for the project's page if `make release` is given none: krew's and Homebrew's files are not fit to publish then."""
 
 ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 """What the kernel calls a machine → what krew calls it."""
