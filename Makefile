@@ -258,6 +258,11 @@ oracle: setup ## Record what Karpenter's provider makes of instance types, and c
 	$(if $(PAGE),$(BIN)/python -m tests.oracle $(PAGE),rm -rf build/oracle-aws && mkdir -p build && cp -R $(SHARED)/oracle-aws build/oracle-aws && chmod -R u+w build/oracle-aws && cd build/oracle-aws && go build -o ORACLE . && cd ../.. && $(BIN)/python -m tests.oracle --provider build/oracle-aws/ORACLE)
 	$(BIN)/python -m pytest -q -n 0 tests/oracle
 
+.PHONY: oracle-requests
+oracle-requests: setup ## Record what Karpenter's provider asks EC2 for, from $(SHARED)/oracle-aws-next, and compare with ours (Go; minutes)
+	$(BIN)/python -m tests.oracle --requests $(SHARED)/oracle-aws-next
+	$(BIN)/python -m pytest -q -n 0 tests/oracle/test_requests.py
+
 bench: setup ## Plans and their cost beside Karpenter's on the same pods (25 minutes); all figures in build/bench.json
 	$(BIN)/python -m benchmarks --data $(SHARED)/data
 

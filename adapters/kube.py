@@ -517,6 +517,7 @@ class HttpKubernetes:
         """Return the whole list, None if a continue token expired during the read."""
         items: list[Any] = []
         rejected: list[tuple[str, str]] = []
+        room = decoding.NamespaceRoom(resource)
         token = ""
         for number in range(PAGES_MAX):
             query = urlencode({"limit": PAGE_SIZE, **selectors, **({"continue": token} if token else {})})
@@ -532,6 +533,7 @@ class HttpKubernetes:
                 apart = self._list_by_namespace(resource, len(page.items) + (page.remaining or 0))
                 if apart is not None:
                     return apart
+            page = room.within(page)
             items += page.items
             rejected += page.rejected
             token = page.continue_token

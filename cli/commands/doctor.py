@@ -43,13 +43,13 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         session = boto3.Session(profile_name=arguments.profile, region_name=arguments.region)
         account = Account(session, arguments.cluster, arguments.stack or stack_name(arguments.cluster))
-        found = list(diagnose(account, datetime.now(UTC)))
+        findings = list(diagnose(account, datetime.now(UTC)))
     except (BotoCoreError, ClientError) as error:
         raise InputError(str(error), hint="valid credentials and a region are needed: --profile, --region") from error
-    checks = [finding._asdict() for finding in found]
+    checks = [finding._asdict() for finding in findings]
     document = {"apiVersion": API_VERSION, "kind": "Diagnosis", "cluster": arguments.cluster, "checks": checks}
     output.show(document, arguments.output, diagnosis_table)
-    return NEGATIVE if any(finding.state == PROBLEM for finding in found) else DONE
+    return NEGATIVE if any(finding.state == PROBLEM for finding in findings) else DONE
 
 
 def diagnosis_table(document: dict[str, Any]) -> str:

@@ -219,18 +219,18 @@ def field_in(document: Document, resource: Resource, field: str) -> str:
 
 
 def _distinct(documents: Iterable[Document], inventory: Inventory) -> dict[tuple[Resource, str, str], Document]:
-    found: dict[tuple[Resource, str, str], Document] = {}
+    distinct: dict[tuple[Resource, str, str], Document] = {}
     for document in documents:
         resource = _resource_of(document)
         if resource is None:
             inventory.skipped[document.kind] = inventory.skipped.get(document.kind, 0) + 1
             continue
         key = (resource, document.namespace if resource.namespaced else "", document.name)
-        if key in found:
+        if key in distinct:
             inventory.repeated.append(document.subject)
-            del found[key]
-        found[key] = document
-    return found
+            del distinct[key]
+        distinct[key] = document
+    return distinct
 
 
 def _resource_of(document: Document) -> Resource | None:
@@ -350,8 +350,8 @@ def _regions(key: Any, values: Iterable[Any]) -> Iterator[str]:
     for value in values:
         if key == labels.REGION and isinstance(value, str):
             yield value
-        elif key == labels.ZONE and (found := ZONE.fullmatch(str(value))):
-            yield found[1]
+        elif key == labels.ZONE and (zone := ZONE.fullmatch(str(value))):
+            yield zone[1]
 
 
 def _at(value: Any, *path: str) -> Any:

@@ -117,15 +117,15 @@ def greedy_loads(problem: PackingProblem, *, demand: Ints, pods_max: Floats, ord
     requested = np.flatnonzero(problem.requests[demand > 0].any(axis=0))
     requests = problem.requests[:, requested].T.astype(float)
     capacity = problem.capacity[:, requested].T.astype(float)
-    left = np.repeat(capacity[:, None, :], order.shape[1], axis=1)
+    headroom = np.repeat(capacity[:, None, :], order.shape[1], axis=1)
     taken = pods_max.take(order * len(problem.prices) + np.arange(len(problem.prices)))
-    used = np.empty_like(left)
+    used = np.empty_like(headroom)
     with np.errstate(divide="ignore", invalid="ignore"):
         for amount, chosen in zip(taken, order, strict=True):
             wanted = requests.take(chosen, axis=1)
-            room = np.fmin.reduce(np.divide(left, wanted, out=used), axis=0, initial=np.inf)
+            room = np.fmin.reduce(np.divide(headroom, wanted, out=used), axis=0, initial=np.inf)
             np.floor(np.minimum(amount, room, out=amount), out=amount)
-            np.subtract(left, np.multiply(amount, wanted, out=used), out=left)
+            np.subtract(headroom, np.multiply(amount, wanted, out=used), out=headroom)
     return taken
 
 
@@ -209,12 +209,12 @@ def cuts(fluid: FluidSolution, settings: RoundingSettings) -> list[Cut]:
     combinations = product(range(settings.cut_steps), repeat=min(len(machines), settings.cut_types))
     ordered = sorted(combinations, key=lambda cut: (sum(cut), cut))[: settings.cuts_max]
     most_bought = np.argsort(-machines, kind="stable")
-    found = []
+    portions = []
     for cut in ordered:
         steps = np.zeros(len(machines), dtype=int)
         steps[most_bought[: len(cut)]] = cut
-        found.append(tuple(int(n) for n in steps * step))
-    return found
+        portions.append(tuple(int(n) for n in steps * step))
+    return portions
 
 
 def guided_rounding(
@@ -232,13 +232,13 @@ def guided_rounding(
         TooLateError: If there is a budget, and it is late before the end.
     """
     support = _support(fluid, settings.rounding)
-    shares, left = _whole_pods(problem, fluid.pods[:, support], settings.rounding)
+    shares, pods_left = _whole_pods(problem, fluid.pods[:, support], settings.rounding)
     filled = []
     for column, supported in enumerate(support):
         type_index = MachineTypeIndex(int(supported))
         machines = math.ceil(fluid.machines[supported] - settings.rounding.integrality_tolerance) - cut[column]
         if machines <= 0:
-            left += shares[:, column]
+            pods_left += shares[:, column]
             continue
         row = _EqualMachines(problem, type_index, machines)
         for number in largest_first(problem.requests, problem.capacity[supported]):
@@ -246,14 +246,14 @@ def guided_rounding(
                 if budget is not None:
                     budget.check_late()
                 item, pods = ItemIndex(int(number)), int(shares[number, column])
-                left[item] += _spread_evenly(problem, row, item, pods, settings.rounding)
+                pods_left[item] += _spread_evenly(problem, row, item, pods, settings.rounding)
         filled.append(row)
-    _into_gaps(problem, filled, left)
+    _into_gaps(problem, filled, pods_left)
     parts = [_bought(problem, row) for row in filled]
-    if left.any():
+    if pods_left.any():
         rest = pack_by_value(
             problem,
-            demand=left,
+            demand=pods_left,
             item_values=fluid.item_values,
             generator=generator,
             settings=settings.value_packing,
@@ -265,8 +265,8 @@ def guided_rounding(
 
 def _support(fluid: FluidSolution, settings: RoundingSettings) -> Ints:
     """Return the types of which the fluid solution buys enough to guide rounding."""
-    found: Ints = np.flatnonzero(fluid.machines > settings.support_machines_min)
-    return found
+    support: Ints = np.flatnonzero(fluid.machines > settings.support_machines_min)
+    return support
 
 
 def _whole_pods(problem: PackingProblem, pods: Floats, settings: RoundingSettings) -> tuple[Ints, Ints]:
@@ -281,14 +281,14 @@ def _whole_pods(problem: PackingProblem, pods: Floats, settings: RoundingSetting
     for item in np.flatnonzero(excess > 0):
         column = int(np.argmax(shares[item]))
         shares[item, column] -= excess[item]
-    left = problem.counts - shares.sum(axis=1)
+    pods_left = problem.counts - shares.sum(axis=1)
     remainders = pods - whole
-    for item in np.flatnonzero(left > 0):
-        for column in np.argsort(-remainders[item], kind="stable")[: int(left[item])]:
+    for item in np.flatnonzero(pods_left > 0):
+        for column in np.argsort(-remainders[item], kind="stable")[: int(pods_left[item])]:
             if remainders[item, column] > settings.integrality_tolerance:
                 shares[item, column] += 1
-                left[item] -= 1
-    return shares, left
+                pods_left[item] -= 1
+    return shares, pods_left
 
 
 def _spread_evenly(
@@ -410,16 +410,16 @@ class _Places:
         """
         requests = self._requests[:-1]
         for item in np.argsort(-(requests * self._shares).max(axis=1), kind="stable"):
-            left, pod = int(self._counts[item]), requests[item] * self._shares
+            waiting, pod = int(self._counts[item]), requests[item] * self._shares
             asked = np.flatnonzero(requests[item])
-            portion = max(1, left // (portions_per_machine * len(self.loads)))
-            while left:
+            portion = max(1, waiting // (portions_per_machine * len(self.loads)))
+            while waiting:
                 may_run = self._fit[:, item] - self.loads[:, item]
-                room = (self._free[:, asked] // requests[item, asked]).min(axis=1, initial=left)
+                room = (self._free[:, asked] // requests[item, asked]).min(axis=1, initial=waiting)
                 holds = np.minimum(room, may_run)
                 free = np.maximum(self._free, 0) * self._shares
                 likeness = np.where(holds > 0, (free @ pod) / np.sqrt((free * free).sum(axis=1) + 1e-300), -1.0)
-                machine, amount = int(likeness.argmax()), min(left, portion)
+                machine, amount = int(likeness.argmax()), min(waiting, portion)
                 if likeness[machine] < 0:
                     added = self._excess(self._free - requests[item]) - self.excess
                     machine, amount = int(np.where(may_run > 0, added, np.inf).argmin()), 1
@@ -428,7 +428,7 @@ class _Places:
                 else:
                     amount = min(amount, int(holds[machine]))
                 self._add(machine, item, amount)
-                left -= amount
+                waiting -= amount
         return True
 
     def exchange(self, step: int, tabu_steps: int) -> bool:
@@ -467,8 +467,8 @@ class _Places:
     def _movable(self, source: int, target: int, step: int) -> Ints:
         """Return the items that one machine has and the other may take."""
         may_run = (self.loads[source] > 0) & (self.loads[target] < self._fit[target])
-        found: Ints = np.flatnonzero(may_run & (self._tabu_until[target, :-1] <= step))
-        return found
+        movable: Ints = np.flatnonzero(may_run & (self._tabu_until[target, :-1] <= step))
+        return movable
 
     def _add(self, machine: int, item: int, amount: int) -> None:
         self.loads[machine, item] += amount
@@ -506,14 +506,14 @@ def two_type_packings(
     settings: SearchSettings,
 ) -> list[Packing]:
     """Return the packings found, the cheapest first."""
-    found: list[Packing] = []
+    packings: list[Packing] = []
     lost, limits = 0, settings.two_type
     bound_max = fluid.lower_bound * (1 + limits.loss_relative_max)
     for pair in _pairs(problem, fluid, limits):
         two_types = problem.restricted(pair)
         if not (two_types.fit.max(axis=1) > 0).all():
             continue
-        is_done = len(found) == limits.pairs_rounded_max or lost == limits.pairs_lost_max
+        is_done = len(packings) == limits.pairs_rounded_max or lost == limits.pairs_lost_max
         if is_done or budget.is_spent:
             break  # column generation, which begins with these, has no items in numbers that would make rounding slow
         relaxed = relax(two_types, settings)
@@ -521,8 +521,8 @@ def two_type_packings(
             lost += 1
         elif budget.step():
             rounded = guided_rounding(two_types, relaxed, (0,) * len(pair), generator=generator, settings=settings)
-            found.append(right_sized(problem, rounded))
-    return sorted(found, key=lambda packing: packing.cost(problem))
+            packings.append(right_sized(problem, rounded))
+    return sorted(packings, key=lambda packing: packing.cost(problem))
 
 
 def _pairs(problem: PackingProblem, fluid: FluidSolution, settings: TwoTypeSettings) -> list[Ints]:
@@ -532,4 +532,4 @@ def _pairs(problem: PackingProblem, fluid: FluidSolution, settings: TwoTypeSetti
     middle = int(np.searchsorted(problem.prices[by_price], average))
     cheaper = by_price[max(0, middle - settings.cheaper_types) : middle]
     expensive = by_price[middle : middle + settings.expensive_types]
-    return [np.array([one, other]) for one in cheaper[::-1] for other in expensive]
+    return [np.array([cheap, other]) for cheap in cheaper[::-1] for other in expensive]

@@ -91,13 +91,13 @@ def main() -> int:
         for step in STEPS:
             print(f"release: {step.__name__.replace('_', ' ')}", flush=True)  # noqa: T201 - the program's output
             step(job)
-    found = artefacts.collected(target)
-    artefacts.write_checksums(target, found)
+    files = artefacts.collected(target)
+    artefacts.write_checksums(target, files)
     release = artefacts.Release(
         version=text,
         commit=commit,
         is_modified=bool(modified),
-        artefacts=found,
+        artefacts=files,
         not_checked=list(artefacts.NOT_CHECKED),
     )
     artefacts.write(target, release)
