@@ -25,7 +25,7 @@ from core.api.objects import JsonObject
 from core.interpreter import collector_paused
 from core.model.plan import Cost
 from core.model.snapshot import Snapshot
-from core.packing import column_generation, columns, heuristics, optimize, problem, relaxation
+from core.packing import column_generation, heuristics, optimize, problem, relaxation
 from core.packing.settings import DEFAULT_SETTINGS, SearchSettings
 from core.scheduling import Planner, fleet_rows
 from core.scheduling.context import SchedulingContext
@@ -84,7 +84,7 @@ STAGES: Final = (
     Stage(
         name="whole columns",
         without=lambda s: replace(s, diving=replace(s.diving, combinations_max=0, whole_pods_max=0)),
-        parts=(columns.Columns.all_of, columns.MasterProblem.whole, optimize.Diving._whole_columns),  # noqa: SLF001
+        parts=(optimize.Columns.all_of, optimize.Diving._whole_columns),  # noqa: SLF001
     ),
     Stage(
         name="bundles",
