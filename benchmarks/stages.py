@@ -84,7 +84,7 @@ STAGES: Final = (
     Stage(
         name="whole columns",
         without=lambda s: replace(s, diving=replace(s.diving, combinations_max=0, whole_pods_max=0)),
-        parts=(optimize.Columns.all_of, optimize.Diving._whole_columns),  # noqa: SLF001
+        parts=(optimize.Diving._whole_columns,),  # noqa: SLF001
     ),
     Stage(
         name="bundles",
