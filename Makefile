@@ -134,13 +134,13 @@ replay: setup ## Decisions of the demo, the trace and REPLAYED=40 seeds, repeate
 		$(if $(wildcard $(LAMBDA_VENV)/bin/python),--python $(LAMBDA_VENV)/bin/python)
 
 e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000 RUNS=3)
-	$(BIN)/python -m tests.e2e.peer --sizes $(SIZES) --runs $(RUNS)
+	KUBERNETES=$(or $(KUBERNETES),1.37) $(BIN)/python -m tests.e2e.peer --sizes $(SIZES) --runs $(RUNS)
 
 e2e-handover: setup ## Nodes of Karpenter's own controller are adopted and given back on a real control plane, in five minutes
-	$(BIN)/python -m tests.e2e.peer.handover
+	KUBERNETES=$(or $(KUBERNETES),1.37) $(BIN)/python -m tests.e2e.peer.handover
 
 e2e-shadow: setup ## Our functions look on, with no right to act, while Karpenter's own controller works on a real control plane
-	$(BIN)/python -m tests.e2e.peer.shadow
+	KUBERNETES=$(or $(KUBERNETES),1.37) $(BIN)/python -m tests.e2e.peer.shadow
 
 check: setup ## Format, lint, types, import contracts, manners
 	$(BIN)/ruff format --check .
@@ -212,9 +212,9 @@ package: setup ## Build the functions' two bundles for arm64 in build/package; s
 	$(BIN)/python -m infra.packaging
 
 .PHONY: release release-tools
-release: setup ## Everything of a release in build/release: VERSION=1.2.3; each file is installed by a test, and release.json has the results
+release: setup ## Everything of a release in build/release: VERSION=1.2.3, HOMEPAGE=https://… for krew and Homebrew; each file is installed by a test, and release.json has the results
 	@test -n "$(VERSION)" || { echo "usage: make release VERSION=1.2.3"; exit 2; }
-	$(BIN)/python -m infra.release "$(VERSION)" build/release
+	$(BIN)/python -m infra.release "$(VERSION)" build/release $(HOMEPAGE)
 	$(BIN)/python -m tests.release build/release
 
 release-tools: ## Build the programs that judge charts, workflows and manifests of a release (Go; helm takes minutes), in build/release-tools
