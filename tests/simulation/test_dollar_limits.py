@@ -16,7 +16,7 @@ CAP = 0.5
 """Dollars an hour: five nodes of `test.small` on demand, at most."""
 
 
-def dearest(result: Result) -> float:
+def highest_cost(result: Result) -> float:
     """Return the most that running instances cost an hour at any moment, from the world's own record."""
     prices: dict[str, float] = {}
     most = 0.0
@@ -47,7 +47,7 @@ def test_the_limit_is_never_overshot(seed: int, tmp_path: Path) -> None:
     steps.sort(key=lambda step: int(step["at"].removesuffix("m")))
     workloads = [deployment(6, name) for name in ("web", "api")]
     result = play(tmp_path, capped(), *workloads, steps=steps, duration="26m", seed=seed, nodeBootSeconds=30)
-    assert 0 < dearest(result) <= CAP + 1e-9
+    assert 0 < highest_cost(result) <= CAP + 1e-9
     assert_lawful(result)
 
 
@@ -60,4 +60,4 @@ def test_pods_beyond_the_limit_are_told_which_one_and_what_would_free_it(tmp_pat
     assert told
     assert f"its limit {HOURLY} leaves" in told[0]
     assert "a node comes once others that cost" in told[0]
-    assert dearest(result) <= CAP + 1e-9
+    assert highest_cost(result) <= CAP + 1e-9
