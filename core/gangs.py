@@ -343,12 +343,16 @@ class _Reading:
         if ready >= minimum:
             return "", ""
         missing = minimum - len(self._pods) - coming - promised
-        parts = [f"{missing} have not been created"] if missing > 0 else []
-        parts += [f"{gated} still have a scheduling gate"] if gated else []
+        parts = [f"{missing} {_has(missing)} not been created"] if missing > 0 else []
+        parts += [f"{gated} still {_has(gated)} a scheduling gate"] if gated else []
         since = self._created_at()
         age = f" since {since:%Y-%m-%d %H:%M} UTC" if since is not None else ""
         text = f"{ready} of {minimum} members can be planned for: {' and '.join(parts)}; it waits for them{age}"
         return PodReason.GROUP_INCOMPLETE, text
+
+
+def _has(count: int) -> str:
+    return "has" if count == 1 else "have"
 
 
 def _own_keys(pod: Pod) -> list[str]:

@@ -66,6 +66,9 @@ GROUP_TOPOLOGY: Final = "fleetwright.dev/group-topology"
 GROUP_DISRUPTION: Final = "fleetwright.dev/group-disruption"
 """Annotation of pods of any group: `all` if they stop together, `single` if one may be replaced."""
 
+GROUP_OF_CLAIM: Final = "fleetwright.dev/launched-for-group"
+"""Annotation of a claim: the group for whose members alone it is launched; all of them are, or none."""
+
 MEMBER_TO_COME: Final = "fleetwright.dev/member-to-come"
 """Annotation of the pods of a plan that stand for members of a group whose controller has not created them yet."""
 

@@ -161,6 +161,10 @@ class ClusterObjects:
         """Return the NodePools by name."""
         return _by_name(self.by_kind[resources.NODE_POOLS])
 
+    def node_overlays(self) -> dict[str, JsonObject]:
+        """Return the NodeOverlays by name; none while their feature gate is off."""
+        return _by_name(self.by_kind.get(resources.NODE_OVERLAYS, ()))
+
     def node_classes_by_name(self) -> dict[str, JsonObject]:
         """Return the EC2NodeClasses by name."""
         return _by_name(self.node_classes)

@@ -47,7 +47,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         claims: Claims by name, in that order.
-        node_pools, node_classes: The manifests behind the snapshot's, by name.
+        node_pools, node_classes, node_overlays: The manifests behind the snapshot's, by name.
         buffers: The CapacityBuffers as decoded from the wire, if their feature gate is on.
         displaced: Name of a leaving claim whose drain may wait for replacements → keys of the pods that must move from it.
         pod_events: Claims on whose node a pod arrived or left since the last stored observation: before and after.
@@ -61,6 +61,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[CommandRecord, ...]
     node_pools: dict[str, JsonObject]
     node_classes: dict[str, JsonObject]
+    node_overlays: dict[str, JsonObject] = {}
     buffers: tuple[WireCapacityBuffer, ...] = ()
     displaced: dict[str, tuple[str, ...]] = {}
     pod_events: tuple[tuple[ClaimRecord, ClaimRecord], ...] = ()
@@ -613,6 +614,7 @@ class Observer:
             commands=commands,
             node_pools=reading.node_pools(),
             node_classes=reading.node_classes_by_name(),
+            node_overlays=reading.node_overlays(),
             buffers=reading.by_kind.get(resources.CAPACITY_BUFFERS, ()),
             denials=denials,
             problems=(*reading.rejected, *problems),

@@ -274,6 +274,11 @@ _TOPOLOGIES: Final = (
     labels.JOB_SET_TOPOLOGY,
 )
 """Annotations whose values are keys of labels."""
+_WORDS_OF_JOB_SETS: Final = {
+    "startupPolicyOrder": ("InOrder", "AnyOrder"),
+    "terminalState": ("Completed", "Failed"),
+}
+"""Fields of a JobSet, each with the words that it may have."""
 _FIELD_KEYS: Final = ("metadata.name",)
 _PUBLIC_ANNOTATIONS: Final = (
     *(labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST, labels.STEERED, labels.SURGE, labels.MODE, labels.MOVES),
@@ -430,8 +435,8 @@ class ObjectRenaming:
             return self._account(text)
         if key in DRIVERS:
             return self._driver(text)
-        if key == "startupPolicyOrder":
-            return text if text in ("InOrder", "AnyOrder") else self._any(text)
+        if key in _WORDS_OF_JOB_SETS:
+            return text if text in _WORDS_OF_JOB_SETS[key] else self._any(text)
         if key == "provisioningStrategy":
             return text if text == ACTIVE_CAPACITY else self._any(text)
         if key in ("kind", "type", "reason"):

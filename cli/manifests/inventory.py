@@ -273,7 +273,26 @@ def _group(document: Document) -> str:
     return str(document.object.get("apiVersion")).rpartition("/")[0]
 
 
+def _add_made_of_groups(inventory: Inventory) -> None:
+    """Add the Jobs and StatefulSets that the controllers of JobSets and LeaderWorkerSets would create."""
+    if not (inventory.objects.get(resources.JOB_SETS) or inventory.objects.get(resources.LEADER_WORKER_SETS)):
+        return
+    from core.manifests import groups
+
+    pods = inventory.objects.get(resources.PODS, ())
+    for resource, made, kind in (
+        (resources.JOB_SETS, groups.made_of_job_set, resources.JOBS),
+        (resources.LEADER_WORKER_SETS, groups.made_of_leader_worker_set, resources.STATEFUL_SETS),
+    ):
+        present = {(obj.metadata.namespace, obj.metadata.name) for obj in inventory.objects.get(kind, ())}
+        for position, owner in enumerate(inventory.objects.get(resource, ())):
+            for workload in made(owner, pods):
+                if (workload.metadata.namespace, workload.metadata.name) not in present:
+                    inventory.add(kind, workload, inventory.documents[resource][position])
+
+
 def _expand(inventory: Inventory, max_pods: int) -> None:
+    _add_made_of_groups(inventory)
     admission, quotas = PodAdmission(inventory.objects), PodQuotas(inventory.objects)
     try:
         pods = _admit_pods(inventory, admission, quotas)

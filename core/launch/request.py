@@ -56,6 +56,7 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         token: EC2 answers the same token with the same fleet.
         count: How many instances to launch; EC2 may launch fewer.
+        minimum: How many must be launched if any is.
         is_ranked: Whether the offerings' prices are the NodePool's own, so that EC2 follows their order instead of its prices.
         tags: Tags of the instance, its volumes and the fleet.
         context: The class' opaque `spec.context`.
@@ -64,6 +65,7 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     tags: dict[str, str]
     count: int = 1
+    minimum: int = 1
     context: str = ""
     is_ranked: bool = False
 
@@ -90,10 +92,22 @@ def fleet_request(configs: Sequence[FleetConfig], subnets: Mapping[str, str], te
         ],
     }
     if first is not None:
-        request |= fleet_options(first, spot=spot, on_demand=on_demand)
+        request |= _all_or_none(fleet_options(first, spot=spot, on_demand=on_demand), terms.minimum)
     if terms.context:
         request["Context"] = terms.context
     return request
+
+
+def _all_or_none(options: dict[str, Any], minimum: int) -> dict[str, Any]:
+    """Return the fleet's options with a minimum target capacity (docs/engineering/aws-facts.md#minimum-target-capacity).
+
+    Reserved capacity has none: EC2 says there itself what a reservation has left.
+    """
+    if minimum <= 1:
+        return options
+    least = {"MinTargetCapacity": minimum, "SingleAvailabilityZone": True}
+    kinds = ("SpotOptions", "OnDemandOptions")
+    return {name: {**chosen, **least} if name in kinds else chosen for name, chosen in options.items()}
 
 
 def _config(config: FleetConfig, subnets: Mapping[str, str], priorities: Mapping[OfferingKey, int]) -> dict[str, Any]:
@@ -216,6 +230,7 @@ def render_launch(order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster
     terms = FleetTerms(
         token=order.token,
         count=order.count,
+        minimum=order.minimum,
         tags=tags,
         context=node_class.spec.context,
         is_ranked=order.is_ranked,

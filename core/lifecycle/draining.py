@@ -51,7 +51,7 @@ from core.model.plan import Plan, PlannedClaim
 from core.model.pod import Pod, VolumeAttachment
 from core.model.snapshot import Node
 from core.model.values.taints import DISRUPTED
-from core.pods import is_drainable
+from core.pods import is_drainable, names_group
 from core.reasons.code import ClaimReason, ReasonCode, TerminationReason
 from core.reasons.nodes import EvictionReason, HeldPodReason, NodeReason
 
@@ -144,7 +144,9 @@ def drain(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> Drain:
     force.sort(key=lambda pod: (_has_resisted(pod, deletion), _attempts(pod, deletion), pod.key))
     unforced = [pod for pod in overdue if pod.key not in forced]
     unforced += [
-        pod for pod in _first_tier([p for p in waiting if p.key not in late]) if not pod.blocks_disruption(now)
+        pod
+        for pod in _first_tier([p for p in waiting if p.key not in late])
+        if not pod.blocks_disruption(now) and not _ends_with_group(pod, deletion)
     ]
     due = [pod for pod in unforced if pod.is_active and _next_at(pod, deletion, now) <= now]
     return Drain(
@@ -355,6 +357,21 @@ def _attached(attachments: Sequence[VolumeAttachment], node: str) -> str:
     """Name the volumes that keep a node after its pods have left; their CSI driver may not be running."""
     names = sorted(attachment.volume_name for attachment in attachments)
     return f"{len(names)} volumes are still attached to node {node}, the first is {names[0]}"
+
+
+_WAITS_FOR_GROUPS: Final = (TerminationReason.DRIFTED, TerminationReason.EXPIRED)
+
+
+def _ends_with_group(pod: Pod, deletion: Deletion) -> bool:
+    """Whether a pod is left alone until the deadline, so that its whole group need not start again for a newer node.
+
+    Without a deadline such a drain does not begin. One that an instance's end, a user or repair asks for does not wait.
+    """
+    moves_alone = (
+        pod.annotations.get(labels.GROUP_DISRUPTION) == "single" or pod.annotations.get(labels.GROUP) == "none"
+    )
+    waits = deletion.reason in _WAITS_FOR_GROUPS and deletion.deadline is not None
+    return waits and names_group(pod) and not moves_alone
 
 
 def _blocker(pod: Pod, deletion: Deletion, now: datetime) -> Blocker:

@@ -158,7 +158,19 @@ def _shape(record: ClaimRecord) -> tuple[Any, ...]:
         tuple(sorted(claim_tags(plan).items())),
         tenancy(plan.requirements),
         plan.resources.get(EFA, 0) > 0,
+        plan.annotations.get(labels.GROUP_OF_CLAIM),
     )
+
+
+def least_instances(record: ClaimRecord) -> int:
+    """Return how many of a shared launch's instances EC2 must launch if it launches any.
+
+    All of them for a group that starts together, if they may be in one zone only: EC2 promises it for one zone or one type
+    (CreateFleet, MinTargetCapacity).
+    """
+    zones = {offering.zone for offering in record.offerings}
+    is_whole = labels.GROUP_OF_CLAIM in record.plan.annotations and len(zones) == 1
+    return record.shares if is_whole else 1
 
 
 # Distributes the claims of a plan over the subnets of a zone, where all of them have few free addresses.

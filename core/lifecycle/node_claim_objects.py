@@ -288,9 +288,17 @@ def limit_reached(node_pool: str) -> Refusal:
 
 def _fault(obj: JsonObject) -> str:
     """Return the fault of the object itself, empty if it has none."""
+    from core.api.unknown_fields import not_ignored
+
     faults = api.problems({**KIND, **obj})
     if faults:
         return "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
+    if dropped := not_ignored({**KIND, **obj}):
+        fields = ",".join(dropped)
+        return (
+            f"{fields}: this version does not know it; update Fleetwright, or launch without it: annotate the NodeClaim with"
+            f" {labels.IGNORED_FIELDS}: {fields}"
+        )
     finalizers = (obj.get("metadata") or {}).get("finalizers") or ()
     others = sorted(set(finalizers) - {labels.TERMINATION_FINALIZER})
     if others:

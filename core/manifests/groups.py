@@ -17,7 +17,7 @@ from core.manifests.admission import PodAdmission
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import pod as wire
 from core.manifests.wire import resources
-from core.manifests.wire.objects import WireMetadata
+from core.manifests.wire.objects import OwnerReference, WireMetadata
 from core.manifests.wire.pod import PodTemplate, WirePod
 from core.manifests.wire.resources import Resource
 from core.model.pod import GroupObject, GroupSource, MemberTemplate
@@ -161,3 +161,78 @@ def _count(number: int, field: str) -> int:
     if not 0 <= number <= MEMBERS_MAX:
         raise InvalidInputError(f"must be a number of pods up to {MEMBERS_MAX}, not {number}", field=field)
     return number
+
+
+# The Jobs and StatefulSets that the controllers of JobSets and LeaderWorkerSets make, for manifests without their pods.
+
+
+def made_of_job_set(job_set: wire.JobSet, pods: Iterable[WirePod]) -> Iterator[wire.Job]:
+    """Yield the Jobs of a JobSet without pods, named and marked as by its controller (0.12); none once it is over."""
+    name, namespace = job_set.metadata.name, job_set.metadata.namespace or "default"
+    if job_set.status.terminal_state or _has_pods(pods, labels.JOB_SET, name, namespace):
+        return
+    topology = job_set.metadata.annotations.get(labels.JOB_SET_TOPOLOGY)
+    notes = {labels.JOB_SET_TOPOLOGY: topology} if topology else {}
+    for part in job_set.spec.replicated_jobs:
+        for number in range(min(part.replicas, MEMBERS_MAX)):
+            own = f"{name}-{part.name}-{number}"
+            marks = {labels.JOB_SET: name, labels.JOB_SET_PART: part.name, labels.JOB_SET_JOB: str(number)}
+            marks[labels.JOB_SET_KEY] = own
+            spec = part.template.spec
+            yield wire.Job(
+                metadata=_made_by(job_set.metadata, "JobSet", own),
+                spec=wire.JobSpec(
+                    parallelism=spec.parallelism,
+                    completions=spec.completions,
+                    suspend=job_set.spec.suspend,
+                    template=_marked(spec.template, marks, notes),
+                ),
+            )
+
+
+def made_of_leader_worker_set(owner: wire.LeaderWorkerSet, pods: Iterable[WirePod]) -> Iterator[wire.WireWorkload]:
+    """Yield the StatefulSets of a LeaderWorkerSet without pods: of each group the leader's, then the workers'."""
+    name, namespace = owner.metadata.name, owner.metadata.namespace or "default"
+    if _has_pods(pods, labels.LEADER_WORKER_SET, name, namespace):
+        return
+    spec, topology = owner.spec.leader_worker_template, owner.metadata.annotations.get(labels.LEADER_WORKER_TOPOLOGY)
+    notes = {labels.LEADER_WORKER_SIZE: str(spec.size)} | (
+        {labels.LEADER_WORKER_TOPOLOGY: topology} if topology else {}
+    )
+    for number in range(min(owner.spec.replicas, MEMBERS_MAX)):
+        marks = {labels.LEADER_WORKER_SET: name, labels.LEADER_WORKER_GROUP: str(number)}
+        marks[labels.LEADER_WORKER_KEY] = f"{name}-{number}"
+        leader = spec.leader_template or spec.worker_template
+        first = _marked(leader, marks | {labels.LEADER_WORKER_INDEX: "0"}, notes)
+        yield wire.WireWorkload(
+            metadata=_made_by(owner.metadata, "LeaderWorkerSet", name),
+            spec=wire.WorkloadSpec(template=first, ordinals=wire.Ordinals(start=number)),
+        )
+        if spec.size > 1:
+            yield wire.WireWorkload(
+                metadata=_made_by(owner.metadata, "LeaderWorkerSet", f"{name}-{number}"),
+                spec=wire.WorkloadSpec(
+                    replicas=spec.size - 1,
+                    template=_marked(spec.worker_template, marks, notes),
+                    ordinals=wire.Ordinals(start=1),
+                ),
+            )
+
+
+def _has_pods(pods: Iterable[WirePod], key: str, name: str, namespace: str) -> bool:
+    return any(
+        pod.metadata.labels.get(key) == name and (pod.metadata.namespace or "default") == namespace for pod in pods
+    )
+
+
+def _made_by(owner: WireMetadata, kind: str, name: str) -> WireMetadata:
+    reference = OwnerReference(kind=kind, name=owner.name, uid=owner.uid, controller=True)
+    return WireMetadata(name=name, namespace=owner.namespace, owner_references=(reference,))
+
+
+def _marked(template: PodTemplate, marks: Mapping[str, str], notes: Mapping[str, str]) -> PodTemplate:
+    metadata = template.metadata
+    return PodTemplate(
+        metadata=WireMetadata(labels={**metadata.labels, **marks}, annotations={**metadata.annotations, **notes}),
+        spec=template.spec,
+    )

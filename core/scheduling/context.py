@@ -65,6 +65,9 @@ Steps = tuple[tuple[RelaxationStep, ...], str, str, bool]
 help; whether no constraint concerns the pods."""
 
 
+_IN_A_GROUP: Final = VolumeNeeds(is_group=True)
+
+
 class PodGroups:
     """The groups of the pods that need a place."""
 
@@ -83,17 +86,24 @@ class PodGroups:
         self._successors = successors
         self._volumes = volumes
         self._pins: Mapping[str, Requirements] = {}
+        self._of_groups = False
+        self._restricted: Callable[[VolumeNeeds, Requirements], VolumeNeeds] = memo(VolumeNeeds.restricted_to)
         builder = _StepBuilder(snapshot, topology, table, constraints, watch)
         steps: Callable[[PodSignature, VolumeNeeds], Steps] = memo(builder.steps)
         self._group: Callable[[PodSignature, Vector, VolumeNeeds], PodGroup] = memo(partial(_group, count(), steps))
 
-    def pinned(self, pins: Mapping[str, Requirements]) -> PodGroups:
+    def pinned(self, pins: Mapping[str, Requirements], *, of_groups: bool = False) -> PodGroups:
         """Return the same groups with additional node requirements for some pods, by key.
 
         Unlike a node selector, a pin does not change which nodes the pods' spreads consider.
+
+        Args:
+            pins: The requirements.
+            of_groups: Whether they are the domains of groups, within which repacking may move pods.
         """
         pinned = copy(self)
         pinned._pins = {**self._pins, **pins}  # noqa: SLF001 - a copy of our own kind
+        pinned._of_groups = of_groups  # noqa: SLF001
         return pinned
 
     def of(self, pod: Pod) -> PodGroup:
@@ -102,7 +112,8 @@ class PodGroups:
         sized = self._signatures.of(coming)
         pin = self._pins.get(pod.key) if self._pins else None
         if pin is not None:
-            return self._group(sized.signature, sized.requests, self._needs(coming).restricted_to(pin))
+            needs = self._needs(coming) if coming.spec.volumes else _IN_A_GROUP if self._of_groups else NO_VOLUMES
+            return self._group(sized.signature, sized.requests, self._restricted(needs, pin))
         if coming.spec.volumes:
             return self._group(sized.signature, sized.requests, self._needs(coming))
         if sized.group is None:
@@ -279,7 +290,10 @@ class GangPlan(msgspec.Struct, frozen=True):
     """What is decided about groups before pods are placed.
 
     Attributes:
-        turns: Key of a member, or of a pod that comes before a group → its turn; all others follow, in the order of size.
+        turns: Key of a member that must have a place, or of a pod that comes before a group → its turn.
+        uses_turns: Whether pods are placed in their turns, before all others. Where nothing is scarce, the usual order is
+            cheaper.
+        is_guess: Whether groups were tried one by one, not beside each other.
         domains: Name of a group → the value of each topology key that it gets.
         held: The groups for which nothing is planned.
     """
@@ -287,6 +301,8 @@ class GangPlan(msgspec.Struct, frozen=True):
     turns: Mapping[str, int] = {}
     domains: Mapping[str, Mapping[str, str]] = {}
     held: tuple[HeldGang, ...] = ()
+    uses_turns: bool = False
+    is_guess: bool = False
     is_made: bool = False
 
 
@@ -433,6 +449,7 @@ class SchedulingContext:
         other = copy(self)
         other.released = frozenset(released)
         other.pod_groups = self.pod_groups.pinned(pins)
+        other.gang_plan = msgspec.structs.replace(self.gang_plan, is_guess=False)
         return other
 
     def _domains_to_keep(self, pod: Pod, position: int, slot: int) -> dict[str, str]:
@@ -462,13 +479,14 @@ class SchedulingContext:
         if withdrawn:
             other.pending = tuple(pod for pod in self.pending if pod.key not in withdrawn)
         if pins:
-            other.pod_groups = self.pod_groups.pinned(pins)
+            other.pod_groups = self.pod_groups.pinned(pins, of_groups=True)
         return other
 
     def below(self, price: int) -> SchedulingContext:
         """Return the same context with NodePools restricted to what costs less than `price`; everything else is shared."""
         cheap = copy(self)
         cheap.templates = tuple(template.below(price) for template in self.templates)
+        cheap.gang_plan = msgspec.structs.replace(self.gang_plan, is_guess=False)
         return cheap
 
     def signature_of(self, pod: Pod) -> PodSignature:
@@ -498,8 +516,14 @@ class SchedulingContext:
         )
         if not more:
             return None
+        return self._again(self._refused_volumes | more)
+
+    def before_gangs(self) -> SchedulingContext:
+        """Return the snapshot, prepared once more, without a decision about groups."""
+        return self._again(self._refused_volumes)
+
+    def _again(self, refused: Refused) -> SchedulingContext:
         without_commitments = tuple(constraint for constraint in self.constraints if constraint is not Commitments)
-        refused = self._refused_volumes | more
         return SchedulingContext(self.snapshot, without_commitments, watch=self.watch, refused_volumes=refused)
 
     def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:

@@ -77,7 +77,9 @@ def with_gangs(context: SchedulingContext, early: Iterable[Pod] = ()) -> Schedul
     """
     if context.gang_plan.is_made:
         return context
-    return _Admission(context, tuple(early)).result()
+    early = tuple(early)
+    guess = None if early else _Admission(context, ()).guess()
+    return guess or _Admission(context, early).result()
 
 
 class _Admission:
@@ -98,11 +100,32 @@ class _Admission:
         self._prices: dict[tuple[_Kind, tuple[Domain, ...]], list[Domain]] = {}
         self._domains: dict[str, Domain] = {}
 
+    def guess(self) -> SchedulingContext | None:
+        """Return the context as if groups took nothing from each other; None if they share room on existing nodes.
+
+        Where nothing is scarce, that is so, and it takes a try for each kind of group instead of one for each group.
+        """
+        nothing = GreedyScheduler(self._context, [], self._context.leaving, frozenset())
+        for unit, kind in zip(self._units, self._kinds, strict=True):
+            if unit.gang is None:
+                continue
+            candidates = self._candidates(unit.gang)
+            ranked = self._ranked(nothing, unit, kind, candidates)
+            if len(candidates) > 1 and (kind, tuple(candidates)) not in self._prices:
+                return None
+            if not ranked:
+                return None
+            self._domains[unit.gang.name] = ranked[0]
+        return self._decided(is_guess=True)
+
     def result(self) -> SchedulingContext:
-        """Return the context with the decision."""
+        """Return the context with the decision about groups that are tried beside each other."""
         for attempt in range(REBUILDS_MAX + 1):
             if self._place_all(is_last=attempt == REBUILDS_MAX):
                 break
+        return self._decided(is_guess=False)
+
+    def _decided(self, *, is_guess: bool) -> SchedulingContext:
         held = {found.gang.name for found in self._held}
         turns: dict[str, int] = {}
         pins: dict[str, Requirements] = {}
@@ -114,7 +137,8 @@ class _Admission:
             if domain:
                 pins |= dict.fromkeys((pod.key for pod in (*unit.core, *unit.others)), _pin(domain))
         domains = {name: dict(domain) for name, domain in sorted(self._domains.items()) if domain and name not in held}
-        plan = GangPlan(turns, domains, tuple(sorted(self._held, key=_name_of)), is_made=True)
+        held_gangs = tuple(sorted(self._held, key=_name_of))
+        plan = GangPlan(turns, domains, held_gangs, uses_turns=not is_guess, is_guess=is_guess, is_made=True)
         return self._context.with_gangs(plan, pins, _members(self._held))
 
     def _unit(self, gang: Gang) -> _Unit | None:
@@ -272,9 +296,12 @@ def whole_groups(
     """
     _, found = planned_within_ec2_limits(context, plan)
     while broken := _broken(context, found[0]):
-        context = _without(context, broken, found[0])
+        if context.gang_plan.is_guess:
+            context = _Admission(context.before_gangs(), ()).result()
+        else:
+            context = _without(context, broken, found[0])
         _, found = planned_within_ec2_limits(context, plan)
-    return context, found
+    return context.with_gangs(msgspec.structs.replace(context.gang_plan, is_guess=False), {}, ()), found
 
 
 def _broken(context: SchedulingContext, solution: Solution) -> list[Gang]:
@@ -315,7 +342,7 @@ def in_fair_turns(
     early = _outranking(context, found[0])
     if not early:
         return context, found
-    other, again = whole_groups(with_gangs(SchedulingContext(context.snapshot, watch=context.watch), early), plan)
+    other, again = whole_groups(with_gangs(context.before_gangs(), early), plan)
     unplaced = {pod.key for group in again[0].unplaced for pod in group.pods[group.placed :]}
     served = any(pod.key not in unplaced for pod in early)
     return (other, again) if served else (context, found)
@@ -338,6 +365,20 @@ def _outranking(context: SchedulingContext, solution: Solution) -> tuple[Pod, ..
         if pod.key not in members and not is_virtual(pod) and _rank(pod) < last
     )
     return tuple(sorted(left, key=_rank))
+
+
+def named_for_groups(context: SchedulingContext, claims: tuple[PlannedClaim, ...]) -> tuple[PlannedClaim, ...]:
+    """Return the claims, each with the name of its group if all of its pods must start together with others'."""
+    group_of = {
+        pod.key: gang.name for gang in context.gangs for pod in _all(gang) if pod.key in context.gang_plan.turns
+    }
+    found = []
+    for claim in claims:
+        names = {group_of.get(key, "") for key in (*claim.pods, *claim.buffer_pods)}
+        (name,) = names if len(names) == 1 else ("",)
+        note = {labels.GROUP_OF_CLAIM: name} if name else {}
+        found.append(msgspec.structs.replace(claim, annotations={**claim.annotations, **note}) if note else claim)
+    return tuple(found)
 
 
 def planned_groups(

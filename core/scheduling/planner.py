@@ -134,6 +134,7 @@ def scheduling_results(
     """
     keys = {pod.key for pod in displaced}
     claims = planned_claims(solution.claims, context.axis, context.table.well_known)
+    claims = _named_for_groups(context, claims) if context.gangs else claims
     existing_nodes = context.existing_nodes
     real = [(pod, existing_nodes[position]) for pod, position in solution.bound if not is_virtual(pod)]
     plan = Plan(
@@ -455,7 +456,7 @@ class Planner:
         if searches:
             plan, solution = silent._improved(out_of_time)
         else:
-            solution, _ = silent._solution(frozenset(), consolidation=False)
+            solution, _, silent._context = silent._solution(frozenset(), consolidation=False)
             plan = silent._results(solution, []).plan
         return plan, partial(_contained_reasons, silent.context, solution)
 
@@ -476,7 +477,8 @@ class Planner:
 
     def results(self) -> SchedulingResults:
         """Return the greedy plan with its further results."""
-        return self._results(*self._solution(frozenset(), consolidation=False))
+        solution, displaced, self._context = self._solution(frozenset(), consolidation=False)
+        return self._results(solution, displaced)
 
     @property
     def context(self) -> SchedulingContext:
@@ -490,6 +492,8 @@ class Planner:
         """
         from core.scheduling.fleet_rows import DrainedFleet
 
+        if self._context.gang_plan.is_guess:
+            self.results()
         context, (solution, displaced) = planned_within_ec2_limits(self._context, partial(drained, drains=drains))
         results = partial(self._results, displaced=displaced)
         return DrainedFleet(results(solution), context, solution, results, self._search)
@@ -516,8 +520,12 @@ class Planner:
             with_blocked: Whether the nodes' drain is bounded, so that all their pods leave.
         """
         gone, shut = self._positions(leaving), self._positions(closed)
-        found = self._solution(gone, consolidation=consolidation, closed=shut, with_blocked=with_blocked)
-        return self._results(*found, unexplained)
+        if self._context.gang_plan.is_guess:
+            self.results()  # the decision about groups is that of the cluster as it is
+        solution, displaced, context = self._solution(
+            gone, consolidation=consolidation, closed=shut, with_blocked=with_blocked
+        )
+        return self._results(solution, displaced, unexplained, context)
 
     def explained(self, pod_key: str, out_of_time: Callable[[], float] | None = None) -> tuple[Plan, PodFinding | None]:
         """Return the plan, and the finding about a pod over all NodePools after all pods are placed.
@@ -555,19 +563,21 @@ class Planner:
         consolidation: bool,
         closed: frozenset[int] = frozenset(),
         with_blocked: bool = False,
-    ) -> tuple[Solution, list[Pod]]:
-        """Return the greedy plan within EC2's quotas and the free addresses, and the pods that it displaces."""
+    ) -> tuple[Solution, list[Pod], SchedulingContext]:
+        """Return the greedy plan within EC2's quotas and the free addresses, the pods that it displaces, and its context."""
         plan = partial(greedy, gone=gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked)
-        context, found = _whole(self._context, plan)
-        if not gone:
-            self._context = context
-        return found
+        context, (solution, displaced) = _whole(self._context, plan)
+        return solution, displaced, context
 
     def _results(
-        self, solution: Solution, displaced: list[Pod], unexplained: Collection[str] = ()
+        self,
+        solution: Solution,
+        displaced: list[Pod],
+        unexplained: Collection[str] = (),
+        context: SchedulingContext | None = None,
     ) -> SchedulingResults:
         explains = (lambda pod: pod.key not in unexplained) if self._explains else (lambda _: False)
-        return scheduling_results(self._context, solution, displaced, explains)
+        return scheduling_results(context or self._context, solution, displaced, explains)
 
 
 # Groups that start together. Most clusters have none, and load nothing of this.
@@ -600,6 +610,12 @@ def _fairly(
     from core.scheduling.gangs import in_fair_turns
 
     return in_fair_turns(context, plan)
+
+
+def _named_for_groups(context: SchedulingContext, claims: tuple[PlannedClaim, ...]) -> tuple[PlannedClaim, ...]:
+    from core.scheduling.gangs import named_for_groups
+
+    return named_for_groups(context, claims)
 
 
 def _groups(context: SchedulingContext, solution: Solution, claims: Sequence[PlannedClaim]) -> tuple[PlannedGroup, ...]:

@@ -346,7 +346,7 @@ def queue_of(
         displaced: Keys of the pods that a target moves.
     """
     grouped: dict[tuple[int, bool, bool, bool, bool, int | None], PendingGroup] = {}
-    turns = context.gang_plan.turns
+    turns = context.gang_plan.turns if context.gang_plan.uses_turns else {}
     any_later = bool(context.node_index.drained_later)
     for some, avoids_recently_changed in pods:
         for pod in some:

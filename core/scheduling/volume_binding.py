@@ -207,6 +207,7 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
         attachments: (CSI driver, volume) for each volume to attach, sorted; a volume that pods share appears once per node.
         exclusive: Namespace and name of each ReadWriteOncePod claim: of the pods of a plan, one gets it.
         reason, message: Set if the pod cannot run until its volumes are repaired.
+        is_group: Whether a group's domain alone is in the alternatives: it says where the pod may move, and no volume follows.
     """
 
     alternatives: Alternatives = (Requirements(),)
@@ -214,6 +215,7 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
     exclusive: tuple[str, ...] = ()
     reason: str = ""
     message: str = ""
+    is_group: bool = False
 
     def restricted_to(self, pin: Requirements) -> VolumeNeeds:
         """Return the same needs on nodes that also meet the pin."""

@@ -69,6 +69,11 @@ def about_node_pool(manifest: JsonObject) -> JsonObject:
     return _about("karpenter.sh/v1", "NodePool", manifest)
 
 
+def about_node_overlay(manifest: JsonObject) -> JsonObject:
+    """Return the reference of an event about a NodeOverlay."""
+    return _about("karpenter.sh/v1alpha1", "NodeOverlay", manifest)
+
+
 def about_node_class(manifest: JsonObject) -> JsonObject:
     """Return the reference of an event about an EC2NodeClass."""
     return _about("karpenter.k8s.aws/v1", "EC2NodeClass", manifest)

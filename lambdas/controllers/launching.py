@@ -48,7 +48,7 @@ from core.launch.denials import (
 )
 from core.launch.selection import Selection, select_offerings
 from core.launch.template import is_confined, partition, tenancy
-from core.lifecycle.launching import in_launches, launch_name, share_launches, with_subnets
+from core.lifecycle.launching import in_launches, launch_name, least_instances, share_launches, with_subnets
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import claim_tags
 from core.model.catalogue import Catalogue, Offering, OfferingKey
@@ -110,6 +110,7 @@ def order_of(
     return LaunchOrder(
         claim=name,
         count=record.shares,
+        minimum=least_instances(record),
         node_pool=plan.node_pool,
         token=record.token,
         offerings=record.offerings,
@@ -428,7 +429,7 @@ class LaunchRequests:
         first = orders[first.name]
         order = self._order(first, node_class, catalogue, admission)
         try:
-            launched = self._cloud.launch(msgspec.structs.replace(order, count=1) if is_try else order)
+            launched = self._cloud.launch(msgspec.structs.replace(order, count=1, minimum=1) if is_try else order)
         except (InsufficientCapacityError, ThrottledError, UnfulfilledError) as error:
             self._gate.learn(first, node_class, admission, _refused(error), error.call, now, report)
             return LaunchAnswer(asked=orders, error=error, is_try=is_try)

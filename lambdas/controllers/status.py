@@ -43,7 +43,7 @@ from core.reasons.code import DecisionKind
 from core.reasons.nodes import NodeReason
 from core.reasons.runs import RunReason
 from installation.metric_names import CHANGED_NODE_CLASSES, UNKNOWN_FIELDS
-from lambdas.controllers.events import about_node_class, about_node_pool, normal, warning, write
+from lambdas.controllers.events import about_node_class, about_node_overlay, about_node_pool, normal, warning, write
 from lambdas.controllers.status_writer import Present, StatusWriter, condition, tolerate_gone
 
 # Condition LaunchDenied of NodePools and EC2NodeClasses: what EC2 does not launch, why, and when it is retried.
@@ -357,22 +357,40 @@ class UnknownFields:
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._clock = clock
+        self._overlay_messages: dict[str, str] = {}
 
     def condition(self, manifest: JsonObject, about: JsonObject, report: RunReport) -> list[JsonObject]:
         """Return the condition; none for an object without unknown fields that never had any."""
+        before = conditions(manifest).get(KNOWN_FIELDS)
+        message = self._dropped(manifest, report)
+        if not message:
+            return [] if before is None else [condition(KNOWN_FIELDS, "True")]
+        if before is None or before.message != message:
+            self._tell(about, message, report)
+        return [condition(KNOWN_FIELDS, "False", message, reason="UnknownField")]
+
+    def of_overlay(self, manifest: JsonObject, report: RunReport) -> None:
+        """Tell of a NodeOverlay, whose status we do not write: once in each sandbox, and when the fields change."""
+        about = about_node_overlay(manifest)
+        message = self._dropped(manifest, report)
+        if message and self._overlay_messages.get(about["name"]) != message:
+            self._tell(about, message, report)
+        self._overlay_messages[about["name"]] = message
+
+    def _dropped(self, manifest: JsonObject, report: RunReport) -> str:
+        """Count the unknown fields, and return what is said of them; empty for none."""
         from core.api.unknown_fields import unknown_fields
 
-        unknown, before = unknown_fields(manifest), conditions(manifest).get(KNOWN_FIELDS)
-        if not unknown:
-            return [] if before is None else [condition(KNOWN_FIELDS, "True")]
-        report.count(UNKNOWN_FIELDS, len(unknown))
-        message = f"this version does not know {', '.join(unknown)}, and drops it"
-        if before is None or before.message != message:
-            kind = f"{about['kind']} {about['name']}"
-            report.decide(DecisionKind.SKIP, kind, RunReason.UNKNOWN_FIELD, message)
-            said = warning(about, RunReason.UNKNOWN_FIELD, message, self._clock.now(), identity=message)
-            write(self._kubernetes, [said])
-        return [condition(KNOWN_FIELDS, "False", message, reason="UnknownField")]
+        unknown = unknown_fields(manifest)
+        if unknown:
+            report.count(UNKNOWN_FIELDS, len(unknown))
+        return f"this version does not know {', '.join(unknown)}, and drops it" if unknown else ""
+
+    def _tell(self, about: JsonObject, message: str, report: RunReport) -> None:
+        report.decide(DecisionKind.SKIP, f"{about['kind']} {about['name']}", RunReason.UNKNOWN_FIELD, message)
+        identity = f"{about['kind']}/{message}"  # a NodePool and its class often share a name
+        said = warning(about, RunReason.UNKNOWN_FIELD, message, self._clock.now(), identity=identity)
+        write(self._kubernetes, [said])
 
 
 # Writes the status of EC2NodeClasses: what they resolve to, whether EC2 allows launches, and memory that nodes reported.
@@ -563,6 +581,8 @@ class ObjectStatus:
             attempt(f"EC2NodeClass {name}", partial(write_class, name, manifest))
         for name, manifest in view.node_pools.items():
             attempt(f"NodePool {name}", partial(write_pool, name, manifest))
+        for name, manifest in view.node_overlays.items():
+            attempt(f"NodeOverlay {name}", partial(self._unknown_fields.of_overlay, manifest, report))
 
     def _read(self, attempt: Attempt) -> Readings:
         denials = list[LaunchDenial]()

@@ -172,6 +172,13 @@ class Exchange:
             return ""
         return NO_CAPACITY if statement.launched.get(pool, 0) >= statement.available else ""
 
+    def left(self, pool: Pool) -> int | None:
+        """How many more instances of a pool may be launched, None for any number."""
+        statement = self._holding(pool)
+        if self.refuses(pool) or statement is None or statement.available is None:
+            return 0 if self.refuses(pool) else None
+        return statement.available - statement.launched.get(pool, 0)
+
     def take(self, pool: Pool) -> None:
         """Count one instance launched from this pool."""
         statement = self._holding(pool)

@@ -114,7 +114,7 @@ def test_a_group_waits_for_members_that_do_not_exist_and_says_how_many() -> None
     gang = the_gang(*members(7, annotations=annotations))
     assert gang.reason == PodReason.GROUP_INCOMPLETE
     assert "7 of 8" in gang.message
-    assert "1 have not been created" in gang.message
+    assert "1 has not been created" in gang.message
     assert "since 2026-11-19 23:59 UTC" in gang.message
 
 
@@ -122,7 +122,7 @@ def test_gated_members_are_told_from_missing_ones() -> None:
     gated = a_pod("gated", is_gated=True, annotations=OWN)
     gang = the_gang(a_pod("a", annotations=OWN), gated)
     assert gang.reason == PodReason.GROUP_INCOMPLETE
-    assert "1 still have a scheduling gate" in gang.message
+    assert "1 still has a scheduling gate" in gang.message
 
 
 def test_a_leader_stands_for_its_whole_group() -> None:

@@ -595,8 +595,9 @@ class LeaderWorkerTemplate(Wire):
 
 
 class LeaderWorkerSetSpec(Wire):
-    """`spec` of a LeaderWorkerSet."""
+    """`spec` of a LeaderWorkerSet: how many groups, and what each of them is."""
 
+    replicas: int = 1
     leader_worker_template: LeaderWorkerTemplate = field(default_factory=LeaderWorkerTemplate)
 
 
@@ -639,7 +640,14 @@ class JobSetSpec(Wire):
     """`spec` of a JobSet."""
 
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
+    suspend: bool = False
     startup_policy: StartupPolicy = field(default_factory=StartupPolicy)
+
+
+class JobSetStatus(Wire):
+    """`status` of a JobSet; its `terminal_state` is Completed or Failed once it is over."""
+
+    terminal_state: str = ""
 
 
 class JobSet(Wire):
@@ -647,6 +655,7 @@ class JobSet(Wire):
 
     metadata: WireMetadata
     spec: JobSetSpec = field(default_factory=JobSetSpec)
+    status: JobSetStatus = field(default_factory=JobSetStatus)
 
 
 def names_group(pod: WirePod) -> bool:

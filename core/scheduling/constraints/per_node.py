@@ -50,7 +50,7 @@ class AttachLimits(Constraint):
     @classmethod
     def may_move(cls, pods: PodGroup) -> bool:
         """Only pods without volumes may move: a volume's zone decides the pod's, whether or not it is attached."""
-        return pods.volumes == NO_VOLUMES
+        return pods.volumes == NO_VOLUMES or pods.volumes.is_group
 
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
         """Whether the limits of the pods' own drivers hold; a driver without a stated limit has none (kube-scheduler)."""

@@ -22,7 +22,7 @@ from core.model.values import quantity
 from core.model.values.quotas import quota_of
 from simulator.aws.ec2.instances import BLOCK, INTERRUPTIBLE, Instance, Instances, Reservations, Subnet
 from simulator.aws.ec2.templates import Images, Template, filtered, of_fields, of_tags, paged, tag_list, tags_of
-from simulator.aws.installation import Exchange, Pool
+from simulator.aws.installation import NO_CAPACITY, Exchange, Pool
 from simulator.aws.queues import AwsError, UnansweredError
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
@@ -461,6 +461,7 @@ class Fleets:
         choices = self._choices(request, labels.SPOT if spot else labels.ON_DEMAND, kind)
         choices.sort(key=self._order(options.get("AllocationStrategy", "lowest-price")))
         fleet = self._instances.new_id("fleet")
+        self._refuse_parts(choices, options)
         self._fill(choices, int(target["TotalTargetCapacity"]), request, fleet)
         return {
             "FleetId": fleet,
@@ -512,6 +513,24 @@ class Fleets:
                     self._launch_one(choice, request, fleet, token)
                     break
                 self._record_refusal(choice)
+
+    def _refuse_parts(self, choices: list[_Choice], options: Mapping[str, Any]) -> None:
+        """Refuse everything if the fleet's pools together hold fewer instances than its minimum target capacity."""
+        minimum = int(options.get("MinTargetCapacity", 0))
+        if minimum < 1:
+            return
+        if not (options.get("SingleAvailabilityZone") or options.get("SingleInstanceType")):
+            text = "MinTargetCapacity requires SingleInstanceType or SingleAvailabilityZone"
+            raise AwsError("InvalidParameterValue", text)
+        if options.get("SingleAvailabilityZone") and len({choice.pool.zone for choice in choices}) > 1:
+            raise AwsError("InvalidParameterValue", "the fleet's overrides are in several zones")
+        left = [self._exchange.left(choice.pool) for choice in choices if self._refusal(choice) is None]
+        if None in left or sum(filter(None, left)) >= minimum:
+            return
+        for choice in choices:
+            text = f"There is no {choice.pool.instance_type} capacity for {minimum} instances in {choice.pool.zone}"
+            choice.refusal = self._refusal(choice) or (NO_CAPACITY, text)
+            self._record_refusal(choice)
 
     def _refusal(self, choice: _Choice) -> tuple[str, str] | None:
         """The error code and message with which this pool is refused now."""

@@ -9,7 +9,7 @@ import pytest
 
 from core import labels
 from core.manifests.assemble import ObjectProblem, assemble
-from core.manifests.groups import MEMBERS_MAX, needed_kinds
+from core.manifests.groups import MEMBERS_MAX, made_of_job_set, made_of_leader_worker_set, needed_kinds
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
@@ -150,3 +150,44 @@ def test_kinds_of_one_name_are_told_apart_by_their_group() -> None:
     assert resources.resource_read("scheduling.x-k8s.io", "PodGroup") == resources.COSCHEDULING_POD_GROUPS
     assert resources.resource_read("scheduling.k8s.io", "PodGroup") == resources.POD_GROUPS
     assert resources.resource_read("kueue.x-k8s.io", "Workload") is None
+
+
+# What controllers make of manifests.
+
+
+def the_job_set(**changes: Any) -> Any:
+    part = {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 3, "template": {"spec": POD}}}}
+    given = {"metadata": {"name": "train", "namespace": "ml"}, "spec": {"replicatedJobs": [part]}, **changes}
+    return decoding.from_object(resources.JOB_SETS, given)
+
+
+def the_leader_worker_set(size: int = 3) -> Any:
+    spec = {"replicas": 2, "leaderWorkerTemplate": {"size": size, "workerTemplate": {"spec": POD}}}
+    return decoding.from_object(resources.LEADER_WORKER_SETS, {"metadata": {"name": "llm"}, "spec": spec})
+
+
+def a_wire_pod(**marks: str) -> Any:
+    return decoding.from_object(resources.PODS, {"metadata": {"name": "p", "namespace": "ml", "labels": marks}})
+
+
+def test_a_job_set_makes_a_job_of_each_copy() -> None:
+    jobs = [*made_of_job_set(the_job_set(), ())]
+    assert [(job.metadata.name, job.spec.parallelism) for job in jobs] == [("train-w-0", 3), ("train-w-1", 3)]
+    assert jobs[1].spec.template.metadata.labels[labels.JOB_SET_JOB] == "1"
+    suspended = the_job_set(spec={"suspend": True, "replicatedJobs": [{"name": "w"}]})
+    assert [job.spec.suspend for job in made_of_job_set(suspended, ())] == [True]
+
+
+def test_a_job_set_with_pods_or_that_is_over_makes_none() -> None:
+    assert [*made_of_job_set(the_job_set(), [a_wire_pod(**{labels.JOB_SET: "train"})])] == []
+    assert [*made_of_job_set(the_job_set(status={"terminalState": "Completed"}), ())] == []
+    assert len([*made_of_job_set(the_job_set(), [a_wire_pod(**{labels.JOB_SET: "other"})])]) == 2
+
+
+def test_a_leader_worker_set_makes_a_leader_and_its_workers_for_each_group() -> None:
+    made = [*made_of_leader_worker_set(the_leader_worker_set(), ())]
+    found = [(one.metadata.name, one.spec.ordinals.start, one.spec.replicas) for one in made]
+    assert found == [("llm", 0, 1), ("llm-0", 1, 2), ("llm", 1, 1), ("llm-1", 1, 2)]
+    assert made[0].spec.template.metadata.labels[labels.LEADER_WORKER_INDEX] == "0"
+    assert made[1].spec.template.metadata.annotations[labels.LEADER_WORKER_SIZE] == "3"
+    assert len([*made_of_leader_worker_set(the_leader_worker_set(size=1), ())]) == 2

@@ -17,7 +17,6 @@ from core.model.snapshot import Options, Snapshot
 from core.model.values import quantity
 from core.reasons.pods import PodReason
 from core.scheduling import schedule
-from core.scheduling.context import SchedulingContext
 from core.scheduling.gangs import with_gangs
 from core.scheduling.planner import Planner
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
@@ -265,7 +264,16 @@ def test_groups_are_planned_the_same_whatever_the_order_of_the_input() -> None:
 
 def test_a_decision_about_groups_is_made_once() -> None:
     """Hundreds of what-ifs share it."""
-    context = with_gangs(SchedulingContext(a_cluster(*members("g", 2), *members("held", 3), cpu="16")))
+    planner = Planner(a_cluster(*members("g", 2), *members("held", 3), cpu="16"))
+    planner.results()
+    context = planner.context
     assert [held.gang.name for held in context.gang_plan.held] == ["default/held"]
     assert [pod.key for pod in context.pending] == ["default/g-0", "default/g-1"]
     assert with_gangs(context) is context
+
+
+def test_claims_for_members_alone_say_so() -> None:
+    """They are launched with one request, whole or not at all."""
+    plan = schedule(a_cluster(*members("g", 2), a_pod("single", cpu="7")))
+    named = {claim.pods[0]: claim.annotations.get(labels.GROUP_OF_CLAIM, "") for claim in plan.claims}
+    assert named == {"default/g-0": "default/g", "default/g-1": "default/g", "default/single": ""}
