@@ -90,7 +90,7 @@ class Play:
 
     def _initialized(self) -> Any:
         (instance,) = _instances()
-        node = _node(instance)
+        node = _node(instance, self._around.room_of(instance["InstanceType"]))
         self._around.kubernetes.put("/api/v1/nodes", node)
         name = node["metadata"]["name"]
 
@@ -171,12 +171,11 @@ def _put_audit_line(pod: dict[str, Any]) -> None:
     logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
 
 
-def _node(instance: dict[str, Any]) -> dict[str, Any]:
+def _node(instance: dict[str, Any], room: dict[str, str]) -> dict[str, Any]:
     """Return the Node with which the instance's kubelet would register."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     zone, identity = instance["Placement"]["AvailabilityZone"], instance["InstanceId"]
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
-    room = {"cpu": "4", "memory": "16Gi", "pods": "58", "ephemeral-storage": "20Gi"}
     labels = {
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",
