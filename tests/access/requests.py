@@ -145,7 +145,7 @@ class Authorizations:
 
     def _iam(self, operation: str, given: Parameters) -> Iterator[Request]:
         if operation == "ListInstanceProfiles":
-            yield self._request(f"iam:{operation}", f"arn:aws:iam::{ACCOUNT}:instance-profile{given['PathPrefix']}")
+            yield self._request(f"iam:{operation}", "*")
             return
         name = given["InstanceProfileName"]
         path = given.get("Path") or self._paths.get(name, "/")

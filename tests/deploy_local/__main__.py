@@ -172,14 +172,15 @@ def _put_audit_line(pod: dict[str, Any]) -> None:
 
 
 def _node(instance: dict[str, Any], room: dict[str, str]) -> dict[str, Any]:
-    """Return the Node with which the instance's kubelet would register."""
+    """Return the Node with which the instance's kubelet would register: EKS names it after the instance's private name."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     zone, identity = instance["Placement"]["AvailabilityZone"], instance["InstanceId"]
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
+    name = instance.get("PrivateDnsName") or f"ip-{instance['PrivateIpAddress'].replace('.', '-')}.ec2.internal"
     labels = {
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",
-        "kubernetes.io/hostname": identity,
+        "kubernetes.io/hostname": name,
         "node.kubernetes.io/instance-type": instance["InstanceType"],
         "topology.kubernetes.io/zone": zone,
         "topology.kubernetes.io/region": REGION,
@@ -187,7 +188,7 @@ def _node(instance: dict[str, Any], room: dict[str, str]) -> dict[str, Any]:
         POOL_TAG: tags[POOL_TAG],
     }
     meta = {
-        "name": identity,
+        "name": name,
         "uid": f"uid-{identity}",
         "resourceVersion": "1",
         "creationTimestamp": now,

@@ -118,7 +118,9 @@ def _run_from_sources(function: dict[str, Any], around: Surroundings) -> None:
     site = next((ROOT / ".venv" / "lib").glob("python3*/site-packages"))
     variables = function.setdefault("Environment", {}).setdefault("Variables", {})
     variables |= {"PYTHONPATH": str(site), "SSL_CERT_FILE": str(around.ca)}
-    variables.pop("ZONAL_SHIFT_CLUSTER_ARN", None)  # the emulator has no such service, and an unreadable brake is engaged
+    variables.pop(
+        "ZONAL_SHIFT_CLUSTER_ARN", None
+    )  # the emulator has no such service, and an unreadable brake is engaged
     if function["Handler"].endswith("refresh_catalogue.handler"):
         variables |= {f"AWS_ENDPOINT_URL_{service}": around.market for service in ("EC2", "PRICING", "SERVICE_QUOTAS")}
 
