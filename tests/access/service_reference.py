@@ -117,7 +117,12 @@ def _meets(resource: str, arn: str) -> bool:
     ours, theirs = resource.split(":", 5), arn.split(":", 5)
     if len(ours) < 6 or len(theirs) < 6:
         return resource == arn
-    return all(_overlap(mine, said) for mine, said in zip(ours, theirs, strict=True))
+    pairs = [pair for number, pair in enumerate(zip(ours, theirs, strict=True)) if number != _ACCOUNT or pair[0]]
+    return all(_overlap(mine, said) for mine, said in pairs)
+
+
+_ACCOUNT: Final = 4
+"""The part of an ARN with the account, which images and parameters that AWS publishes do not have."""
 
 
 @cache

@@ -1,4 +1,7 @@
-"""`make deploy-local`: the synthesized stacks in an emulator, and a node's life in them; record: build/deploy-local.json."""
+"""`make deploy-local`: the synthesized stacks in an emulator, and a node's life in them; record: build/deploy-local.json.
+
+While the node is on its way, the stack is updated to the next release; while it works, the stack is rolled back.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 from tests.deploy_local import stacks
 from tests.deploy_local.emulator import CLUSTER, ENDPOINT, REGION, MiniStack, NotInstalledError, client, install
@@ -20,13 +24,17 @@ from tests.infra.conftest import synthesize_as_users_do
 BUILD: Final = stacks.ROOT / "build"
 POOL_TAG: Final = "karpenter.sh/nodepool"
 INSTANCE_SECONDS, GONE_SECONDS = 300.0, 420.0
+NEXT_RELEASE: Final = {"lookSeconds": 20}
+"""The context of the next release: a setting that changes every function's environment, and so its version."""
 
 
 class Play:
     """One pod gets a node, and the node goes when the pod has gone. `steps` is what happened, with seconds."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: Surroundings, now: dict[str, Any], following: dict[str, Any]) -> None:
+        """`now` is the template that is deployed, `following` that of the next release."""
         self._around = around
+        self._now, self._following = now, following
         self.steps: list[dict[str, Any]] = []
         self._functions = {
             function["Handler"].split(".")[2]: function["FunctionName"]
@@ -42,7 +50,9 @@ class Play:
                 ("market read", lambda: self._invoke("refresh_catalogue")),
                 ("class ready", self._class_is_ready),
                 ("audit line to instance", self._launched),
-                ("node initialized", self._initialized),
+                ("update with a node on its way", lambda: self._moved_to(self._following)),
+                ("node initialized by the next version", self._initialized),
+                ("roll back with a node at work", lambda: self._moved_to(self._now)),
                 ("consolidation removes it", self._removed),
             )
         )
@@ -59,6 +69,21 @@ class Play:
         self.steps.append({"step": name, "seconds": seconds, "result": result, "problem": problem})
         print(f"{name}: {problem or 'ok'} ({seconds} s)", flush=True)  # noqa: T201 - the target's output
         return not problem
+
+    def _moved_to(self, template: dict[str, Any]) -> Any:
+        """Update the stack; every function's alias must lead to another version, and the machine must go on."""
+        before, running = self._versions(), [i["InstanceId"] for i in _instances()]
+        made = stacks.update(template)
+        after = self._versions()
+        is_moved = all(after[name] != before[name] for name in before)
+        is_kept = [i["InstanceId"] for i in _instances()] == running
+        return {**made, "versions": after} if is_moved and is_kept and not made["failed"] else None
+
+    def _versions(self) -> dict[str, str]:
+        return {
+            name: client("lambda").get_alias(FunctionName=function, Name="live")["FunctionVersion"]
+            for name, function in sorted(self._functions.items())
+        }
 
     def _invoke(self, function: str) -> dict[str, Any]:
         answer = client("lambda").invoke(FunctionName=f"{self._functions[function]}:live", Payload=b"{}")
@@ -233,13 +258,16 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         templates = synthesize_as_users_do(Path(folder) / "cdk.out")
+        with mock.patch.dict(os.environ, {"CDK_CONTEXT_JSON": json.dumps(NEXT_RELEASE)}):
+            following = synthesize_as_users_do(Path(folder) / "next.out")
         around = Surroundings(Path(folder))
         try:
             with MiniStack(program, Path(folder) / "state"):
                 stacks.account()
                 stacks.upload_code()
                 record |= stacks.deploy(templates, around)
-                play = Play(around)
+                stacks.fit(following, around)
+                play = Play(around, templates[stacks.STACKS[-1]], following[stacks.STACKS[-1]])
                 is_done = play.run()
                 record |= {"steps": play.steps, "commands": commands(around), "succeeded": is_done}
         finally:

@@ -14,6 +14,7 @@ import pytest
 
 from adapters.composition.cluster_api import kubernetes_of
 from core.manifests.wire import resources
+from infra.constructs.grants.instances import LAUNCH_ACTIONS
 from installation.cluster_roles import RULES_OF, group_of, verbs
 from installation.wiring import BY_NAME
 from simulator.run import run
@@ -163,6 +164,7 @@ POLICY_CHARACTERS_MAX: Final = 10_240
 REFERENCE_LACKS: Final = (
     "arc-zonal-shift:GetManagedResource has no resource such as arn:aws:eks:",
     "ec2:RunInstances has no resource such as arn:aws:ec2:us-east-1:123456789012:spot-instances-request/",
+    f"none of {', '.join(LAUNCH_ACTIONS)} has a resource such as arn:aws:ec2:us-east-1:*:spot-instances-request/",
 )
 """For zonal shifts, the reference lists load balancers alone, and ARC's guide has EKS clusters, too. Karpenter's policy allows
 RunInstances on spot requests, which the reference does not list for it."""
