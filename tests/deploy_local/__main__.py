@@ -17,8 +17,18 @@ from typing import Any, Final
 from unittest import mock
 
 from tests.deploy_local import stacks
-from tests.deploy_local.emulator import CLUSTER, ENDPOINT, REGION, MiniStack, NotInstalledError, client, install
-from tests.deploy_local.surroundings import Surroundings
+from tests.deploy_local.emulator import (
+    CLUSTER,
+    ENDPOINT,
+    PORT,
+    REGION,
+    MiniStack,
+    NotInstalledError,
+    client,
+    install,
+    require_free,
+)
+from tests.deploy_local.surroundings import KUBE_PORT, Surroundings
 from tests.infra.conftest import synthesize_as_users_do
 
 BUILD: Final = stacks.ROOT / "build"
@@ -251,6 +261,7 @@ def main() -> int:
     record: dict[str, Any] = {"apiVersion": "fleetwright.dev/v1", "kind": "DeployLocal"}
     target = BUILD / "deploy-local.json"
     try:
+        require_free(PORT, KUBE_PORT)
         program = install(BUILD / "ministack")
     except NotInstalledError as error:
         target.write_text(json.dumps({**record, "skipped": str(error)}, indent=2))
