@@ -212,9 +212,9 @@ package: setup ## Build the functions' two bundles for arm64 in build/package; s
 	$(BIN)/python -m infra.packaging
 
 .PHONY: release release-tools
-release: setup ## Everything of a release in build/release: VERSION=1.2.3; each file is installed by a test, and release.json has the results
+release: setup ## Everything of a release in build/release: VERSION=1.2.3, HOMEPAGE=https://… for krew and Homebrew; each file is installed by a test, and release.json has the results
 	@test -n "$(VERSION)" || { echo "usage: make release VERSION=1.2.3"; exit 2; }
-	$(BIN)/python -m infra.release "$(VERSION)" build/release
+	$(BIN)/python -m infra.release "$(VERSION)" build/release $(HOMEPAGE)
 	$(BIN)/python -m tests.release build/release
 
 release-tools: ## Build the programs that judge charts, workflows and manifests of a release (Go; helm takes minutes), in build/release-tools
@@ -257,6 +257,11 @@ oracle-scheduler: setup ## Plans and waves of consolidation, of the conformance 
 oracle: setup ## Record what Karpenter's provider makes of instance types, and compare: PAGE=.../reference/instance-types.md of its repository; else its code, from $(SHARED)/oracle-aws (Go; minutes)
 	$(if $(PAGE),$(BIN)/python -m tests.oracle $(PAGE),rm -rf build/oracle-aws && mkdir -p build && cp -R $(SHARED)/oracle-aws build/oracle-aws && chmod -R u+w build/oracle-aws && cd build/oracle-aws && go build -o ORACLE . && cd ../.. && $(BIN)/python -m tests.oracle --provider build/oracle-aws/ORACLE)
 	$(BIN)/python -m pytest -q -n 0 tests/oracle
+
+.PHONY: oracle-requests
+oracle-requests: setup ## Record what Karpenter's provider asks EC2 for, from $(SHARED)/oracle-aws-next, and compare with ours (Go; minutes)
+	$(BIN)/python -m tests.oracle --requests $(SHARED)/oracle-aws-next
+	$(BIN)/python -m pytest -q -n 0 tests/oracle/test_requests.py
 
 bench: setup ## Plans and their cost beside Karpenter's on the same pods (25 minutes); all figures in build/bench.json
 	$(BIN)/python -m benchmarks --data $(SHARED)/data

@@ -500,6 +500,7 @@ class HttpKubernetes:
         """Return the whole list, None if a continue token expired during the read."""
         items: list[Any] = []
         rejected: list[tuple[str, str]] = []
+        room = decoding.NamespaceRoom(resource)
         token = ""
         for _ in range(PAGES_MAX):
             query = urlencode({"limit": PAGE_SIZE, **selectors, **({"continue": token} if token else {})})
@@ -508,7 +509,7 @@ class HttpKubernetes:
                 return None
             if answer.status >= 300:
                 raise of_listing(_call("list", resource), resource, answer.status, answer.body)
-            page = _decoded(resource, answer.body)
+            page = room.within(_decoded(resource, answer.body))
             items += page.items
             rejected += page.rejected
             token = page.continue_token

@@ -49,16 +49,16 @@ class CoalescedCalls(Generic[R]):
 
     def __call__(self, ids: Iterable[str]) -> R:
         """Return the call's answer for these ids, and possibly others. Raises the call's error."""
-        own = sorted(set(ids))
+        wanted = sorted(set(ids))
         with self._lock:
             batch = self._next
-            batch.ids.update(own)
+            batch.ids.update(wanted)
             batch.callers += 1
         with self._turn:
             if not batch.is_done:
                 self._make(batch)
         if isinstance(batch.error, DeniedError) and batch.callers > 1:
-            return self._call(own)  # the refused id may be another caller's
+            return self._call(wanted)  # the refused id may be another caller's
         if batch.error is not None:
             raise batch.error
         answer: R = batch.answer  # type: ignore[assignment]  # it is done, and without an error

@@ -230,8 +230,8 @@ class SchedulerWindows:
 
     def _written(self, name: str) -> tuple[str, str, str]:
         """Return a schedule's expression, function and role; an update of the stack may change the latter two."""
-        found = _call("GetSchedule", lambda: self._client.get_schedule(GroupName=self._group, Name=name))
-        return str(found["ScheduleExpression"]), str(found["Target"]["Arn"]), str(found["Target"]["RoleArn"])
+        schedule = _call("GetSchedule", lambda: self._client.get_schedule(GroupName=self._group, Name=name))
+        return str(schedule["ScheduleExpression"]), str(schedule["Target"]["Arn"]), str(schedule["Target"]["RoleArn"])
 
     def _write(self, operation: str, write: Callable[..., Any], name: str, expression: str) -> None:
         _call(

@@ -263,7 +263,7 @@ class Adapters(MarketAdapters):
         return Stores(
             claims=self.claims,
             commands=DynamoCommands(self.table, cluster),
-            unavailable=DynamoOfferings(self.shared_table),
+            unavailable=DynamoOfferings(self.shared_table, cluster),
             denials=DynamoDenials(self.table, cluster),
             nominations=DynamoNominations(self.table, cluster),
             changes=DynamoChanges(self.table, cluster),

@@ -69,15 +69,15 @@ def proposals_table(proposals: Sequence[dict[str, Any]]) -> str:
     """Format proposals for people."""
     rows = [
         (
-            found["id"],
-            found["what"],
-            found["reason"],
-            found["moves"],
-            found["savings"],
-            _state(found),
-            found["expiresAt"][5:16].replace("T", " "),
+            proposal["id"],
+            proposal["what"],
+            proposal["reason"],
+            proposal["moves"],
+            proposal["savings"],
+            _state(proposal),
+            proposal["expiresAt"][5:16].replace("T", " "),
         )
-        for found in proposals
+        for proposal in proposals
     ]
     headings = ("PROPOSAL", "WHAT", "WHY", "MOVES", "SAVES $/H", "STATE", "EXPIRES")
     return output.table(headings, rows)
@@ -101,10 +101,10 @@ def _said(proposal: Proposal) -> str:
 
 def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | None) -> JsonObject:
     """Return the status of the snapshot's cluster, with the functions' view if it was read."""
-    found = cluster_status(snapshot)
+    status = cluster_status(snapshot)
     records: Mapping[str, ClaimRecord] = own.view.claims if own is not None else {}
     going = {record.node_name or name: record.deletion.reason for name, record in records.items() if record.deletion}
-    hourly, spot = dollars(found.hourly), dollars(found.spot_hourly)
+    hourly, spot = dollars(status.hourly), dollars(status.spot_hourly)
     return {
         "apiVersion": API_VERSION,
         "kind": "Status",
@@ -115,9 +115,9 @@ def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | 
             "monthly": plan.cents(plan.a_month(hourly)),
             "spotHourly": spot,
         },
-        "pendingPods": list(found.pending_pods),
-        "nodePools": [_pool(pool, going) for pool in found.pools],
-        "foreignNodes": found.foreign_nodes,
+        "pendingPods": list(status.pending_pods),
+        "nodePools": [_pool(pool, going) for pool in status.pools],
+        "foreignNodes": status.foreign_nodes,
         "claims": _claims(snapshot, records),
         "commands": None if own is None else [_command(command) for command in own.view.commands],
         "proposals": None
@@ -162,16 +162,16 @@ def _claims(snapshot: Snapshot, records: Mapping[str, ClaimRecord]) -> list[Json
 
 
 def _claim(claim: NodeClaim, state: StateNode, hourly: float, record: ClaimRecord | None) -> JsonObject:
-    own = state.labels
+    node_labels = state.labels
     deletion = record.deletion if record is not None else None
     return {
         "name": claim.name,
         "nodePool": state.node_pool,
         "phase": _phase(claim, state),
         "node": state.node.name if state.node is not None else None,
-        "instanceType": own.get(labels.INSTANCE_TYPE),
-        "zone": own.get(labels.ZONE),
-        "capacityType": own.get(labels.CAPACITY_TYPE),
+        "instanceType": node_labels.get(labels.INSTANCE_TYPE),
+        "zone": node_labels.get(labels.ZONE),
+        "capacityType": node_labels.get(labels.CAPACITY_TYPE),
         "hourly": hourly,
         "createdAt": _moment(claim.created_at),
         "leavingSince": _moment(deletion.asked_at if deletion is not None else claim.deleted_at),
@@ -267,20 +267,20 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
 
 def organisation_table(document: JsonObject) -> str:
     """Format one row per cluster, with its account if there are several, and below them what could not be read."""
-    shows_account = len({found.get("account") for found in document["clusters"]}) > 1
+    shows_account = len({cluster.get("account") for cluster in document["clusters"]}) > 1
     rows = [
         (
-            found["cluster"],
-            *([found.get("account") or "-"] if shows_account else []),
-            found["region"] or "-",
-            sum(pool["nodes"] for pool in found["nodePools"]),
-            found["cost"]["hourly"],
-            len(found["pendingPods"]),
-            len(found["commands"] or ()),
-            len(found["proposals"] or ()),
-            ", ".join(sorted({brake["brake"] for brake in found["brakes"] or ()})) or "-",
+            cluster["cluster"],
+            *([cluster.get("account") or "-"] if shows_account else []),
+            cluster["region"] or "-",
+            sum(pool["nodes"] for pool in cluster["nodePools"]),
+            cluster["cost"]["hourly"],
+            len(cluster["pendingPods"]),
+            len(cluster["commands"] or ()),
+            len(cluster["proposals"] or ()),
+            ", ".join(sorted({brake["brake"] for brake in cluster["brakes"] or ()})) or "-",
         )
-        for found in document["clusters"]
+        for cluster in document["clusters"]
     ]
     headings = (
         "CLUSTER",
@@ -365,11 +365,11 @@ def _pools(document: JsonObject) -> str:
 def _budgets(budgets: Mapping[str, int | None]) -> str:
     """Return how many nodes may go now; reasons with the same number are joined."""
     numbers: dict[int | None, list[str]] = {}
-    for reason, left in sorted(budgets.items()):
-        numbers.setdefault(left, []).append(reason)
+    for reason, nodes_left in sorted(budgets.items()):
+        numbers.setdefault(nodes_left, []).append(reason)
     return ", ".join(
-        _number(left) if len(numbers) == 1 else f"{_number(left)} {'/'.join(reasons)}"
-        for left, reasons in numbers.items()
+        _number(nodes_left) if len(numbers) == 1 else f"{_number(nodes_left)} {'/'.join(reasons)}"
+        for nodes_left, reasons in numbers.items()
     )
 
 
@@ -440,9 +440,9 @@ def _sweeps_line(document: JsonObject) -> str:
     if not failing:
         return f"reconcile: everything was in order, last written down {_short(sweeps['cleanAt'])}"
     lines = [
-        f"reconcile: {found['name']} fails since {_short(found['cleanAt'])} ({counted(found['failures'], 'round')}): "
-        f"{found['reason']}"
-        for found in failing
+        f"reconcile: {sweep['name']} fails since {_short(sweep['cleanAt'])} ({counted(sweep['failures'], 'round')}): "
+        f"{sweep['reason']}"
+        for sweep in failing
     ]
     return output.wrapped(style.styled("\n".join(lines), "red"))
 

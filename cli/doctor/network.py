@@ -136,18 +136,18 @@ class Account:
         Raises:
             NotAllowedError: If the credentials lack the permission.
         """
-        asked, answered = token
+        sent, answered = token
         for _ in range(PAGES_MAX):
             page = mapping(self.ask(service, operation, **arguments))
             yield from page.get(entries, ())
             if not page.get(answered):
                 return
-            arguments[asked] = page[answered]
+            arguments[sent] = page[answered]
 
     def stack_status(self) -> str:
         """CloudFormation's status of the stack; empty if there is none."""
-        found = mapping(self.ask("cloudformation", "DescribeStacks", StackName=self.stack))
-        return next((str(stack["StackStatus"]) for stack in found.get("Stacks", ())), "")
+        stacks = mapping(self.ask("cloudformation", "DescribeStacks", StackName=self.stack))
+        return next((str(stack["StackStatus"]) for stack in stacks.get("Stacks", ())), "")
 
     def is_deployed(self) -> bool:
         """Whether the stack's functions are there: its creation has ended, and did not fail."""
@@ -221,10 +221,10 @@ class Account:
             NoClusterError: If there is none of the name.
             NotAllowedError: If the credentials lack the permission.
         """
-        found = self.ask("eks", "DescribeCluster", name=self.cluster)
-        if found is None:
+        cluster = self.ask("eks", "DescribeCluster", name=self.cluster)
+        if cluster is None:
             raise NoClusterError
-        return dict(found["cluster"])
+        return dict(cluster["cluster"])
 
 
 # The result of a check of an account.
@@ -291,8 +291,8 @@ def node_entries(name: str, account: Account, _: datetime) -> AccountFinding:
         "eks", "ListAccessEntries", "accessEntries", ("nextToken", "nextToken"), clusterName=account.cluster
     )
     for arn in entries:
-        found = mapping(account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn))
-        if found.get("accessEntry", {}).get("type") in JOINING:
+        entry = mapping(account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn))
+        if entry.get("accessEntry", {}).get("type") in JOINING:
             return AccountFinding(name, OK, f"nodes of {arn} may join")
     return AccountFinding(
         name,
@@ -358,12 +358,12 @@ def refused_group(
     Raises:
         NotAnsweredError: If EC2 leaves out one of the groups or subnets.
     """
-    own = [str(group) for group in vpc.get("SecurityGroupIds", ())]
-    groups = _described(account, frozenset(own).union(*interfaces.values()))
-    if own and not _lets_out(groups[one] for one in own):
-        says = f"the functions' security groups {', '.join(own)} let no HTTPS out: calls hang"
+    group_ids = [str(group) for group in vpc.get("SecurityGroupIds", ())]
+    groups = _described(account, frozenset(group_ids).union(*interfaces.values()))
+    if group_ids and not _lets_out(groups[one] for one in group_ids):
+        says = f"the functions' security groups {', '.join(group_ids)} let no HTTPS out: calls hang"
         return AccountFinding(
-            name, PROBLEM, says, f"{_authorizes(account, 'egress', own[0])} --ip-permissions '{_OUT}'"
+            name, PROBLEM, says, f"{_authorizes(account, 'egress', group_ids[0])} --ip-permissions '{_OUT}'"
         )
     if not interfaces:
         return None
@@ -377,7 +377,7 @@ def refused_group(
         return None
     which = "endpoint for" if len(shut) == 1 else "endpoints for each of"
     says = f"no HTTPS from the functions gets into the {which} {', '.join(shut)}: calls hang"
-    source = f"--source-group {own[0]}" if own else "--cidr ADDRESSES_OF_THE_SUBNETS"
+    source = f"--source-group {group_ids[0]}" if group_ids else "--cidr ADDRESSES_OF_THE_SUBNETS"
     https = f"--protocol tcp --port {HTTPS} {source}"
     mends = " && ".join(f"{_authorizes(account, 'ingress', one)} {https}" for one in sorted(set(shut.values())))
     return AccountFinding(name, PROBLEM, says, mends)
@@ -389,8 +389,8 @@ def _authorizes(account: Account, direction: str, group: str) -> str:
 
 def _described(account: Account, groups: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return id → EC2's description of these security groups. Raises NotAnsweredError."""
-    found = account.ask("ec2", "DescribeSecurityGroups", GroupIds=sorted(groups)) if groups else None
-    described = {str(group["GroupId"]): group for group in mapping(found).get("SecurityGroups", ())}
+    answer = account.ask("ec2", "DescribeSecurityGroups", GroupIds=sorted(groups)) if groups else None
+    described = {str(group["GroupId"]): group for group in mapping(answer).get("SecurityGroups", ())}
     _require("security groups", groups, described)
     return described
 
@@ -603,15 +603,15 @@ def _tables(account: Account, vpc: Mapping[str, Any]) -> dict[str, RouteTable]:
         ("NextToken", "NextToken"),
         Filters=[{"Name": "vpc-id", "Values": [str(vpc.get("VpcId", ""))]}],
     )
-    main, own = RouteTable(), {}
+    main, by_subnet = RouteTable(), {}
     for table in described:
         read = _table(table)
         for association in table.get("Associations", ()):
             if association.get("Main"):
                 main = read
             if association.get("SubnetId"):
-                own[str(association["SubnetId"])] = read
-    tables = {str(subnet): own.get(str(subnet), main) for subnet in vpc["SubnetIds"]}
+                by_subnet[str(association["SubnetId"])] = read
+    tables = {str(subnet): by_subnet.get(str(subnet), main) for subnet in vpc["SubnetIds"]}
     if unknown := [subnet for subnet, table in tables.items() if not table.id]:
         raise NotAnsweredError(f"EC2 describes no route table of {', '.join(unknown)}")
     return tables

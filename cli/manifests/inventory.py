@@ -219,18 +219,18 @@ def field_in(document: Document, resource: Resource, field: str) -> str:
 
 
 def _distinct(documents: Iterable[Document], inventory: Inventory) -> dict[tuple[Resource, str, str], Document]:
-    found: dict[tuple[Resource, str, str], Document] = {}
+    distinct: dict[tuple[Resource, str, str], Document] = {}
     for document in documents:
         resource = _resource_of(document)
         if resource is None:
             inventory.skipped[document.kind] = inventory.skipped.get(document.kind, 0) + 1
             continue
         key = (resource, document.namespace if resource.namespaced else "", document.name)
-        if key in found:
+        if key in distinct:
             inventory.repeated.append(document.subject)
-            del found[key]
-        found[key] = document
-    return found
+            del distinct[key]
+        distinct[key] = document
+    return distinct
 
 
 def _resource_of(document: Document) -> Resource | None:
@@ -273,7 +273,26 @@ def _group(document: Document) -> str:
     return str(document.object.get("apiVersion")).rpartition("/")[0]
 
 
+def _add_made_of_groups(inventory: Inventory) -> None:
+    """Add the Jobs and StatefulSets that the controllers of JobSets and LeaderWorkerSets would create."""
+    if not (inventory.objects.get(resources.JOB_SETS) or inventory.objects.get(resources.LEADER_WORKER_SETS)):
+        return
+    from core.manifests import groups
+
+    pods = inventory.objects.get(resources.PODS, ())
+    for resource, made, kind in (
+        (resources.JOB_SETS, groups.made_of_job_set, resources.JOBS),
+        (resources.LEADER_WORKER_SETS, groups.made_of_leader_worker_set, resources.STATEFUL_SETS),
+    ):
+        present = {(obj.metadata.namespace, obj.metadata.name) for obj in inventory.objects.get(kind, ())}
+        for position, owner in enumerate(inventory.objects.get(resource, ())):
+            for workload in made(owner, pods):
+                if (workload.metadata.namespace, workload.metadata.name) not in present:
+                    inventory.add(kind, workload, inventory.documents[resource][position])
+
+
 def _expand(inventory: Inventory, max_pods: int) -> None:
+    _add_made_of_groups(inventory)
     admission, quotas = PodAdmission(inventory.objects), PodQuotas(inventory.objects)
     try:
         pods = _admit_pods(inventory, admission, quotas)
@@ -350,8 +369,8 @@ def _regions(key: Any, values: Iterable[Any]) -> Iterator[str]:
     for value in values:
         if key == labels.REGION and isinstance(value, str):
             yield value
-        elif key == labels.ZONE and (found := ZONE.fullmatch(str(value))):
-            yield found[1]
+        elif key == labels.ZONE and (zone := ZONE.fullmatch(str(value))):
+            yield zone[1]
 
 
 def _at(value: Any, *path: str) -> Any:

@@ -39,6 +39,7 @@ LASTING: Final = (
     TerminationReason.EXPIRED,
     TerminationReason.UNHEALTHY,
     TerminationReason.SCHEDULED_CHANGE,
+    TerminationReason.OUTSIDE_HOURS,
 )
 VOLUNTARY: Final = (*CONSOLIDATION, *LASTING)
 """Termination reasons for which a node is removed although it could stay.
@@ -136,8 +137,16 @@ def leaving(
     )
 
 
-def expedited(record: ClaimRecord, reason: TerminationReason, message: str, ends_at: datetime | None) -> ClaimRecord:
+def expedited(
+    record: ClaimRecord,
+    reason: TerminationReason,
+    message: str,
+    ends_at: datetime | None,
+    deadline: datetime | None = None,
+) -> ClaimRecord:
     """Return a leaving claim with a mandatory or more urgent reason; the same object if nothing changes.
+
+    A mandatory reason may have a deadline, after which pods are forced off; an earlier one stays.
 
     If its drain may have begun, it does not wait for replacements, even if the instance's end becomes known now. That EC2 takes
     the instance, and when, is kept in any case: its pods that may not be evicted need a node until then
@@ -152,8 +161,13 @@ def expedited(record: ClaimRecord, reason: TerminationReason, message: str, ends
     reclaimed = min(announced, default=None)
     if must or sooner:
         waits = deletion.tainted_at is None or sooner
+        deadlines = [end for end in (deletion.deadline, deadline if must else None) if end is not None]
         deletion = msgspec.structs.replace(
-            deletion, reason=reason, message=message, ends_at=ends_at if waits else deletion.ends_at
+            deletion,
+            reason=reason,
+            message=message,
+            ends_at=ends_at if waits else deletion.ends_at,
+            deadline=min(deadlines, default=None),
         )
     elif reclaimed == reclaimed_at(record):
         return record
@@ -313,11 +327,12 @@ def wait_for_replacements(
         return None
     if node is None or not node.is_ready or not any(is_reschedulable(pod) for pod in waiting):
         return None
-    left = drain_by(deletion, waiting) - now
-    if left <= timedelta(0):
+    time_left = drain_by(deletion, waiting) - now
+    if time_left <= timedelta(0):
         return _unreplaced(record, deletion, node.name)
     return Wait(
-        max(SHORTEST, min(left, recheck_after(deletion.asked_at, now))), "the replacements for its pods are not ready"
+        max(SHORTEST, min(time_left, recheck_after(deletion.asked_at, now))),
+        "the replacements for its pods are not ready",
     )
 
 
@@ -355,6 +370,6 @@ def replacements(
         return None
     starting = [r for r in records if r.phase is not ClaimPhase.INITIALIZED and r.deletion is None]
     names: Mapping[str, str] = {key: r.name for r in starting for key in (r.name, r.node_name) if key}
-    found = {r.name for r in starting if not wanted.isdisjoint(r.plan.pods)}
-    found |= {names[binding.node] for binding in bindings if binding.pod in wanted and binding.node in names}
-    return tuple(sorted(found))
+    launching = {r.name for r in starting if not wanted.isdisjoint(r.plan.pods)}
+    launching |= {names[binding.node] for binding in bindings if binding.pod in wanted and binding.node in names}
+    return tuple(sorted(launching))

@@ -70,19 +70,19 @@ def fitted(problem: PackingProblem, *, types: Ints, demand: Ints, portions_per_m
     loads = np.zeros((len(types), len(demand)), dtype=np.int64)
     with np.errstate(divide="ignore", invalid="ignore"):
         for i in np.argsort(-requests.max(axis=1), kind="stable"):
-            item, left, pod = present[i], int(demand[present[i]]), requests[i]
-            portion = max(1, left // (portions_per_machine * len(types)))
+            item, pods_left, pod = present[i], int(demand[present[i]]), requests[i]
+            portion = max(1, pods_left // (portions_per_machine * len(types)))
             fit = problem.fit[item, types]
-            while left:
+            while pods_left:
                 holds = np.minimum(np.floor(np.fmin.reduce(free / pod, axis=1) * (1 + 1e-12)), fit - loads[:, item])
                 likeness = np.where(holds > 0, (free @ pod) / np.sqrt((free * free).sum(axis=1)), -1.0)
                 best = int(likeness.argmax())
                 if likeness[best] < 0:
                     return None
-                amount = min(left, portion, int(holds[best]))
+                amount = min(pods_left, portion, int(holds[best]))
                 loads[best, item] += amount
                 free[best] -= amount * pod
-                left -= amount
+                pods_left -= amount
     # Floating point chose the amounts; integers decide whether they fit.
     return loads if (loads @ problem.requests <= problem.capacity[types]).all() else None
 
@@ -110,15 +110,15 @@ def _cheaper_sets(
     ranked = np.argsort(prices, kind="stable")[: settings.draws_per_set_tried * settings.sets_tried_max]
     chosen = [int(i) for i in ranked if prices[i] < price_max]
     sets = {tuple(sorted((*map(int, drawn[i]), int(last[i])))): None for i in chosen}
-    return [np.array(one, dtype=np.int64) for one in list(sets)[: settings.sets_tried_max]]
+    return [np.array(cheaper_set, dtype=np.int64) for cheaper_set in list(sets)[: settings.sets_tried_max]]
 
 
 def _cheapest_covering(problem: PackingProblem, rest: Floats) -> Ints:
     """Return [set], the cheapest type with capacity for each remainder ([set, resource]), -1 if there is none."""
     covers: Bools = np.all(problem.capacity[None, :, :] >= rest[:, None, :], axis=2)
     priced = np.where(covers, problem.prices[None, :], np.iinfo(np.int64).max)
-    found: Ints = priced.argmin(axis=1)
-    return np.where(covers.any(axis=1), found, -1)
+    cheapest: Ints = priced.argmin(axis=1)
+    return np.where(covers.any(axis=1), cheapest, -1)
 
 
 # A separate machine for each pod: an upper bound that other packings should beat.
@@ -208,15 +208,15 @@ def greedy_loads(problem: PackingProblem, *, demand: Ints, pods_max: Floats, ord
     requested = np.flatnonzero(problem.requests[demand > 0].any(axis=0))
     requests = problem.requests[:, requested].T.astype(float)
     capacity = problem.capacity[:, requested].T.astype(float)
-    left = np.repeat(capacity[:, None, :], order.shape[1], axis=1)
+    headroom = np.repeat(capacity[:, None, :], order.shape[1], axis=1)
     taken = pods_max.take(order * len(problem.prices) + np.arange(len(problem.prices)))
-    used = np.empty_like(left)
+    used = np.empty_like(headroom)
     with np.errstate(divide="ignore", invalid="ignore"):
         for amount, chosen in zip(taken, order, strict=True):
             wanted = requests.take(chosen, axis=1)
-            room = np.fmin.reduce(np.divide(left, wanted, out=used), axis=0, initial=np.inf)
+            room = np.fmin.reduce(np.divide(headroom, wanted, out=used), axis=0, initial=np.inf)
             np.floor(np.minimum(amount, room, out=amount), out=amount)
-            np.subtract(left, np.multiply(amount, wanted, out=used), out=left)
+            np.subtract(headroom, np.multiply(amount, wanted, out=used), out=headroom)
     return taken
 
 
@@ -300,12 +300,12 @@ def cuts(fluid: FluidSolution, settings: RoundingSettings) -> list[Cut]:
     combinations = product(range(settings.cut_steps), repeat=min(len(machines), settings.cut_types))
     ordered = sorted(combinations, key=lambda cut: (sum(cut), cut))[: settings.cuts_max]
     most_bought = np.argsort(-machines, kind="stable")
-    found = []
+    portions = []
     for cut in ordered:
         steps = np.zeros(len(machines), dtype=int)
         steps[most_bought[: len(cut)]] = cut
-        found.append(tuple(int(n) for n in steps * step))
-    return found
+        portions.append(tuple(int(n) for n in steps * step))
+    return portions
 
 
 def guided_rounding(
@@ -323,13 +323,13 @@ def guided_rounding(
         TooLateError: If there is a budget, and it is late before the end.
     """
     support = _support(fluid, settings.rounding)
-    shares, left = _whole_pods(problem, fluid.pods[:, support], settings.rounding)
+    shares, pods_left = _whole_pods(problem, fluid.pods[:, support], settings.rounding)
     filled = []
     for column, supported in enumerate(support):
         type_index = MachineTypeIndex(int(supported))
         machines = math.ceil(fluid.machines[supported] - settings.rounding.integrality_tolerance) - cut[column]
         if machines <= 0:
-            left += shares[:, column]
+            pods_left += shares[:, column]
             continue
         row = _EqualMachines(problem, type_index, machines)
         for number in largest_first(problem.requests, problem.capacity[supported]):
@@ -337,14 +337,14 @@ def guided_rounding(
                 if budget is not None:
                     budget.check_late()
                 item, pods = ItemIndex(int(number)), int(shares[number, column])
-                left[item] += _spread_evenly(problem, row, item, pods, settings.rounding)
+                pods_left[item] += _spread_evenly(problem, row, item, pods, settings.rounding)
         filled.append(row)
-    _into_gaps(problem, filled, left)
+    _into_gaps(problem, filled, pods_left)
     parts = [_bought(problem, row) for row in filled]
-    if left.any():
+    if pods_left.any():
         rest = pack_by_value(
             problem,
-            demand=left,
+            demand=pods_left,
             item_values=fluid.item_values,
             generator=generator,
             settings=settings.value_packing,
@@ -356,8 +356,8 @@ def guided_rounding(
 
 def _support(fluid: FluidSolution, settings: RoundingSettings) -> Ints:
     """Return the types of which the fluid solution buys enough to guide rounding."""
-    found: Ints = np.flatnonzero(fluid.machines > settings.support_machines_min)
-    return found
+    support: Ints = np.flatnonzero(fluid.machines > settings.support_machines_min)
+    return support
 
 
 def _whole_pods(problem: PackingProblem, pods: Floats, settings: RoundingSettings) -> tuple[Ints, Ints]:
@@ -372,14 +372,14 @@ def _whole_pods(problem: PackingProblem, pods: Floats, settings: RoundingSetting
     for item in np.flatnonzero(excess > 0):
         column = int(np.argmax(shares[item]))
         shares[item, column] -= excess[item]
-    left = problem.counts - shares.sum(axis=1)
+    pods_left = problem.counts - shares.sum(axis=1)
     remainders = pods - whole
-    for item in np.flatnonzero(left > 0):
-        for column in np.argsort(-remainders[item], kind="stable")[: int(left[item])]:
+    for item in np.flatnonzero(pods_left > 0):
+        for column in np.argsort(-remainders[item], kind="stable")[: int(pods_left[item])]:
             if remainders[item, column] > settings.integrality_tolerance:
                 shares[item, column] += 1
-                left[item] -= 1
-    return shares, left
+                pods_left[item] -= 1
+    return shares, pods_left
 
 
 def _spread_evenly(
@@ -503,7 +503,7 @@ class RuinAndRecreate:
         types = self._promising if fits_promising and not is_turn_of_all else self._problem
         noise_log = float(self._generator.choice(self._settings.value_noises_log))
         if exchanges:
-            found = exchanged(
+            cheaper = exchanged(
                 types,
                 demand,
                 price_max=int(self._problem.prices[packing.types[ruined]].sum()),
@@ -512,7 +512,7 @@ class RuinAndRecreate:
                 settings=self._exchange_settings,
             )
         else:
-            found = pack_by_value(
+            cheaper = pack_by_value(
                 types,
                 demand=demand,
                 item_values=self._fluid.item_values,
@@ -520,7 +520,7 @@ class RuinAndRecreate:
                 settings=self._value_settings,
                 noise_log=noise_log,
             )
-        return None if found is None else right_sized(self._problem, found)
+        return None if cheaper is None else right_sized(self._problem, cheaper)
 
 
 def promising_types(problem: PackingProblem, fluid: FluidSolution, count: int) -> Ints:
@@ -548,14 +548,14 @@ def two_type_packings(
     settings: SearchSettings,
 ) -> list[Packing]:
     """Return the packings found, the cheapest first."""
-    found: list[Packing] = []
+    packings: list[Packing] = []
     lost, limits = 0, settings.two_type
     bound_max = fluid.lower_bound * (1 + limits.loss_relative_max)
     for pair in _pairs(problem, fluid, limits):
         two_types = problem.restricted(pair)
         if not (two_types.fit.max(axis=1) > 0).all():
             continue
-        is_done = len(found) == limits.pairs_rounded_max or lost == limits.pairs_lost_max
+        is_done = len(packings) == limits.pairs_rounded_max or lost == limits.pairs_lost_max
         if is_done or budget.is_spent:
             break  # column generation, which begins with these, has no items in numbers that would make rounding slow
         relaxed = relax(two_types, settings)
@@ -563,8 +563,8 @@ def two_type_packings(
             lost += 1
         elif budget.step():
             rounded = guided_rounding(two_types, relaxed, (0,) * len(pair), generator=generator, settings=settings)
-            found.append(right_sized(problem, rounded))
-    return sorted(found, key=lambda packing: packing.cost(problem))
+            packings.append(right_sized(problem, rounded))
+    return sorted(packings, key=lambda packing: packing.cost(problem))
 
 
 def _pairs(problem: PackingProblem, fluid: FluidSolution, settings: TwoTypeSettings) -> list[Ints]:
@@ -574,4 +574,4 @@ def _pairs(problem: PackingProblem, fluid: FluidSolution, settings: TwoTypeSetti
     middle = int(np.searchsorted(problem.prices[by_price], average))
     cheaper = by_price[max(0, middle - settings.cheaper_types) : middle]
     expensive = by_price[middle : middle + settings.expensive_types]
-    return [np.array([one, other]) for one in cheaper[::-1] for other in expensive]
+    return [np.array([cheap, other]) for cheap in cheaper[::-1] for other in expensive]

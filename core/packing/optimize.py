@@ -110,9 +110,9 @@ class Diving:
         while idle < settings.idle_dives_max and best.cost(self._problem) > cost_done and self._budget.step():
             kept = self._kept(best)
             share = shares[dives % len(shares)] if kept is None else self._settings.kept_machines.bought_share_min
-            found = self._dive(share, prices_always=True, kept=kept)
-            is_better = found.cost(self._problem) < best.cost(self._problem)
-            best, idle, dives = found if is_better else best, 0 if is_better else idle + 1, dives + 1
+            packing = self._dive(share, prices_always=True, kept=kept)
+            is_better = packing.cost(self._problem) < best.cost(self._problem)
+            best, idle, dives = packing if is_better else best, 0 if is_better else idle + 1, dives + 1
         return best
 
     def _cost_done(self, lower_bound: float) -> float:
@@ -154,19 +154,19 @@ class Diving:
                 part = self._packed_by_value(demand, solution.item_values)
             demand = demand - part.loads.sum(axis=0)
             parts.append(part)
-        found = right_sized(self._problem, joined(parts, items=len(demand)))
-        self._master.add(Columns.of_packing(found))
-        return found
+        packing = right_sized(self._problem, joined(parts, items=len(demand)))
+        self._master.add(Columns.of_packing(packing))
+        return packing
 
     def _packed_by_value(self, demand: Ints, item_values: Floats) -> Packing:
-        found = pack_by_value(
+        packing = pack_by_value(
             self._filled,
             demand=demand,
             item_values=item_values,
             generator=self._generator,
             settings=self._settings.value_packing,
         )
-        return right_sized(self._problem, found)
+        return right_sized(self._problem, packing)
 
     def _solved_and_priced(self, demand: Ints) -> MasterSolution:
         """Return the master's solution for the remaining pods, with columns generated for them."""
@@ -174,8 +174,10 @@ class Diving:
         for _ in range(self._settings.diving.pricing_rounds):
             values = solution.item_values
             prices = self._generation.shadow_prices.under(values, demand)
-            found = self._generation.greedy_columns(demand, chosen_by=values, judged_by=values, resource_prices=prices)
-            if not self._master.add(found):
+            columns = self._generation.greedy_columns(
+                demand, chosen_by=values, judged_by=values, resource_prices=prices
+            )
+            if not self._master.add(columns):
                 break
             solution = self._master.solved(demand)
         return solution
@@ -312,9 +314,9 @@ class _Stages:
         if len(known) <= 1 and self._is_coarse(best):
             sources = [best] if len(loads) else [*self._two_type_packings(), best]
         best = self._cheapest([*sources, best])
-        is_closed, found = False, _no_loads(self._ready)
+        is_closed, fresh = False, _no_loads(self._ready)
         if self._is_coarse(best) and not self._budget.is_spent:
-            dived, is_closed, found = self._dived([*sources, best], loads)
+            dived, is_closed, fresh = self._dived([*sources, best], loads)
             best = self._cheapest([best, dived])
         if not is_closed:
             best = RuinAndRecreate(
@@ -324,7 +326,7 @@ class _Stages:
                 budget=self._budget,
                 settings=self._settings,
             ).improved(best)
-        return self._checked(best, sources, found)
+        return self._checked(best, sources, fresh)
 
     def _start(self, incumbent: Packing) -> Packing:
         """The incumbent, or a machine for each pod where that is cheaper."""
@@ -333,9 +335,9 @@ class _Stages:
 
     def _checked(self, best: Packing, known: Sequence[Packing], loads: Ints) -> OptimizedPacking:
         """The packing in the numbers of the whole problem, rechecked in integers."""
-        found = Packing(self._ready.kept[best.types], best.loads)
-        found.check(self._ready.problem)
-        return OptimizedPacking(found, self._fluid.lower_bound, known, loads)
+        packing = Packing(self._ready.kept[best.types], best.loads)
+        packing.check(self._ready.problem)
+        return OptimizedPacking(packing, self._fluid.lower_bound, known, loads)
 
     def _rounded(self, best: Packing) -> Packing:
         """The best of a few ways to round the fluid solution, or the packing given."""
@@ -345,11 +347,11 @@ class _Stages:
             is_sure = number < stages.roundings_sure and not self._is_late
             if best.cost(self._problem) <= cost_done or not self._budget.step(ignore_time=is_sure):
                 break
-            found = self._guided(cut)
-            if found is None:
+            rounding = self._guided(cut)
+            if rounding is None:
                 break
-            if found.cost(self._problem) < best.cost(self._problem):
-                best = found
+            if rounding.cost(self._problem) < best.cost(self._problem):
+                best = rounding
             if self._is_coarse(best):
                 break
         return best
@@ -393,10 +395,10 @@ class _Stages:
         types = promising_types(problem, self._fluid, max(settings.ruin_and_recreate.promising_types, pairs_allow))
         diving = Diving(problem, self._generator, self._budget, settings, problem.restricted(types))
         start = [Columns.of_packing(packing) for packing in known]
-        found = diving.packing([*start, Columns.of_loads(problem, loads)], self._fluid.lower_bound)
-        is_closed = diving.is_closed(found)
+        dive = diving.packing([*start, Columns.of_loads(problem, loads)], self._fluid.lower_bound)
+        is_closed = diving.is_closed(dive)
         good = diving.loads(settings.large_zones.value_for_price_min)
-        return found, is_closed, distinct_loads(np.concatenate([good, found.loads]))
+        return dive, is_closed, distinct_loads(np.concatenate([good, dive.loads]))
 
     def _is_coarse(self, packing: Packing) -> bool:
         return is_coarse(

@@ -88,8 +88,8 @@ class PackingProblem(msgspec.Struct, frozen=True, eq=False):
         holds = ~meeting(loads > 0, ~self.allowed)
         for wanted, offered in zip(used.T, self.capacity.T, strict=True):
             holds &= wanted[:, None] <= offered[None, :]
-        found: Ints = np.where(holds, self.prices, np.iinfo(np.int64).max).argmin(axis=1)
-        return np.where(holds.any(axis=1), found, NO_TYPE)
+        cheapest: Ints = np.where(holds, self.prices, np.iinfo(np.int64).max).argmin(axis=1)
+        return np.where(holds.any(axis=1), cheapest, NO_TYPE)
 
     def is_capped(self) -> Bools:
         """[item], whether a cap keeps its pods off some machine that has capacity for them."""
@@ -109,8 +109,8 @@ class PackingProblem(msgspec.Struct, frozen=True, eq=False):
         different, pattern = numbered_rows(items)
         patterns = items[different]
         covers: Bools = np.zeros((len(patterns), len(patterns)), dtype=np.bool_)
-        for row, one in enumerate(patterns):
-            covers[row] = ((one & patterns) == patterns).all(axis=1)
+        for row, row_pattern in enumerate(patterns):
+            covers[row] = ((row_pattern & patterns) == patterns).all(axis=1)
         first, _ = numbered_rows(np.column_stack([self.capacity[order], pattern]))
         # beats[a, b]: class a comes before b, covers b's pattern and offers no less of any resource.
         beats = np.triu(covers[np.ix_(pattern[first], pattern[first])], k=1)

@@ -283,10 +283,10 @@ def _least_parts(requests: Sequence[int], offers: Sequence[Offer], settings: Ari
 
 def _weightings(resources: int, steps: int, paired: int) -> list[tuple[int, ...]]:
     """Return weights of resources in multiples of 1 / `steps`: all on one, or divided between two of the first `paired`."""
-    found = [_weights(resources, {one: steps}) for one in range(resources)]
-    for one, other in combinations(range(min(resources, paired)), 2):
-        found += [_weights(resources, {one: part, other: steps - part}) for part in range(1, steps)]
-    return found
+    weightings = [_weights(resources, {resource: steps}) for resource in range(resources)]
+    for resource, other in combinations(range(min(resources, paired)), 2):
+        weightings += [_weights(resources, {resource: part, other: steps - part}) for part in range(1, steps)]
+    return weightings
 
 
 def _weights(resources: int, given: dict[int, int]) -> tuple[int, ...]:

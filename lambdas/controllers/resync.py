@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from adapters.ports import Clock, Kubernetes
+from adapters.ports import Clock, DeniedError, Kubernetes, NotFoundError
 from adapters.store import Changes
 from core.approval.proposal import Proposal
 from core.brakes import EngagedBrakes
@@ -17,7 +17,7 @@ from core.disruption.budget_openings import PoolNodes, may_any_go, wakes_at
 from core.disruption.resync import PERIOD_MAX, may_skip, next_known_moment, next_period
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
 from core.manifests.assemble import assemble
-from core.manifests.wire.resources import NODE_POOLS, PODS
+from core.manifests.wire.resources import CALENDARS, NODE_POOLS, PODS
 from core.model.catalogue import Catalogue, OfferingKey
 from core.model.node_pool import NodePool
 from core.model.snapshot import Snapshot
@@ -96,7 +96,7 @@ class BudgetCheck:
 
     def _node_pools(self, now: datetime) -> tuple[NodePool, ...]:
         snapshot, _ = assemble(
-            {NODE_POOLS: self._kubernetes.list(NODE_POOLS).items},
+            {NODE_POOLS: self._kubernetes.list(NODE_POOLS).items, CALENDARS: self._calendars()},
             now=now,
             catalogue=Catalogue(),
             options=self._settings.options(),
@@ -105,16 +105,23 @@ class BudgetCheck:
         )
         return snapshot.node_pools
 
+    def _calendars(self) -> tuple[Any, ...]:
+        """Return the Calendars, whose rules may set budgets; none before the kind and the permission are installed."""
+        try:
+            return self._kubernetes.list(CALENDARS).items
+        except (NotFoundError, DeniedError):
+            return ()
+
 
 def _counted(records: Iterable[ClaimRecord]) -> dict[str, PoolNodes]:
     """Return pool → its nodes: an upper bound on all and a lower bound on leaving ones, since readiness is unknown here."""
-    found: dict[str, PoolNodes] = {}
+    by_pool: dict[str, PoolNodes] = {}
     for record in records:
         if record.phase is ClaimPhase.INITIALIZED:
-            before = found.get(record.plan.node_pool, PoolNodes(0, 0))
+            before = by_pool.get(record.plan.node_pool, PoolNodes(0, 0))
             is_going = record.is_disrupting and (record.deletion is None or record.deletion.terminated_at is None)
-            found[record.plan.node_pool] = PoolNodes(before.present + 1, before.going + is_going)
-    return found
+            by_pool[record.plan.node_pool] = PoolNodes(before.present + 1, before.going + is_going)
+    return by_pool
 
 
 PUNCTUALITY: Final = timedelta(seconds=15)

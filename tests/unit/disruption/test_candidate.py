@@ -342,3 +342,27 @@ def test_a_termination_grace_period_bounds_the_drain_of_a_drifted_node_whose_pod
     candidate = only(world(pod(annotations=marks), claim=claim))
     assert bool(candidate.protected) is is_protected
     assert candidate.may_drift is may_drift
+
+
+# Groups of pods that start together.
+
+
+def member(name: str, node: str, **notes: str) -> Pod:
+    marks = {labels.GROUP: "train", labels.GROUP_MINIMUM: "2", **notes}
+    return pod_on(node, name, annotations=marks)
+
+
+def test_a_node_with_a_member_of_a_running_group_stays() -> None:
+    """All of the group would start again."""
+    found = balanced_policy_world(a_node_of(SMALL, "n1"), pods=(member("a", "n1"), member("b", "n1")))
+    (candidate,) = DisruptionPass(found).survey.candidates
+    assert [block.reason for block in candidate.protected] == [NodeReason.GROUP_RUNS]
+    assert "group default/train, which runs" in candidate.protected[0].message
+
+
+def test_members_that_may_move_alone_keep_no_node() -> None:
+    alone = {labels.GROUP_DISRUPTION: "single"}
+    pods = (member("a", "n1", **alone), member("b", "n1", **alone))
+    found = balanced_policy_world(a_node_of(SMALL, "n1"), pods=pods)
+    (candidate,) = DisruptionPass(found).survey.candidates
+    assert candidate.protected == ()
