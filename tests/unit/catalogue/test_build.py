@@ -437,7 +437,7 @@ def test_a_class_with_enclaves_launches_only_types_that_have_them(support: str, 
 def test_encrypted_volumes_are_not_launched_on_types_that_cannot_have_them(
     support: str, *, encrypted: bool | None
 ) -> None:
-    """EC2 refuses such a launch, and the validation of the class picks the cheapest type: m1.small, where none says otherwise."""
+    """EC2 refuses such a launch, and the validation of a class picks the cheapest type: m1.small, if nothing is said of it."""
     volume = {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "20Gi"}}
     if encrypted is not None:
         volume["ebs"] |= {"encrypted": encrypted}  # type: ignore[operator]
