@@ -16,7 +16,7 @@ from core.model.pod import Pod
 from core.packing.column_generation import dual_bound
 from core.packing.fleet_target import NO_GROUP, FleetProblem, Rooms
 from core.packing.optimize import is_coarse
-from core.packing.problem import Bools, Ints, Packing, PackingProblem, right_sized, whole_machine_bound
+from core.packing.problem import Bools, Ints, Packing, PackingProblem, right_sized, whole_machines
 from core.packing.relaxation import relax, stepped
 from core.packing.settings import SearchBudget, SearchSettings
 from core.scheduling.claim_search import Solution
@@ -403,4 +403,4 @@ class LowerBound:
         settings = self._settings.whole_machine_bound
         if machines > settings.machines_max or cost <= self.fluid * (1 + settings.gap_relative_min):
             return 0
-        return whole_machine_bound(self._problem, cost=cost, settings=settings)
+        return whole_machines(self._problem, cost=cost, settings=settings.program)[0]

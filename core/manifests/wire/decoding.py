@@ -178,11 +178,13 @@ class Page(msgspec.Struct, frozen=True):
         continue_token: Where the next page begins, empty after the last.
         rejected: Unreadable objects: (`namespace/name`, why). For kinds in `KEPT_IN_PART`, the readable part of the object is
             among the items, and its `unreadable` names the field.
+        remaining: How many objects follow on later pages; None if the server does not say.
     """
 
     items: tuple[Any, ...]
     continue_token: str = ""
     rejected: tuple[tuple[str, str], ...] = ()
+    remaining: int | None = None
 
 
 class _ListMetadata(msgspec.Struct):
@@ -208,7 +210,7 @@ def decode_page(resource: Resource, raw: bytes) -> Page:
     """
     try:
         page = _page_decoder(resource)(raw)
-        return Page(page.items or (), page.metadata.continue_token)
+        return Page(page.items or (), page.metadata.continue_token, remaining=page.metadata.remaining)
     except Exception:  # noqa: BLE001 - whatever one object causes costs only that object
         return _decode_one_by_one(resource, raw)
 
@@ -397,7 +399,7 @@ def _decode_one_by_one(resource: Resource, raw: bytes) -> Page:
             if resource in KEPT_IN_PART:
                 raise InvalidInputError(f"the list of {resource.plural} has something else in it: {reason}") from error
             rejected.append((name_of(obj), reason))
-    return Page(tuple(items), page.metadata.continue_token, tuple(rejected))
+    return Page(tuple(items), page.metadata.continue_token, tuple(rejected), page.metadata.remaining)
 
 
 class _Names(msgspec.Struct):

@@ -140,7 +140,7 @@ class SubproblemSearch:
         if self._best is None:
             bound = int(self.ready.fluid.lower_bound)
             return bound + 1 if self._model is None else int(bound * self._model.gap_relative) + 1
-        if self.is_large_zone and len(self._best.loads):
+        if self._best.is_settled or (self.is_large_zone and len(self._best.loads)):
             return 0
         bound = self._best.lower_bound
         gap = self._best.packing.cost(self.ready.problem) - bound
