@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from adapters.aws.market import pricing_region
+from adapters.composition.command_line import region_of_prices
 from cli.doctor.cluster_api import NoClusterError, NotAllowedError, NotAnsweredError, unanswered
 from cli.doctor.network import OK, PROBLEM, UNKNOWN, Account, AccountFinding, Answer
 from cli.doctor.roles import statements
@@ -374,7 +374,7 @@ def types(name: str, account: Account, _: datetime) -> AccountFinding:
 
 def prices(name: str, account: Account, now: datetime) -> AccountFinding:
     """Whether the two sources of prices answer."""
-    where = pricing_region(account.region)
+    where = region_of_prices(account.region)
     products = account.answered(
         "pricing",
         "GetProducts",
