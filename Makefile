@@ -134,13 +134,13 @@ replay: setup ## Decisions of the demo, the trace and REPLAYED=40 seeds, repeate
 		$(if $(wildcard $(LAMBDA_VENV)/bin/python),--python $(LAMBDA_VENV)/bin/python)
 
 e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000 RUNS=3)
-	$(BIN)/python -m tests.e2e.peer --sizes $(SIZES) --runs $(RUNS)
+	KUBERNETES=$(or $(KUBERNETES),1.37) $(BIN)/python -m tests.e2e.peer --sizes $(SIZES) --runs $(RUNS)
 
 e2e-handover: setup ## Nodes of Karpenter's own controller are adopted and given back on a real control plane, in five minutes
-	$(BIN)/python -m tests.e2e.peer.handover
+	KUBERNETES=$(or $(KUBERNETES),1.37) $(BIN)/python -m tests.e2e.peer.handover
 
 e2e-shadow: setup ## Our functions look on, with no right to act, while Karpenter's own controller works on a real control plane
-	$(BIN)/python -m tests.e2e.peer.shadow
+	KUBERNETES=$(or $(KUBERNETES),1.37) $(BIN)/python -m tests.e2e.peer.shadow
 
 check: setup ## Format, lint, types, import contracts, manners
 	$(BIN)/ruff format --check .
