@@ -48,7 +48,7 @@ INVALID_CREDENTIALS: Final = (
 """Beginnings of the error codes after which no other call would be answered either."""
 
 
-class Answer(NamedTuple):
+class AccountAnswer(NamedTuple):
     """What AWS said to a call.
 
     Attributes:
@@ -86,7 +86,7 @@ class Account:
         self.stack = stack
         self._clients: dict[tuple[str, str], Any] = {}
 
-    def answered(self, service: str, operation: str, region: str = "", **arguments: Any) -> Answer:
+    def answered(self, service: str, operation: str, region: str = "", **arguments: Any) -> AccountAnswer:
         """Return AWS's answer to a call, refusals included; `region` is another than the cluster's.
 
         Raises:
@@ -102,8 +102,10 @@ class Account:
             code, body = str(error.response["Error"]["Code"]), dict(error.response)
             if code.startswith(INVALID_CREDENTIALS):
                 raise
-            return Answer(body, began, datetime.now(UTC), code, str(error.response["Error"].get("Message") or ""))
-        return Answer(body, began, datetime.now(UTC))
+            return AccountAnswer(
+                body, began, datetime.now(UTC), code, str(error.response["Error"].get("Message") or "")
+            )
+        return AccountAnswer(body, began, datetime.now(UTC))
 
     def _client_of(self, service: str, region: str) -> Any:
         if (service, region) not in self._clients:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from adapters.composition.command_line import region_of_prices
 from cli.doctor.cluster_api import NoClusterError, NotAllowedError, NotAnsweredError, unanswered
-from cli.doctor.network import OK, PROBLEM, UNKNOWN, Account, AccountFinding, Answer
+from cli.doctor.network import OK, PROBLEM, UNKNOWN, Account, AccountAnswer, AccountFinding
 from cli.doctor.roles import statements
 from core.ami_families.family import LATEST
 from core.ami_families.registry import family_of
@@ -356,7 +356,7 @@ def ec2_rules(name: str, account: Account, _: datetime) -> AccountFinding:
     return AccountFinding(name, OK, "EC2 limits filters, names unknown groups and filters reservations as expected")
 
 
-def _otherwise(asked: str, answer: Answer, expected: str) -> str:
+def _otherwise(asked: str, answer: AccountAnswer, expected: str) -> str:
     """Return what differs from the expected beginning of a code; empty is success. Raises NotAllowedError."""
     if answer.is_denied:
         raise NotAllowedError(f"the call with {asked}")
@@ -459,15 +459,15 @@ def kubelets(name: str, account: Account, _: datetime) -> AccountFinding:
         return AccountFinding(name, UNKNOWN, f"the API server's version is {server}")
     minor, wrong, counted = int(stated.group(1)), list[str](), dict[str, int]()
     for node in account.api.list(NODES):
-        told = str(mapping(mapping(node.get("status")).get("nodeInfo")).get("kubeletVersion") or "")
-        counted[told] = counted.get(told, 0) + 1
-        own = _MINOR.match(told)
+        kubelet = str(mapping(mapping(node.get("status")).get("nodeInfo")).get("kubeletVersion") or "")
+        counted[kubelet] = counted.get(kubelet, 0) + 1
+        own = _MINOR.match(kubelet)
         if own is None or not 0 <= minor - int(own.group(1)) <= KUBELETS_BEHIND_MAX:
-            wrong.append(f"{node['metadata']['name']} ({told or 'unknown'})")
+            wrong.append(f"{node['metadata']['name']} ({kubelet or 'unknown'})")
     if wrong:
         says = f"kubelets beside the API server {server} that Kubernetes does not support: {', '.join(wrong[:5])}"
         return AccountFinding(name, PROBLEM, says, f"kubectl drain {wrong[0].partition(' ')[0]} --ignore-daemonsets")
-    versions = ", ".join(f"{count} of {told}" for told, count in sorted(counted.items())) or "there is no node"
+    versions = ", ".join(f"{count} of {kubelet}" for kubelet, count in sorted(counted.items())) or "there is no node"
     return AccountFinding(name, OK, f"the API server is {server}; kubelets: {versions}")
 
 
@@ -493,7 +493,7 @@ def pod_identity(name: str, account: Account, _: datetime) -> AccountFinding:
     return AccountFinding(name, PROBLEM, f"{said}, and no node has its agent", create)
 
 
-def _required(answer: Answer, call: str) -> Answer:
+def _required(answer: AccountAnswer, call: str) -> AccountAnswer:
     """Return the answer of a call that must succeed. Raises NotAllowedError, NotAnsweredError."""
     if answer.is_denied:
         raise NotAllowedError(call)

@@ -17,7 +17,7 @@ from typing import Any, Final
 import boto3
 
 from cli.doctor.cluster_api import ClusterApi, NotAnsweredError
-from cli.doctor.network import Account, Answer
+from cli.doctor.network import Account, AccountAnswer
 from cli.doctor.probe import lags_of, percentiles
 from cli.errors import InputError
 from core.api.objects import mapping, sequence
@@ -70,7 +70,7 @@ class RecordingAccount(Account):
         super().__init__(session, cluster, stack)
         self._calls: list[dict[str, Any]] = []
 
-    def answered(self, service: str, operation: str, region: str = "", **arguments: Any) -> Answer:
+    def answered(self, service: str, operation: str, region: str = "", **arguments: Any) -> AccountAnswer:
         """Ask AWS, and keep the answer."""
         answer = super().answered(service, operation, region, **arguments)
         if len(self._calls) < CALLS_MAX:
@@ -116,7 +116,7 @@ def measured(calls: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {"auditLogLag": {"p50": f"{max(1, round(p50))}s", "p99": f"{max(1, round(p99))}s"}}
 
 
-def _written(call: str, arguments: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+def _written(call: str, arguments: Mapping[str, Any], answer: AccountAnswer) -> dict[str, Any]:
     body = {name: value for name, value in answer.body.items() if name not in ("ResponseMetadata", "Error")}
     headers = mapping(mapping(answer.body.get("ResponseMetadata")).get("HTTPHeaders"))
     kept = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
@@ -196,7 +196,7 @@ class RecordedAccount(Account):
         for call in sequence(document.get("calls")):
             self._answers[str(call["call"])].append(call)
 
-    def answered(self, service: str, operation: str, region: str = "", **arguments: Any) -> Answer:  # noqa: ARG002
+    def answered(self, service: str, operation: str, region: str = "", **arguments: Any) -> AccountAnswer:  # noqa: ARG002
         """Return the next recorded answer. Raises NotAnsweredError."""
         kept = self._answers.get(f"{service}:{operation}")
         if not kept:
@@ -207,7 +207,7 @@ class RecordedAccount(Account):
             **mapping(_moments(call.get("answer"))),
             "ResponseMetadata": {"HTTPHeaders": mapping(call.get("headers"))},
         }
-        return Answer(body, at, at, str(error.get("code", "")), str(error.get("message", "")))
+        return AccountAnswer(body, at, at, str(error.get("code", "")), str(error.get("message", "")))
 
     @cached_property
     def api(self) -> ClusterApi:

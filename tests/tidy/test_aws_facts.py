@@ -12,7 +12,7 @@ from cli.doctor.cluster import CHECKS
 from cli.doctor.probe import PROBES
 
 ROOT: Final = Path(__file__).parents[2]
-BOOK: Final = ROOT / "docs/engineering/aws-facts.md"
+PAGE: Final = ROOT / "docs/engineering/aws-facts.md"
 CITED: Final = re.compile(r"aws-facts\.md#([a-z0-9-]+)")
 FOLDERS: Final = ("core", "adapters", "lambdas", "installation", "infra", "simulator", "cli", "tests")
 PARTS: Final = ("Source", "Certainty", "Code")
@@ -22,7 +22,7 @@ NAMED: Final = re.compile(r"`([a-z_0-9/]+\.py)(?:(::?)([^`]+))?`")
 
 def entries() -> dict[str, str]:
     """Id of each entry → its text."""
-    parts = re.split(r"^### (.+)$", BOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    parts = re.split(r"^### (.+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
@@ -83,7 +83,7 @@ def test_a_file_a_test_or_a_word_that_is_gone_is_noticed(named: str, *, found: b
 
 def test_the_probes_that_entries_name_are_checks_of_the_command() -> None:
     """A probe that nobody can run proves nothing."""
-    probes = re.findall(r"`fleetwright doctor(?: --probe)?` \(([a-z0-9, -]+)\)", BOOK.read_text(encoding="utf-8"))
+    probes = re.findall(r"`fleetwright doctor(?: --probe)?` \(([a-z0-9, -]+)\)", PAGE.read_text(encoding="utf-8"))
     named = {name for probe in probes for name in probe.split(", ")}
     assert named
     assert sorted(named - {*CHECKS, *PROBES}) == []

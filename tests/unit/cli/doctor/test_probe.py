@@ -11,7 +11,7 @@ import pytest
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
-from cli.doctor.network import OK, PROBLEM, UNKNOWN, AccountFinding, Answer
+from cli.doctor.network import OK, PROBLEM, UNKNOWN, AccountAnswer, AccountFinding
 from cli.doctor.probe import PROBES, probe
 from core.model.values.quotas import STANDARD
 from simulator.aws.request_rules import problems_of
@@ -45,7 +45,7 @@ class ModelledAccount(AnsweringAccount):
             find=lambda _kind, name, _namespace="": {"metadata": {"name": name}} if name in daemon_sets else None,
         )
 
-    def answered(self, service: str, operation: str, region: str = "", **arguments: Any) -> Answer:
+    def answered(self, service: str, operation: str, region: str = "", **arguments: Any) -> AccountAnswer:
         model = get_session().get_service_model(service).operation_model(operation)
         self.refused += problems_of(f"{service}:{operation}", model.input_shape, arguments)
         assert not model.input_shape or not ParamValidator().validate(arguments, model.input_shape).has_errors()
@@ -343,7 +343,7 @@ def test_kubelets_are_at_most_three_versions_older(version: str, state: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("accounts", "addons", "daemon_sets", "state"),
+    ("users", "addons", "daemon_sets", "state"),
     [
         ([], [], (), OK),
         (["app"], ["eks-pod-identity-agent"], (), OK),
@@ -352,18 +352,18 @@ def test_kubelets_are_at_most_three_versions_older(version: str, state: str) -> 
     ],
 )
 def test_associations_need_the_agent(
-    accounts: list[str], addons: list[str], daemon_sets: tuple[str, ...], state: str
+    users: list[str], addons: list[str], daemon_sets: tuple[str, ...], state: str
 ) -> None:
     """Without it, pods on every new node would start without their credentials."""
     account = ModelledAccount(
         cluster=CLUSTER,
         daemon_sets=daemon_sets,
-        ListPodIdentityAssociations={"associations": [{"serviceAccount": name} for name in accounts]},
+        ListPodIdentityAssociations={"associations": [{"serviceAccount": name} for name in users]},
         ListAddons={"addons": addons},
     )
     told = finding("pod-identity", account)
     assert told.state == state
-    assert ("Karpenter's among them" in told.says) is ("karpenter" in accounts)
+    assert ("Karpenter's among them" in told.says) is ("karpenter" in users)
 
 
 def test_a_probe_that_has_no_answer_leaves_the_others() -> None:

@@ -153,7 +153,7 @@ def problems_of_recording(document: dict[str, Any]) -> list[str]:
     return found if redacted(document) == document else [*found, "not redacted"]
 
 
-def test_recordings_of_real_accounts_are_answers_of_aws(session: boto3.Session, tmp_path: Path) -> None:
+def test_recordings_of_real_aws_are_answers_of_aws(session: boto3.Session, tmp_path: Path) -> None:
     """Those of `tests/cassettes`, and one of an emulated account, so that the rule is tried while there is none."""
     files = [recorded(tmp_path), *sorted(FOLDER.glob("*.json"))]
     for file in files:
@@ -163,7 +163,7 @@ def test_recordings_of_real_accounts_are_answers_of_aws(session: boto3.Session, 
 
 
 @pytest.mark.parametrize("file", [path.name for path in sorted(FOLDER.glob("*.json"))])
-def test_what_real_accounts_answered_proves_the_book(file: str) -> None:
+def test_what_aws_answered_agrees_with_the_facts(file: str) -> None:
     """An answer that contradicts an entry of docs/engineering/aws-facts.md is a failure here."""
     account = RecordedAccount(read_recording(FOLDER / file), "fleetwright-recorded")
     wrong = [
