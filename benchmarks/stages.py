@@ -31,7 +31,7 @@ from core.scheduling import Planner, fleet_rows
 from core.scheduling.context import SchedulingContext
 
 NEVER: Final = 10**9
-"""More machines than any plan has."""
+"""More nodes than any plan needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ def main() -> None:
 
 
 def measured(case: Case, data: Path) -> list[JsonObject]:
-    """Return the plan with all stages, and that without each of them."""
+    """Return the plan with all stages, and one plan for each stage that is left out."""
     with tempfile.TemporaryDirectory() as folder:
         snapshot = decoded(written(case.make(data), Path(folder)))
     whole, seconds = _planned(snapshot, DEFAULT_SETTINGS)

@@ -359,6 +359,7 @@ class PodSlices:
 
     def of(self, waiting: Sequence[Pod], effort: int) -> frozenset[str]:
         """Return the keys of so many pods; those that had their turn without getting a place come later."""
+        self._tried.intersection_update(pod.key for pod in waiting)
         return fair_slice(waiting, max(1, effort), self._tried)
 
     def ended(self, chosen: Collection[str], effort: int, unplaced: Collection[str], *, is_whole: bool) -> None:

@@ -169,7 +169,7 @@ def _message(error: ClientError) -> str:
 PAGES_LIMIT: Final = 100
 
 RETRY_POLICY: Final = {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 2}
-"""No retries: the minutely schedule compensates for a failed window event."""
+"""Two retries within a minute; then the minutely schedule has compensated for a failed window event."""
 
 
 class SchedulerWindows:

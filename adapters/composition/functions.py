@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from adapters.aws.services import BRIEF, PATIENT, QUICK, AwsService
+from adapters.aws.services import BRIEF, LAUNCHING, PATIENT, QUICK, AwsService
 from adapters.aws.session import EnvironmentSession, SqsQueue
 from adapters.observability import MISSING_PERMISSIONS
 from adapters.ports import (
@@ -332,6 +332,7 @@ class Adapters(MarketAdapters):
             iam=self._service("iam"),
             eks=self._service("eks"),
             region=self._session.region_name,
+            launching=self._service("ec2", LAUNCHING),
         )
         gates = self.settings.options().feature_gates
         return Ec2Cloud(

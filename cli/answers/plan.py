@@ -103,7 +103,7 @@ def plan_document(plan: Plan) -> JsonObject:
         "cost": _cost_fields(plan.cost) | {"spotHourly": dollars(_spot_price(plan.claims))},
     }
     document |= {"buffers": [_room(room) for room in plan.buffers]} if plan.buffers else {}
-    return document | ({"groups": [_planned_group(group) for group in plan.groups]} if plan.groups else {})
+    return document | ({"groups": [group_document(group) for group in plan.groups]} if plan.groups else {})
 
 
 def set_aside_fields(set_aside: Iterable[SetAside]) -> JsonObject:
@@ -209,7 +209,8 @@ def _room(room: BufferRoom) -> JsonObject:
     }
 
 
-def _planned_group(group: PlannedGroup) -> JsonObject:
+def group_document(group: PlannedGroup) -> JsonObject:
+    """Return one group of pods that start together."""
     document: JsonObject = {
         "name": group.name,
         "source": group.source,

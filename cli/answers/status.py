@@ -26,6 +26,7 @@ from core.model.plan import NodeClaim
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import dollars
+from core.pods import names_group
 
 if TYPE_CHECKING:
     from adapters.store import SweepState
@@ -105,7 +106,8 @@ def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | 
     records: Mapping[str, ClaimRecord] = own.view.claims if own is not None else {}
     going = {record.node_name or name: record.deletion.reason for name, record in records.items() if record.deletion}
     hourly, spot = dollars(status.hourly), dollars(status.spot_hourly)
-    return {
+    groups = [plan.group_document(group) for group in running_groups(snapshot)]
+    return ({"groups": groups} if groups else {}) | {
         "apiVersion": API_VERSION,
         "kind": "Status",
         "now": utc_text(snapshot.now),
@@ -129,6 +131,33 @@ def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | 
         else [_breaker(breaker) for breaker in own.breakers if breaker.failures or breaker.open_until is not None],
         "sweeps": None if own is None else _sweeps(own.sweeps),
     }
+
+
+def running_groups(snapshot: Snapshot) -> list[core_plan.PlannedGroup]:
+    """Return the groups of pods that start together: how many members have a node, where, and what these nodes cost."""
+    if not any(map(names_group, snapshot.pods)):
+        return []
+    from core.gangs import gangs_of  # most clusters have none
+
+    nodes = {state.name: state for state in state_nodes(snapshot)}
+    found = []
+    for gang in gangs_of(snapshot):
+        there = {pod.node_name: nodes[pod.node_name] for pod in gang.pods if pod.node_name in nodes}
+        zones = {state.labels.get(labels.ZONE, "") for state in there.values()} - {""}
+        found.append(
+            core_plan.PlannedGroup(
+                name=gang.name,
+                source=gang.source,
+                members=gang.total,
+                minimum=gang.minimum,
+                placed=len(gang.settled),
+                domain={labels.ZONE: min(zones)} if len(zones) == 1 else {},
+                hourly=sum(paid_price(state, snapshot) for state in there.values() if state.is_managed),
+                reason=gang.reason,
+                message=gang.message,
+            )
+        )
+    return found
 
 
 def _pool(pool: PoolStatus, going: Mapping[str, str]) -> JsonObject:
@@ -255,6 +284,7 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _summary(document),
         _brakes(document),
         _pools(document),
+        plan.group_rows(document.get("groups", ())),
         _proposals(document),
         _commands(document),
         _claims_table(document, shows_all=shows_all),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from ipaddress import IPv4Network, collapse_addresses, ip_network
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -48,6 +48,27 @@ INVALID_CREDENTIALS: Final = (
 """Beginnings of the error codes after which no other call would be answered either."""
 
 
+class AccountAnswer(NamedTuple):
+    """What AWS said to a call.
+
+    Attributes:
+        body: The answer, or the document of the error.
+        asked_at, answered_at: When, by the clock of this machine.
+        code, message: Those of the error; empty if the call succeeded.
+    """
+
+    body: dict[str, Any]
+    asked_at: datetime
+    answered_at: datetime
+    code: str = ""
+    message: str = ""
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether the credentials may not make the call."""
+        return self.code.startswith(("AccessDenied", "UnauthorizedOperation"))
+
+
 class Account:
     """One region of an account, and the cluster in it.
 
@@ -63,6 +84,34 @@ class Account:
         self.cluster = cluster
         self.region = str(session.region_name)
         self.stack = stack
+        self._clients: dict[tuple[str, str], Any] = {}
+
+    def answered(self, service: str, operation: str, region: str = "", **arguments: Any) -> AccountAnswer:
+        """Return AWS's answer to a call, refusals included; `region` is another than the cluster's.
+
+        Raises:
+            ClientError: If the credentials are not valid.
+        """
+        from botocore import xform_name
+        from botocore.exceptions import ClientError
+
+        began = datetime.now(UTC)
+        try:
+            body: dict[str, Any] = getattr(self._client_of(service, region), xform_name(operation))(**arguments)
+        except ClientError as error:
+            code, body = str(error.response["Error"]["Code"]), dict(error.response)
+            if code.startswith(INVALID_CREDENTIALS):
+                raise
+            return AccountAnswer(
+                body, began, datetime.now(UTC), code, str(error.response["Error"].get("Message") or "")
+            )
+        return AccountAnswer(body, began, datetime.now(UTC))
+
+    def _client_of(self, service: str, region: str) -> Any:
+        if (service, region) not in self._clients:
+            more = {"region_name": region} if region else {}
+            self._clients[service, region] = self.session.client(service, **more)
+        return self._clients[service, region]
 
     def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
         """Return the answer to a call; None if the named object does not exist.
@@ -72,24 +121,14 @@ class Account:
             NotAnsweredError: If the call fails otherwise.
             ClientError: If the credentials are not valid.
         """
-        from botocore import xform_name
-        from botocore.exceptions import ClientError
-
-        client = self.session.client(service)
-        try:
-            answer: dict[str, Any] = getattr(client, xform_name(operation))(**arguments)
-        except ClientError as error:
-            code = str(error.response["Error"]["Code"])
-            if code.startswith(("AccessDenied", "UnauthorizedOperation")):
-                raise NotAllowedError(f"{service}:{operation}") from error
-            if code.startswith(("ResourceNotFound", "NotFound", "NoSuch", "ValidationError", "404")):
-                return None
-            if code.startswith(INVALID_CREDENTIALS):
-                raise
-            raise NotAnsweredError(
-                f"{service}:{operation}: {error.response['Error'].get('Message') or code}"
-            ) from error
-        return answer
+        answer = self.answered(service, operation, **arguments)
+        if not answer.code:
+            return answer.body
+        if answer.is_denied:
+            raise NotAllowedError(f"{service}:{operation}")
+        if answer.code.startswith(("ResourceNotFound", "NotFound", "NoSuch", "ValidationError", "404")):
+            return None
+        raise NotAnsweredError(f"{service}:{operation}: {answer.message or answer.code}")
 
     def every(
         self, service: str, operation: str, entries: str, token: tuple[str, str], **arguments: Any

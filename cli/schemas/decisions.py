@@ -381,6 +381,7 @@ class StatusAnswer(JsonAnswer):
     breakers: list[BreakerAnswer] | None
     sweeps: SweepsAnswer | None
     prices: PricesAnswer
+    groups: list[GroupAnswer] = []
 
 
 class UnreadableAnswer(msgspec.Struct, kw_only=True):

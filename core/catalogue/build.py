@@ -266,6 +266,8 @@ def is_compatible(shape: Shape, sizing: Sizing) -> bool:
         return False
     if sizing.needs_nitro and shape.hypervisor != "nitro":
         return False
+    if sizing.encrypts and shape.ebs_info.encryption_support == "unsupported":
+        return False
     if sizing.nested_virtualization and "nested-virtualization" not in shape.processor_info.supported_features:
         return False
     if sizing.enclaves and shape.nitro_enclaves_support != "supported":

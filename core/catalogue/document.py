@@ -359,9 +359,10 @@ class EbsBandwidth(_Wire, frozen=True, kw_only=True):
 
 
 class EbsInfo(_Wire, frozen=True, kw_only=True):
-    """`EbsInfo`. A `shared` attachment limit is shared with network interfaces."""
+    """`EbsInfo`. A `shared` attachment limit is shared with network interfaces. Some old types take no encrypted volumes."""
 
     ebs_optimized_support: str = ""
+    encryption_support: str = "supported"
     ebs_optimized_info: EbsBandwidth | None = None
     attachment_limit_type: str = ""
     maximum_ebs_attachments: int = 0

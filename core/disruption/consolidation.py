@@ -264,7 +264,11 @@ def _kept_room(name: str, disruption_pass: DisruptionPass) -> Blocked | None:
     """Return what keeps an empty node."""
     if name not in disruption_pass.buffer_nodes:
         return None
-    return Blocked(name, NodeReason.CAPACITY_BUFFER, f"a capacity buffer uses the room of node {name}")
+    return Blocked(
+        name,
+        NodeReason.CAPACITY_BUFFER,
+        f"a capacity buffer, or a member that a group awaits, uses the room of node {name}",
+    )
 
 
 # Finds one command by Karpenter's methods for a small fleet whose target has no part that may go now.

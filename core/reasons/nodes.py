@@ -195,7 +195,7 @@ class NodeReason(ReasonCode):
     )
     CAPACITY_BUFFER = (
         "CapacityBuffer",
-        "It is empty, and a capacity buffer keeps its room free.",
+        "It is empty, and a capacity buffer, or a member that a group has still to get, keeps its room free.",
         "Reduce or delete the CapacityBuffer if the room is not needed.",
     )
     PAUSED = (

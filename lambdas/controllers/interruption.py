@@ -276,4 +276,7 @@ def has_ended_early(record: ClaimRecord, reason: TerminationReason) -> bool:
 
 
 def _message(record: ClaimRecord, found: Interruption) -> str:
-    return f"instance {record.instance_id}: {found.said}" if found.said else f"instance {record.instance_id}"
+    """Return what is said of an interruption; a group that started together loses a member, and mostly starts again."""
+    text = f"instance {record.instance_id}: {found.said}" if found.said else f"instance {record.instance_id}"
+    group = record.plan.annotations.get(labels.GROUP_OF_CLAIM)
+    return f"{text}; group {group} loses the members that run there" if group else text

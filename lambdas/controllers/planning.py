@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -652,7 +653,7 @@ class UnschedulableEvents:
     def publish(self, unschedulable: Iterable[Unschedulable], decision: str) -> None:
         """Write an event for each pod and reason that has none yet; `decision` is the id of the first decision with it."""
         events = [self._event(unplaced, decision) for unplaced in unschedulable]
-        fresh = [event for event in events if _key(event) not in self._written][:PER_RUN]
+        fresh = _in_turn(event for event in events if _key(event) not in self._written)[:PER_RUN]
         if len(self._written) > REMEMBERED:
             self._written.clear()
         written = write(self._kubernetes, in_time(fresh, self._clock))
@@ -663,6 +664,15 @@ class UnschedulableEvents:
         message = with_decision_id(f"{found.reason}: {found.message}", decision)
         identity = f"{found.reason}/{found.message}"
         return warning(about_pod(namespace, pod), "FailedScheduling", message, self._clock.now(), identity=identity)
+
+
+def _in_turn(events: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the events, namespaces in turn: a namespace with very many pods delays no event of the others."""
+    turns, counted = list[tuple[int, JsonObject]](), Counter[str]()
+    for event in events:
+        counted[event["metadata"]["namespace"]] += 1
+        turns.append((counted[event["metadata"]["namespace"]], event))
+    return [event for _, event in sorted(turns, key=lambda turn: turn[0])]
 
 
 def _key(event: JsonObject) -> tuple[str, str]:

@@ -504,6 +504,43 @@ def _neighbours(rng: Random, last: int) -> Iterator[JsonObject]:
     yield {"at": at, "row": {"put": {"pk": "unavailable-offerings", "sk": offering, "until": 2_100_000_000}}}
 
 
+RARER: Final = 0.25
+"""Share of the worlds with options in which a kubelet lies, another scheduler binds, nodes never become ready, or etcd is
+restored. They are drawn apart, so that all other worlds stay as they are."""
+
+
+def draw_rarer_disturbances(rng: Random, fault_time: timedelta) -> list[JsonObject]:
+    """Return the steps of one such thing in a world whose faults last for `fault_time`; none in most worlds."""
+    if rng.random() >= RARER:
+        return []
+    draw = rng.choice((_lies, _schedulers, _never_ready, _restores))
+    return list(draw(rng, round(fault_time.total_seconds())))
+
+
+def _lies(rng: Random, last: int) -> Iterator[JsonObject]:
+    """Kubelets report more, or less, than their machines have."""
+    at, lasting = _span(rng, last)
+    cpu, memory = rng.choice((("512", "4Ti"), ("1", "1Gi")))
+    amounts = {"cpu": cpu, "memory": memory}
+    lie = {"fraction": rng.choice((0.3, 1.0)), "capacity": amounts, "allocatable": amounts, "for": lasting}
+    yield {"at": at, "kubelet": lie}
+
+
+def _schedulers(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, lasting = _span(rng, last)
+    app = rng.choice(("app0", "app1"))
+    yield {"at": at, "scheduler": {"name": "other", "binds": {"app": app}, "for": lasting}}
+
+
+def _never_ready(rng: Random, last: int) -> Iterator[JsonObject]:
+    yield {"at": rng.randint(0, last), "boot": {"notReady": rng.choice((1, 3)), "zone": rng.choice(ZONES)}}
+
+
+def _restores(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, _ = _span(rng, last)
+    yield {"at": at, "etcd": {"restore": rng.choice((30, 60, 180))}}
+
+
 NODE_OVERLAY: Final = "NodeOverlay"
 CAPACITY_BUFFER: Final = "CapacityBuffer"
 """Gates, each named after the kind of object that it enables."""
@@ -557,6 +594,7 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
     steps = draw_steps(rng, objects, fault_time, replicas=(0, 1, 3, 8, 15) if large else (0, 1, 3, 6))
     options = draw_options(stream(seed, "options"), objects, steps, fault_time) if opts_in else Options()
     disturbances = draw_disturbances(stream(seed, "disturbances"), fault_time) if opts_in else []
+    disturbances += draw_rarer_disturbances(stream(seed, "rarer disturbances"), fault_time) if opts_in else []
     steps += [*reserved_steps, *options.steps, *disturbances]
     spec = {
         "duration": (fault_time + SETTLING).total_seconds(),

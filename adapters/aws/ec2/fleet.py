@@ -339,8 +339,32 @@ class FleetLauncher:
             for instance_id in launched.get("InstanceIds") or ()
         )
         if instances:
-            return Launched(instances=instances, refused=refused)
+            return Launched(instances=self._placed(instances, rendered), refused=refused)
         raise failure(CALL, errors, refused, tried)
+
+    def _placed(self, instances: tuple[Instance, ...], rendered: RenderedLaunch) -> tuple[Instance, ...]:
+        """Return the instances with their zones: a node is found by its zone, and an answer may lack it.
+
+        Raises:
+            LostReplyError: If EC2 does not list them yet.
+        """
+        if all(instance.zone for instance in instances):
+            return instances
+        zones = {offering.zone for offering in rendered.offerings}
+        if len(zones) == 1:
+            return tuple(msgspec.structs.replace(instance, zone=min(zones)) for instance in instances)
+        listed = {found.instance_id: found for found in self._instances.some([i.instance_id for i in instances])}
+        if any(instance.instance_id not in listed for instance in instances):
+            raise LostReplyError(CALL, "EC2 names no zone of what it launched, and does not list it yet")
+        return tuple(
+            msgspec.structs.replace(
+                instance,
+                zone=listed[instance.instance_id].zone,
+                subnet_id=listed[instance.instance_id].subnet_id,
+                **_reservation_of(instance.instance_type, listed[instance.instance_id].zone, rendered.offerings),
+            )
+            for instance in instances
+        )
 
     def _instance(
         self,
@@ -479,13 +503,18 @@ def _impairments(status: Mapping[str, Any], check: str, field: str) -> Iterator[
 
 
 class AwsServices(msgspec.Struct, frozen=True):
-    """Clients of the services that launching needs, all of one region."""
+    """Clients of the services that launching needs, all of one region.
+
+    Attributes:
+        launching: EC2 for CreateFleet, which may take long; None to ask `ec2`.
+    """
 
     ec2: AwsService
     ssm: AwsService
     iam: AwsService
     eks: AwsService
     region: str
+    launching: AwsService | None = None
 
 
 class Ec2Cloud:
@@ -520,7 +549,9 @@ class Ec2Cloud:
         self._described = CoalescedCalls(self._instances.some)
         self._terminated = CoalescedCalls(self._instances.terminate)
         self._templates = LaunchTemplates(services.ec2, cluster=cluster)
-        self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock, turns)
+        self._launcher = FleetLauncher(
+            services.launching or services.ec2, self._templates, self._instances, clock, turns
+        )
         profiles = InstanceProfiles(services.iam, cluster=cluster, region=services.region, clock=clock)
         owned = OwnedProfiles(services.iam, cluster=cluster, region=services.region)
         self._unused_profiles = UnusedProfiles(services.ec2, profiles, owned, clock)

@@ -1,4 +1,4 @@
-"""Divides a target into waves: nodes that may go together and whose pods take only final slots, so that no pod moves twice."""
+"""Divides a target into waves. The nodes of a wave leave together, and their pods move to final slots: no pod moves twice."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _without_denied(
 def _objection(
     command: Command, fresh: DisruptionPass, worthwhile: int, filled: Collection[str]
 ) -> WaveObjection | None:
-    """Why a command is denied; `filled` are the nodes that drift launches in its wave and that it moves pods to."""
+    """Return why a command is denied. `filled`: the nodes that drift launches in this wave and moves pods to."""
     known = {candidate.name: candidate for candidate in fresh.survey.candidates}
     going = [known[name] for name in command.nodes if name in known]
     if len(going) < len(command.nodes):
@@ -140,7 +140,7 @@ def _objection(
 
 
 def _rests(name: str, fresh: DisruptionPass) -> bool:
-    """Whether a node is there whose consolidateAfter is not over."""
+    """Whether the `consolidateAfter` of any of the nodes has not passed yet."""
     context = fresh.planner.context
     return name in context.positions and context.existing_nodes[context.positions[name]].is_recently_changed
 
@@ -180,7 +180,7 @@ class WaveBudgets:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Begin the same wave once more, after all its nodes were released."""
+        """Begin the same wave again, after all of its nodes were released."""
         self._taken.clear()
         self._rate = self._pass.budgets.rate_left()
         self._shrink = self._pass.budgets.shrink_left()
@@ -207,7 +207,7 @@ class WaveBudgets:
         return not shrinking
 
     def take(self, candidate: Candidate) -> None:
-        """Count a node that goes."""
+        """Count a node that leaves."""
         self._taken[candidate.pool.name] += 1
         self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)
@@ -215,7 +215,7 @@ class WaveBudgets:
         self._going.append(candidate)
 
     def release(self, candidate: Candidate) -> None:
-        """Take back a node that does not go after all; its pods still count until the wave begins again."""
+        """Undo the count of a node that stays after all; its pods count until the wave begins again."""
         self._taken[candidate.pool.name] -= 1
         self._going.remove(candidate)
 
@@ -243,13 +243,13 @@ class WaveBudgets:
         self._present[claim.node_pool] = self._present.get(claim.node_pool, 0) + 1
 
     def cancel(self, claim: PlannedClaim) -> None:
-        """Take back a new node."""
+        """Undo the count of a new node."""
         for name in self._pools[claim.node_pool].limits:
             self._capacity[claim.node_pool, name] -= self._most(claim, name)
         self._present[claim.node_pool] -= 1
 
     def end(self) -> None:
-        """End the wave: its nodes are gone."""
+        """End the wave: its nodes have left."""
         for pool, count in self._taken.items():
             self._present[pool] -= count
         for candidate in self._going:
@@ -292,7 +292,7 @@ class WaveBudgets:
 
 
 DELETED_TOGETHER: Final = {TerminationReason.DRIFTED: 1, TerminationReason.UNDERUTILIZED: 10}
-"""Most nodes of a command that launches nothing: if one of them may no longer go, all of them are decided again."""
+"""The most nodes in a command that launches nothing. If one of them must stay, all of them are decided again."""
 
 
 def wave_commands(
@@ -403,10 +403,10 @@ def _requests(fleet: TargetFleet, key: str) -> dict[str, int]:
 
 
 WAVES_MAX: Final = 400
-"""The most waves of one target; a budget of one node lets one go at a time."""
+"""The most waves of one target. With a budget of one node, each wave removes one."""
 
 TRIES_MAX: Final = 40
-"""The most tries to make a wave of other nodes, because those before did not pay: in a large fleet, each orders all nodes."""
+"""The most attempts at a wave of other nodes, after earlier ones did not pay. Each attempt orders all nodes of the fleet."""
 
 PARTNERS_MAX: Final = 3
 """The most partners: nodes that join others which alone do not pay for their new nodes, or a spot node with few types."""
@@ -417,7 +417,7 @@ OPEN_SLOT: Final = 4_000_000
 
 @dataclass(slots=True)
 class Wave:
-    """Nodes that go together.
+    """Nodes that leave together.
 
     Attributes:
         moves: Row of a node → where its pods go.
@@ -618,7 +618,7 @@ class Target:
 
     @property
     def drains(self) -> frozenset[str]:
-        """The nodes that go."""
+        """The nodes that leave."""
         pairs = zip(self.fleet.candidates, self.realization.keeps, strict=True)
         return frozenset(candidate.name for candidate, stays in pairs if not stays)
 

@@ -816,3 +816,12 @@ def test_events_about_the_longest_names_are_valid_and_distinct() -> None:
         len(name) <= 253 and re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", name)
         for name in written
     )
+
+
+def test_a_namespace_with_many_pods_delays_no_event_of_another() -> None:
+    clock = FakeClock(NOW)
+    kubernetes = FakeKubernetes(clock)
+    waiting = [Unschedulable(f"a/p{n}", PodReason.NO_NODE_POOL, "no NodePool") for n in range(10 * PER_RUN)]
+    waiting.append(Unschedulable("z/honest", PodReason.NO_NODE_POOL, "no NodePool"))
+    UnschedulableEvents(kubernetes, clock).publish(waiting, "decision")
+    assert any("honest" in name for name in kubernetes.names(resources.EVENTS))
