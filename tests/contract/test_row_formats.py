@@ -33,7 +33,7 @@ COMPLETE: Final = [pytest.param(type_, body_of(type_), id=f"now-{name}") for nam
 
 DECODED: Final = (
     r"(?:Record|Sharded)Items\([^\n]*, ([A-Z]\w+)[,)]",
-    r"_of\(found, \w+, (\w+)\)",
+    r"_of\(rows, \w+, (\w+)\)",
     r"_decoded\(item, ([A-Z]\w+)\)",
     r"\.decode\([^\n]*type=(?:dict\[str, )?(?!Annotated)([A-Z]\w+)",
 )

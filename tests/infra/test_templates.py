@@ -257,6 +257,7 @@ READ_ONLY = (
     "arc-zonal-shift:Get",
     "cloudwatch:Describe",
     "servicequotas:List",
+    "iam:List",
 )
 
 

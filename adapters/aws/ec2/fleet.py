@@ -260,7 +260,7 @@ class FleetLauncher:
         try:
             answer = self._create_fleet(rendered)
             if _is_silent(answer):
-                return self._after_silence(order, rendered, answer)
+                return self._after_silence(order, rendered)
         except ConflictError as error:
             return self._adopted(order, error)
         except NotFoundError as error:
@@ -306,13 +306,13 @@ class FleetLauncher:
             raise ConflictError(CALL, f"{error.detail}; no instance of it: order again with a new token") from error
         return Launched(instances=instances[:1])
 
-    def _after_silence(self, order: LaunchOrder, rendered: RenderedLaunch, answer: JsonObject) -> Launched:
+    def _after_silence(self, order: LaunchOrder, rendered: RenderedLaunch) -> Launched:
         """Find out what an answer with neither instances nor errors means, before offerings are blamed or more is launched.
 
         EC2 does not say what it answers to a repeated token (docs/engineering/aws-facts.md#repeated-token): perhaps nothing,
-        while instances of the first request run. They have the tag of this order. Without any, a request that may have been a
-        repetition is unclear at first, and has another token later. The offerings are without capacity only if EC2 is silent to
-        a second token, too.
+        while instances of the first request run. They have the tag of this order, but may not be in EC2's lists yet. Any request
+        may be a repetition: a sandbox that ends after its request stores no attempt. So silence is unclear until instances would
+        be listed, and then the order has another token. The offerings are without capacity only if EC2 is silent to that, too.
         """
         instances = self._instances.of_claim(order.claim)
         if instances:
@@ -320,7 +320,7 @@ class FleetLauncher:
         said = "EC2 launched nothing and returned no error; an earlier request may have launched"
         if order.attempts == SILENT_ATTEMPTS:
             raise UnfulfilledError(CALL, said)
-        if order.attempts < SILENT_ATTEMPTS and (order.attempts or retries_of(answer)):
+        if order.attempts < SILENT_ATTEMPTS:
             raise LostReplyError(CALL, said)
         other = {**rendered.request, "ClientToken": f"{rendered.request['ClientToken']}-silent"}
         again = self._create_fleet(msgspec.structs.replace(rendered, request=other))
