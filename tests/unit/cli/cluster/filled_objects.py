@@ -58,7 +58,7 @@ _QUANTITIES: Final = (
     *("requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources", "resources", "podFixed"),
     *("hard", "used", "default", "defaultRequest", "min", "max", "maxLimitRequestRatio"),
 )
-_NOT_WRITTEN: Final = ("unreadable", "strategy")
+_NOT_WRITTEN: Final = ("unreadable", "excess", "strategy")
 """A mark of ours, and words of the API server in an object of their own."""
 
 _DEPTH_MAX: Final = 22
