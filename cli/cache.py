@@ -38,6 +38,8 @@ SOURCES: Final = (
     "catalogue",
     "model",
     "reasons",
+    "calendars.py",
+    "cron.py",
     "errors.py",
     "interpreter.py",
     "labels.py",

@@ -68,8 +68,7 @@ def finding(name: str, account: ModelledAccount) -> AccountFinding:
 
 def probe_one(name: str, account: ModelledAccount) -> list[AccountFinding]:
     with pytest.MonkeyPatch.context() as patch:
-        for other in [other for other in PROBES if other != name]:
-            patch.delitem(PROBES, other)
+        patch.setattr("cli.doctor.probe.PROBES", {name: PROBES[name]})  # the table itself keeps its order for other tests
         return list(probe(account, NOW))
 
 
