@@ -16,7 +16,8 @@ from cli.doctor.cluster_api import NoClusterError, NotAllowedError, NotAnsweredE
 from cli.doctor.network import OK, PROBLEM, UNKNOWN, Account, AccountAnswer, AccountFinding
 from cli.doctor.roles import statements
 from core.ami_families.family import LATEST
-from core.ami_families.registry import family_of
+from core.ami_families.al2023 import AL2023
+from core.ami_families.bottlerocket import BOTTLEROCKET
 from core.api.objects import mapping, sequence
 from core.launch.validation import DRY_RUN
 from core.manifests.wire.resources import DAEMON_SETS, NODES
@@ -402,13 +403,13 @@ def prices(name: str, account: Account, now: datetime) -> AccountFinding:
 # Images, kubelets and credentials of pods.
 
 
-_FAMILIES: Final = ("al2023", "bottlerocket")
+_FAMILIES: Final = (AL2023, BOTTLEROCKET)
 
 
 def images(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether AWS publishes images for the cluster's version where the families look for them, and EC2 has them."""
     version = str(account.described().get("version") or "")
-    paths = [one.path for alias in _FAMILIES for one in family_of("", f"{alias}@{LATEST}").images(version, LATEST)]
+    paths = [parameter.path for family in _FAMILIES for parameter in family.images(version, LATEST)]
     ids, missing = _parameters(account, paths)
     if missing:
         says = f"AWS publishes no image for Kubernetes {version} as {', '.join(missing[:3])}"
@@ -419,14 +420,14 @@ def images(name: str, account: Account, _: datetime) -> AccountFinding:
     known = {str(image["ImageId"]) for image in mapping(found).get("Images", ()) if image.get("State") == "available"}
     if lost := sorted(set(ids.values()) - known):
         return AccountFinding(name, PROBLEM, f"EC2 does not have the published images {', '.join(lost)}", REPORT)
-    return AccountFinding(name, OK, f"{len(ids)} parameters of {', '.join(_FAMILIES)} name {len(known)} images")
+    return AccountFinding(
+        name, OK, f"{len(ids)} parameters of {', '.join(family.alias for family in _FAMILIES)} name {len(known)} images"
+    )
 
 
 def _image(account: Account, version: str) -> str:
     """Return the image of plain x86 machines; empty if there is none."""
-    paths = [
-        one.path for one in family_of("", f"al2023@{LATEST}").images(version, LATEST) if "/x86_64/standard/" in one.path
-    ]
+    paths = [image.path for image in AL2023.images(version, LATEST) if "/x86_64/standard/" in image.path]
     ids, _ = _parameters(account, paths)
     return next(iter(ids.values()), "")
 

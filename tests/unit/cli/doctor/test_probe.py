@@ -68,7 +68,9 @@ def finding(name: str, account: ModelledAccount) -> AccountFinding:
 
 def probe_one(name: str, account: ModelledAccount) -> list[AccountFinding]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cli.doctor.probe.PROBES", {name: PROBES[name]})  # the table itself keeps its order for other tests
+        patch.setattr(
+            "cli.doctor.probe.PROBES", {name: PROBES[name]}
+        )  # the table itself keeps its order for other tests
         return list(probe(account, NOW))
 
 
