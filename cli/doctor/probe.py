@@ -15,9 +15,9 @@ from adapters.composition.command_line import region_of_prices
 from cli.doctor.cluster_api import NoClusterError, NotAllowedError, NotAnsweredError, unanswered
 from cli.doctor.network import OK, PROBLEM, UNKNOWN, Account, AccountAnswer, AccountFinding
 from cli.doctor.roles import statements
-from core.ami_families.family import LATEST
 from core.ami_families.al2023 import AL2023
 from core.ami_families.bottlerocket import BOTTLEROCKET
+from core.ami_families.family import LATEST
 from core.api.objects import mapping, sequence
 from core.launch.validation import DRY_RUN
 from core.manifests.wire.resources import DAEMON_SETS, NODES
