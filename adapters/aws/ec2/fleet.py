@@ -310,9 +310,10 @@ class FleetLauncher:
         """Find out what an answer with neither instances nor errors means, before offerings are blamed or more is launched.
 
         EC2 does not say what it answers to a repeated token (docs/engineering/aws-facts.md#repeated-token): perhaps nothing,
-        while instances of the first request run. They have the tag of this order, but may not be in EC2's lists yet. Any request
-        may be a repetition: a sandbox that ends after its request stores no attempt. So silence is unclear until instances would
-        be listed, and then the order has another token. The offerings are without capacity only if EC2 is silent to that, too.
+        while instances of the first request run. They have the tag of this order, but may not be in EC2's lists yet. Any
+        request may be a repetition: a sandbox that ends after its request stores no attempt. So silence is unclear until
+        instances would be listed, and then the order has another token. The offerings are without capacity only if EC2 is
+        silent to that, too.
         """
         instances = self._instances.of_claim(order.claim)
         if instances:

@@ -287,7 +287,7 @@ def test_karpenters_definition_of_kubelets_fields_works(server: ApiServer, url: 
     schema["properties"]["kubelet"] = {"type": "object", "properties": {"maxPods": {"type": "integer"}}}
     told = found("definitions", Installed(url))
     assert told.state == OK
-    assert re.fullmatch(r"all 4 are installed, with all but \d+ of spec.kubelet, as Karpenter's lack", told.says)
+    assert re.fullmatch(r"all 5 are installed, with all but \d+ of spec.kubelet, as Karpenter's lack", told.says)
 
 
 def test_roles_of_functions_are_in_their_groups(url: str) -> None:
@@ -463,7 +463,7 @@ def said(account: Any) -> str:
 
 
 def test_definitions_with_null_in_them_are_read() -> None:
-    assert said(installed()) == "all 4 are installed, with every field of this release"
+    assert said(installed()) == "all 5 are installed, with every field of this release"
     assert said(installed(status={"conditions": None})) == said(installed())
     assert said(installed(subresources=None)) == (f"{POOLS} has no subresource status, so no condition can be written")
     for schema in (None, {"openAPIV3Schema": None}, {"openAPIV3Schema": {"properties": None}}):
