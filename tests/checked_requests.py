@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import botocore.client
+import pytest
 
 from simulator.aws.request_rules import problems_of
 
@@ -35,4 +36,12 @@ def check_every_request() -> None:
         return send(self, operation_name, parameters)
 
     client._make_api_call = checked
+    client.unchecked_call = send
     client.checks_requests = True
+
+
+def leave_requests_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """Let a test send what AWS refuses on purpose, as a probe of AWS's rules does, whatever ran in this process before."""
+    client: Any = botocore.client.BaseClient
+    if getattr(client, "checks_requests", False):
+        patch.setattr(client, "_make_api_call", client.unchecked_call)

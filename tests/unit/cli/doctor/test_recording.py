@@ -20,6 +20,7 @@ from cli.doctor.network import UNKNOWN
 from cli.doctor.probe import PROBES, probe
 from cli.doctor.recording import RecordedAccount, _moments, measured, read_recording, redacted
 from cli.errors import InputError
+from tests.checked_requests import leave_requests_unchecked
 from tests.unit.cli.commands.test_doctor import a_cluster, answer, concurrency
 
 FOLDER: Final = Path(__file__).parents[3] / "cassettes"
@@ -43,6 +44,7 @@ UNKNOWN_TO_MOTO: Final[dict[str, dict[str, Any]]] = {
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
+    leave_requests_unchecked(monkeypatch)
     with mock_aws():
         made = boto3.Session(region_name=REGION)
         monkeypatch.setattr(boto3, "Session", lambda **_: made)
