@@ -34,7 +34,7 @@ OWN: Final = (*RUNTIME, "cli")
 ALL: Final = (*OWN, "simulator")
 
 FILES_MAX: Final = {"provision": 165, "plan": 79, "consolidation": 190}
-"""The most own files on a route. A plan enters 73; first imports add six in a process of tests that has loaded nothing."""
+"""The most own files on a route; a process that has loaded nothing before enters a few more than another."""
 START_FILES_MAX: Final = 171
 """The most own files that a cold start of a function loads, without package markers."""
 CHAIN_MAX: Final = 40
