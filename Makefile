@@ -122,8 +122,8 @@ steady: setup ## Seven virtual days of a steady cluster under price noise, a sol
 SEEDS ?= 200
 NIGHTLY_SEEDS ?= 10000
 FIRST ?= 1
-sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2; from 200 on, a crash at every call site; figures in build/sim.json
-	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) \
+sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2, OPT_IN=1 for disturbances and options; from 200 on, a crash at every call site; figures in build/sim.json
+	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) $(if $(OPT_IN),--opt-in) \
 		$(if $(filter 1,$(shell expr $(SEEDS) '>=' 200)),--every-site) --json build/sim.json
 
 REPLAYED ?= 40
@@ -134,13 +134,13 @@ replay: setup ## Decisions of the demo, the trace and REPLAYED=40 seeds, repeate
 		$(if $(wildcard $(LAMBDA_VENV)/bin/python),--python $(LAMBDA_VENV)/bin/python)
 
 e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000 RUNS=3)
-	$(BIN)/python -m tests.e2e.peer --sizes $(SIZES) --runs $(RUNS)
+	KUBERNETES=$(or $(KUBERNETES),1.37) $(BIN)/python -m tests.e2e.peer --sizes $(SIZES) --runs $(RUNS)
 
 e2e-handover: setup ## Nodes of Karpenter's own controller are adopted and given back on a real control plane, in five minutes
-	$(BIN)/python -m tests.e2e.peer.handover
+	KUBERNETES=$(or $(KUBERNETES),1.37) $(BIN)/python -m tests.e2e.peer.handover
 
 e2e-shadow: setup ## Our functions look on, with no right to act, while Karpenter's own controller works on a real control plane
-	$(BIN)/python -m tests.e2e.peer.shadow
+	KUBERNETES=$(or $(KUBERNETES),1.37) $(BIN)/python -m tests.e2e.peer.shadow
 
 check: setup ## Format, lint, types, import contracts, manners
 	$(BIN)/ruff format --check .
@@ -212,9 +212,9 @@ package: setup ## Build the functions' two bundles for arm64 in build/package; s
 	$(BIN)/python -m infra.packaging
 
 .PHONY: release release-tools
-release: setup ## Everything of a release in build/release: VERSION=1.2.3; each file is installed by a test, and release.json has the results
+release: setup ## Everything of a release in build/release: VERSION=1.2.3, HOMEPAGE=https://… for krew and Homebrew; each file is installed by a test, and release.json has the results
 	@test -n "$(VERSION)" || { echo "usage: make release VERSION=1.2.3"; exit 2; }
-	$(BIN)/python -m infra.release "$(VERSION)" build/release
+	$(BIN)/python -m infra.release "$(VERSION)" build/release $(HOMEPAGE)
 	$(BIN)/python -m tests.release build/release
 
 release-tools: ## Build the programs that judge charts, workflows and manifests of a release (Go; helm takes minutes), in build/release-tools
@@ -261,6 +261,11 @@ agreement: setup ## Which share of announced moves holds where kube-scheduler's 
 oracle: setup ## Record what Karpenter's provider makes of instance types, and compare: PAGE=.../reference/instance-types.md of its repository; else its code, from $(SHARED)/oracle-aws (Go; minutes)
 	$(if $(PAGE),$(BIN)/python -m tests.oracle $(PAGE),rm -rf build/oracle-aws && mkdir -p build && cp -R $(SHARED)/oracle-aws build/oracle-aws && chmod -R u+w build/oracle-aws && cd build/oracle-aws && go build -o ORACLE . && cd ../.. && $(BIN)/python -m tests.oracle --provider build/oracle-aws/ORACLE)
 	$(BIN)/python -m pytest -q -n 0 tests/oracle
+
+.PHONY: oracle-requests
+oracle-requests: setup ## Record what Karpenter's provider asks EC2 for, from $(SHARED)/oracle-aws-next, and compare with ours (Go; minutes)
+	$(BIN)/python -m tests.oracle --requests $(SHARED)/oracle-aws-next
+	$(BIN)/python -m pytest -q -n 0 tests/oracle/test_requests.py
 
 bench: setup ## Plans and their cost beside Karpenter's on the same pods (25 minutes); all figures in build/bench.json
 	$(BIN)/python -m benchmarks --data $(SHARED)/data

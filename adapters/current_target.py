@@ -23,5 +23,5 @@ def current_target(targets: Targets, snapshot: Snapshot, brakes: EngagedBrakes) 
     if target is None or target.settings != settings_digest(snapshot):
         return None
     pool_of = {node.name: node.labels.get(labels.NODEPOOL, "") for node in snapshot.nodes}
-    drains = [one for one in target.drains if brakes.stopping(Action.DISRUPT, pool_of.get(one.node, "")) is None]
+    drains = [drain for drain in target.drains if brakes.stopping(Action.DISRUPT, pool_of.get(drain.node, "")) is None]
     return msgspec.structs.replace(target, drains=tuple(drains))

@@ -331,7 +331,9 @@ class SearchBound(msgspec.Struct, frozen=True):
 class DecisionDraft(msgspec.Struct, frozen=True, kw_only=True):
     """A decision that has an id but is not stored yet; without a ledger it has no id.
 
-    `is_observed`: whether it is only recorded.
+    Attributes:
+        is_observed: Whether it is only recorded.
+        is_unexplained: Whether the plan lacks the reasons of pods without a place.
     """
 
     id: str = ""
@@ -340,6 +342,11 @@ class DecisionDraft(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Snapshot | None = None
     bound: SearchBound = SearchBound()
     is_observed: bool = False
+    is_unexplained: bool = False
+
+    def explained(self, plan: Plan) -> DecisionDraft:
+        """Return the same decision with the plan that has the reasons."""
+        return msgspec.structs.replace(self, plan=codec.encode_plan(plan) if self.id else b"", is_unexplained=False)
 
 
 class LedgerWriter:
@@ -370,6 +377,7 @@ class LedgerWriter:
         bound: SearchBound,
         *,
         is_observed: bool = False,
+        is_unexplained: bool = False,
     ) -> DecisionDraft:
         """Give a decision its id.
 
@@ -379,6 +387,7 @@ class LedgerWriter:
             plan: Its result.
             bound: What ended the search.
             is_observed: Whether it is only recorded; such a decision is stored even without news.
+            is_unexplained: Whether the plan lacks the reasons of pods without a place.
         """
         if self._objects is None:
             return DecisionDraft()
@@ -392,10 +401,16 @@ class LedgerWriter:
             snapshot=snapshot,
             bound=bound,
             is_observed=is_observed,
+            is_unexplained=is_unexplained,
         )
 
-    def write(self, draft: DecisionDraft, summary: DecisionSummary) -> None:
+    def write(self, draft: DecisionDraft, summary: DecisionSummary, *, is_interim: bool = False) -> None:
         """Store the decision; one that begins nothing and only repeats the last refusals is skipped.
+
+        Args:
+            draft: The decision.
+            summary: What it begins, and whom it refuses.
+            is_interim: Whether it is written again once its reasons are found: later entries do not build on this one.
 
         Raises:
             PortError: If it could not be stored.
@@ -406,17 +421,20 @@ class LedgerWriter:
         if self._failed_at is not None and now - self._failed_at < TRIED_AGAIN_AFTER:
             raise TransientError("ledger", f"could not be written at {self._failed_at:%H:%M:%S}")
         try:
-            self._put(self._objects, draft, draft.snapshot, summary)
+            self._put(self._objects, draft, draft.snapshot, summary, is_interim=is_interim)
         except PortError:
             self._failed_at = now
             raise
         self._failed_at = None
-        self._last_written[_series(draft)] = summary
+        if not is_interim:
+            self._last_written[_series(draft)] = summary
 
-    def try_write(self, draft: DecisionDraft, summary: DecisionSummary, report: RunReport) -> bool:
+    def try_write(
+        self, draft: DecisionDraft, summary: DecisionSummary, report: RunReport, *, is_interim: bool = False
+    ) -> bool:
         """Store the decision like `write`; return whether that succeeded, and report a failure."""
         try:
-            self.write(draft, summary)
+            self.write(draft, summary, is_interim=is_interim)
         except PortError as error:
             MISSING_PERMISSIONS.leave_out(error)  # the failure is the cause of an alarm
             report.count(LEDGER_FAILURES)
@@ -441,9 +459,17 @@ class LedgerWriter:
         """Return the refusals that the last entry did not have: in a minute, few of a thousand nodes change their reason."""
         last = self._last_written.get(_series(draft))
         known = frozenset(last.refused) if last is not None else frozenset()
-        return tuple(refusal for refusal in summary.refused if refusal not in known)
+        return tuple(refusal for refusal in summary.refused if refusal[1] and refusal not in known)
 
-    def _put(self, objects: ObjectStore, draft: DecisionDraft, snapshot: Snapshot, summary: DecisionSummary) -> None:
+    def _put(
+        self,
+        objects: ObjectStore,
+        draft: DecisionDraft,
+        snapshot: Snapshot,
+        summary: DecisionSummary,
+        *,
+        is_interim: bool,
+    ) -> None:
         now = self._clock.now()
         if draft.function not in self._bases:
             self._bases[draft.function] = LedgerBases(objects, self._cluster, draft.function)
@@ -470,10 +496,12 @@ class LedgerWriter:
             bindings=summary.bindings,
             refused=self._new_refusals(draft, summary),
             is_observed=draft.is_observed,
+            is_unexplained=draft.is_unexplained,
         )
         written = encode_entry(entry, documents, base)
         objects.put(decision_key(self._cluster, snapshot.now, draft.function, draft.id), written)
-        bases.measure(document, len(written), now)
+        if not is_interim:
+            bases.measure(document, len(written), now)
 
 
 def _series(draft: DecisionDraft) -> tuple[str, bool]:

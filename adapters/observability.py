@@ -133,8 +133,8 @@ def _bounded(arn: str) -> str:
 
 
 def _named(action: str, resource: str) -> RefusedCall:
-    found = _NOT_ASCII.sub(" ", resource)[:LENGTH_MAX].strip()
-    return RefusedCall(_NOT_ASCII.sub(" ", action)[:LENGTH_MAX].strip() or NOT_NAMED, found or NOT_NAMED)
+    text = _NOT_ASCII.sub(" ", resource)[:LENGTH_MAX].strip()
+    return RefusedCall(_NOT_ASCII.sub(" ", action)[:LENGTH_MAX].strip() or NOT_NAMED, text or NOT_NAMED)
 
 
 DENIED: Final[tuple[str, ...]] = (
@@ -303,13 +303,13 @@ def _write(counts: Counter[str], calls: Counter[tuple[str, RefusedCall]], decisi
 
 def _alarming(counts: Counter[str]) -> Counter[str]:
     """Return the sum of each alarm's counts, and log the counts, so that the person on call finds the cause."""
-    found: Counter[str] = Counter()
+    alarms: Counter[str] = Counter()
     for alarm, names in ALARMS.items():
         causes = {name: counts[name] for name in names if counts[name]}
         if causes:
             logger.warning("alarming", extra={"alarm": alarm, "causes": causes})
-            found[alarm_count(alarm)] = sum(causes.values())
-    return found
+            alarms[alarm_count(alarm)] = sum(causes.values())
+    return alarms
 
 
 def _log(decision: Decision) -> None:

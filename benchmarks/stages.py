@@ -27,11 +27,11 @@ from core.model.plan import Cost
 from core.model.snapshot import Snapshot
 from core.packing import column_generation, heuristics, optimize, problem, relaxation
 from core.packing.settings import DEFAULT_SETTINGS, SearchSettings
-from core.scheduling import Planner
+from core.scheduling import Planner, fleet_rows
 from core.scheduling.context import SchedulingContext
 
 NEVER: Final = 10**9
-"""More machines than any plan has."""
+"""More nodes than any plan needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +77,14 @@ STAGES: Final = (
         parts=(column_generation.BeamPricing,),
     ),
     Stage(
-        name="ruin and recreate",
-        without=lambda s: replace(s, ruin_and_recreate=replace(s.ruin_and_recreate, idle_steps_max=0)),
-        parts=(heuristics.RuinAndRecreate,),
+        name="best mix of few machines",
+        without=lambda s: replace(s, few_machines=replace(s.few_machines, machines_max=-1)),
+        parts=(heuristics.few_machines, heuristics.placed, heuristics._Places, problem.whole_machines),  # noqa: SLF001
     ),
     Stage(
-        name="cover exchange",
-        without=lambda s: replace(s, ruin_and_recreate=replace(s.ruin_and_recreate, exchange_share=0.0)),
-        parts=(heuristics.exchanged, heuristics.fitted, heuristics._cheaper_sets, heuristics._cheapest_covering),  # noqa: SLF001
+        name="whole columns",
+        without=lambda s: replace(s, diving=replace(s.diving, combinations_max=0, whole_pods_max=0)),
+        parts=(optimize.Diving._whole_columns,),  # noqa: SLF001
     ),
     Stage(
         name="bundles",
@@ -99,7 +99,7 @@ STAGES: Final = (
     Stage(
         name="bound of whole machines",
         without=lambda s: replace(s, whole_machine_bound=replace(s.whole_machine_bound, machines_max=0)),
-        parts=(problem.whole_machine_bound,),
+        parts=(fleet_rows.LowerBound._of_whole_machines,),  # noqa: SLF001
     ),
     Stage(
         name="bound in whole steps",
@@ -129,7 +129,7 @@ def main() -> None:
 
 
 def measured(case: Case, data: Path) -> list[JsonObject]:
-    """Return the plan with all stages, and that without each of them."""
+    """Return the plan with all stages, and one plan for each stage that is left out."""
     with tempfile.TemporaryDirectory() as folder:
         snapshot = decoded(written(case.make(data), Path(folder)))
     whole, seconds = _planned(snapshot, DEFAULT_SETTINGS)

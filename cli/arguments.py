@@ -215,11 +215,11 @@ def _of_scheduler(path: str | None) -> tuple[tuple[TopologySpread, ...], str]:
     from cli.manifests.reading import parse, read_text
     from core.manifests.scheduler_config import default_spreads, scoring
 
-    found = [document.object for document in parse(read_text(path), path)]
-    if len(found) != 1:
-        raise InputError(f"holds {len(found)} documents instead of one", source=path)
+    documents = [document.object for document in parse(read_text(path), path)]
+    if len(documents) != 1:
+        raise InputError(f"holds {len(documents)} documents instead of one", source=path)
     try:
-        return default_spreads(found[0]), scoring(found[0])
+        return default_spreads(documents[0]), scoring(documents[0])
     except InvalidInputError as error:
         raise InputError(str(error), source=path) from error
 
@@ -235,11 +235,11 @@ def _form(text: str) -> str:
 def moment(text: str) -> datetime:
     """Parse an RFC 3339 time, in UTC; for argparse."""
     try:
-        found = datetime.fromisoformat(text)
-        in_utc = found.astimezone(UTC)
+        at = datetime.fromisoformat(text)
+        in_utc = at.astimezone(UTC)
     except (ValueError, OverflowError):
-        found = None
-    if found is None or found.tzinfo is None:
+        at = None
+    if at is None or at.tzinfo is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 2026-11-20T00:00:00Z")
     return in_utc
 

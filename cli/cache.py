@@ -21,7 +21,7 @@ import core
 from core.manifests.wire import resources
 from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue, InstanceType
-from core.model.node_pool import NodeClass, NodePool
+from core.model.node_pool import Calendar, NodeClass, NodePool
 from core.model.plan import NodeClaim
 from core.model.snapshot import NodeOverlay
 from core.model.values.quotas import SizingSettings
@@ -63,12 +63,12 @@ def _files() -> dict[str, Path]:
     sources = [
         file for name in SOURCES for file in ((root / name).rglob("*.py") if (root / name).is_dir() else [root / name])
     ]
-    found = {path.relative_to(root).as_posix(): path for path in sources}
+    sources_by_path = {path.relative_to(root).as_posix(): path for path in sources}
     for name in _LIBRARIES:
         origin = spec.origin if (spec := find_spec(name)) is not None else None
         if origin:
-            found |= {f"{name}/{path.name}": path for path in Path(origin).parent.glob("version.py")}
-    return found
+            sources_by_path |= {f"{name}/{path.name}": path for path in Path(origin).parent.glob("version.py")}
+    return sources_by_path
 
 
 VARIABLE: Final = "FLEETWRIGHT_CACHE_DIR"
@@ -147,12 +147,12 @@ def _is_own(folder: Path) -> bool:
 
 
 def _make_room(folder: Path, wanted: int) -> None:
-    files = [(found.stat(), found) for found in folder.iterdir() if found.is_file()]
+    files = [(path.stat(), path) for path in folder.iterdir() if path.is_file()]
     total = wanted + sum(about.st_size for about, _ in files)
-    for about, found in sorted(files, key=lambda file: (file[0].st_mtime_ns, file[1].name)):
+    for about, path in sorted(files, key=lambda file: (file[0].st_mtime_ns, file[1].name)):
         if total <= BYTES_MAX:
             return
-        found.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         total -= about.st_size
 
 
@@ -214,6 +214,7 @@ class _Readings(msgspec.Struct, frozen=True, kw_only=True):
     node_classes: tuple[NodeClass, ...]
     node_claims: tuple[NodeClaim, ...]
     node_overlays: tuple[NodeOverlay, ...]
+    calendars: tuple[Calendar, ...]
 
 
 _FIELDS: Final[Mapping[str, Resource]] = {
@@ -221,6 +222,7 @@ _FIELDS: Final[Mapping[str, Resource]] = {
     "node_classes": resources.EC2_NODE_CLASSES,
     "node_claims": resources.NODE_CLAIMS,
     "node_overlays": resources.NODE_OVERLAYS,
+    "calendars": resources.CALENDARS,
 }
 
 
@@ -250,11 +252,15 @@ class KeptReaders:
         """Read a NodeOverlay. Raises InvalidInputError."""
         return cast("NodeOverlay", self._answer("node_overlay", obj))
 
+    def calendar(self, obj: Any) -> Calendar:
+        """Read a Calendar. Raises InvalidInputError."""
+        return cast("Calendar", self._answer("calendar", obj))
+
     def keep(self) -> None:
         """Store the results, unless an object was refused: its message is created by reading it again."""
-        if not self._read or any(id(obj) not in self._read for found in self._objects.values() for obj in found):
+        if not self._read or any(id(obj) not in self._read for objects in self._objects.values() for obj in objects):
             return
-        readings = {name: tuple(self._read[id(obj)] for obj in found) for name, found in self._objects.items()}
+        readings = {name: tuple(self._read[id(obj)] for obj in objects) for name, objects in self._objects.items()}
         self._store.put(self._key, msgspec.msgpack.encode(_Readings(**readings)))
 
     def _answer(self, function: str, obj: Any) -> Any:
@@ -262,9 +268,9 @@ class KeptReaders:
             return self._kept[id(obj)]
         from core import api
 
-        found = getattr(api, function)(obj)
-        self._read[id(obj)] = found
-        return found
+        translated = getattr(api, function)(obj)
+        self._read[id(obj)] = translated
+        return translated
 
     def _read_kept(self) -> dict[int, Any]:
         raw = self._store.get(self._key)

@@ -37,9 +37,9 @@ def missing(command: str, present: Mapping[Resource, Collection[Any]], *, ours_b
     """
     if not present.get(resources.NODES):
         return f"the input has no Nodes, so none can go; complete: {KUBECTL}" if command == CONSOLIDATE else ""
-    lacking = [found for found in _NEEDED.get(command, ()) if not present.get(found)]
+    lacking = [kind for kind in _NEEDED.get(command, ()) if not present.get(kind)]
     if ours_by_annotation and resources.NODE_CLAIMS in lacking:
         lacking.remove(resources.NODE_CLAIMS)
     if not lacking:
         return ""
-    return f"the input has Nodes but no {', '.join(_FOLLOWS[found] for found in lacking)}; complete: {KUBECTL}"
+    return f"the input has Nodes but no {', '.join(_FOLLOWS[kind] for kind in lacking)}; complete: {KUBECTL}"

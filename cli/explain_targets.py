@@ -11,7 +11,8 @@ import msgspec
 from cli.errors import InputError
 from cli.manifests.inventory import Creations, refused_pods
 from cli.terminal import output
-from core.explain import Explanation, explain_node_now, explain_pod, explain_pods, explain_pool
+from core.explain import Explanation, explain_group, explain_node_now, explain_pod, explain_pods, explain_pool
+from core.gangs import Gang, gangs_of
 from core.manifests.workloads import Expansion
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
@@ -24,6 +25,7 @@ _NOTHING_CREATED: Final = Creations()
 _POD_SECURITY: Final = "pod-security.kubernetes.io/enforce"
 _TEMPLATE_HASH: Final = "pod-template-hash"
 _SHORT_KINDS: Final = {"deploy": "Deployment", "sts": "StatefulSet", "ds": "DaemonSet", "rs": "ReplicaSet", "po": "Pod"}
+_GROUP_KINDS: Final = ("group", "groups", "podgroup", "podgroups", "jobset", "jobsets", "leaderworkerset", "lws")
 _CODES: Final[tuple[type[ReasonCode], ...]] = (PodReason, NodeReason)
 
 
@@ -55,10 +57,12 @@ class NamedTarget:
         node = self._node()
         if node:
             return explain_node_now(snapshot, node, out_of_time)
+        if self._text.partition("/")[0].lower() in _GROUP_KINDS and (gang := self._group()) is not None:
+            return explain_group(snapshot, gang, out_of_time)
         named = [pod for pod in snapshot.pods if pod.key == self._text or self._is(pod, pod.name, "Pod")]
         if len(named) > 1:
-            found = output.several(sorted(pod.key for pod in named))
-            raise InputError(f"{self._text!r} names several pods, give one with its namespace: {found}")
+            names = output.several(sorted(pod.key for pod in named))
+            raise InputError(f"{self._text!r} names several pods, give one with its namespace: {names}")
         if named:
             return self._with_admission(explain_pod(snapshot, named[0], out_of_time), named[0])
         workload, pods = self._workload()
@@ -66,12 +70,17 @@ class NamedTarget:
             return self._with_admission(explain_pods(snapshot, workload, pods, out_of_time), pods[0])
         if missing := self._not_created():
             return missing
+        gang = self._group()
+        if gang is not None:
+            return explain_group(snapshot, gang, out_of_time)
         pool = next((pool for pool in snapshot.node_pools if self._names(pool.name, "NodePool")), None)
         if pool is not None:
             return explain_pool(snapshot, pool, out_of_time)
         if host := self._host():
             return explain_node_now(snapshot, host, out_of_time)
-        raise InputError(f"there is no pod, node, workload or NodePool {self._text!r} in the input", hint=self._near())
+        raise InputError(
+            f"there is no pod, node, workload, group or NodePool {self._text!r} in the input", hint=self._near()
+        )
 
     def _with_admission(self, explanation: Explanation, pod: Pod) -> Explanation:
         """Return the explanation with a line for each thing that the API server does when it creates the pods."""
@@ -114,16 +123,30 @@ class NamedTarget:
 
     def _workload(self) -> tuple[str, list[Pod]]:
         """Return the workload of that name as `Deployment shop/web`, with its pods; the first by name of several."""
-        found: dict[str, list[Pod]] = {}
+        by_workload: dict[str, list[Pod]] = {}
         for pod in self._snapshot.pods:
             for kind, name in _workloads_of(pod):
                 if self._is(pod, name, kind):
-                    found.setdefault(f"{kind} {pod.namespace}/{name}", []).append(pod)
-        if len({subject.partition(" ")[2] for subject in found}) > 1:
-            named = output.several(sorted(found))
+                    by_workload.setdefault(f"{kind} {pod.namespace}/{name}", []).append(pod)
+        if len({subject.partition(" ")[2] for subject in by_workload}) > 1:
+            named = output.several(sorted(by_workload))
             raise InputError(f"{self._text!r} names several workloads, give one with its namespace: {named}")
-        first = min(found, default="")
-        return first, found.get(first, [])
+        first = min(by_workload, default="")
+        return first, by_workload.get(first, [])
+
+    def _group(self) -> Gang | None:
+        """Return the group of that name: `group/NAME`, or the kind of object in which it is written; the first of several."""
+        kind, _, rest = self._text.rpartition("/")
+        for gang in gangs_of(self._snapshot):
+            namespace, _, name = gang.name.partition("/")
+            if self._text == gang.name or self._text.partition("/")[2] == gang.name:
+                return gang
+            # A Workload's groups have a slash in their names.
+            if self._namespace in (None, namespace) and (
+                self._text.partition("/")[2] == name or (rest == name and kind in ("", namespace))
+            ):
+                return gang
+        return None
 
     def _is(self, pod: Pod, name: str, kind: str) -> bool:
         """Whether the text is this name in the pod's namespace: NAME, NAMESPACE/NAME or KIND/NAME."""
@@ -153,7 +176,9 @@ class NamedTarget:
 def admission_lines(creations: Creations, pod: Pod, snapshot: Snapshot) -> tuple[str, ...]:
     """Return what the API server does to a pod of the input when it creates it, and what is not looked at here."""
     created = creations.pods.get(pod.key)
-    expansion = next((found for found in creations.expansions if _owns(found, pod)), None)
+    expansion = next(
+        (expansion_of_pod for expansion_of_pod in creations.expansions if _owns(expansion_of_pod, pod)), None
+    )
     if created is None and expansion is None:
         return ()
     notes = created.notes if created is not None else expansion.notes if expansion is not None else ()

@@ -150,9 +150,9 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
     from cli.cluster.own_state import read_own_state
 
     is_given = bool(arguments.files or arguments.context)
-    own = read_own_state(installation, _inventory(arguments) if is_given else None, arguments.now)
+    own_state_view = read_own_state(installation, _inventory(arguments) if is_given else None, arguments.now)
     whose = f"{installation.cluster}: " if getattr(arguments, "all", False) else ""
-    for problem in own.view.problems:
+    for problem in own_state_view.view.problems:
         warn(f"{whose}{problem}")
     deployed, asked = installation.settings.options(), options_of(arguments)
     options = msgspec.structs.replace(
@@ -164,17 +164,17 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
         move_price=asked.move_price,
         seed=asked.seed,
     )
-    snapshot = msgspec.structs.replace(own.snapshot, options=options)
-    for part in own.stale_market:
+    snapshot = msgspec.structs.replace(own_state_view.snapshot, options=options)
+    for part in own_state_view.stale_market:
         warn(f"{whose}{part.explanation}: see the alarm `denied`, cause `staleMarket`")
-    read_at = own.prices_read_at
+    read_at = own_state_view.prices_read_at
     prices = {
         "source": f"the functions of {installation.stack}",
         "region": str(installation.session.region_name),
         "date": f"{read_at:%Y-%m-%d}" if read_at is not None else "",
     }
-    set_aside = tuple(problem.set_aside for problem in own.view.problems if problem.set_aside is not None)
-    return DecisionInputs(snapshot, time.perf_counter() - started, prices, own, set_aside=set_aside)
+    set_aside = tuple(problem.set_aside for problem in own_state_view.view.problems if problem.set_aside is not None)
+    return DecisionInputs(snapshot, time.perf_counter() - started, prices, own_state_view, set_aside=set_aside)
 
 
 def _inventory(arguments: argparse.Namespace) -> Inventory:
@@ -233,9 +233,11 @@ def with_price_terms(snapshot: Snapshot, path: str | None, node_classes: Sequenc
     from core.price_terms import TermPrices, read_terms
 
     terms = _from_file(path, read_terms)
-    for one in terms.commitments:
-        if one.ends_at is not None and one.ends_at <= snapshot.now:
-            warn(f"{path}: commitment {one.name} ended at {one.ends_at:%Y-%m-%dT%H:%M:%S%z}, so it covers nothing")
+    for commitment in terms.commitments:
+        if commitment.ends_at is not None and commitment.ends_at <= snapshot.now:
+            warn(
+                f"{path}: commitment {commitment.name} ended at {commitment.ends_at:%Y-%m-%dT%H:%M:%S%z}, so it covers nothing"
+            )
     return msgspec.structs.replace(
         snapshot,
         catalogue=TermPrices(terms).of(snapshot.catalogue, node_classes),
@@ -317,10 +319,10 @@ def _without_refused_classes(snapshot: Snapshot, manifests: Sequence[JsonObject]
     return msgspec.structs.replace(
         snapshot,
         node_classes=tuple(
-            msgspec.structs.replace(found, problem=found.problem or refused[found.name])
-            if found.name in refused
-            else found
-            for found in snapshot.node_classes
+            msgspec.structs.replace(node_class, problem=node_class.problem or refused[node_class.name])
+            if node_class.name in refused
+            else node_class
+            for node_class in snapshot.node_classes
         ),
     )
 

@@ -84,19 +84,19 @@ class OwnedResources:
 
     def hindrances(self) -> list[str]:
         """Return what prevents the removal now, each with advice. Raises PortError."""
-        found = []
+        obstacles = []
         namespace = self._karpenter.namespace()
         theirs = sum(1 for obj in self._kubernetes.list(resources.NODE_CLAIMS).items if not is_mirror(obj))
         if namespace or theirs:
             there = f"runs: its Lease is held in namespace {namespace}" if namespace else "has NodeClaims here"
-            found.append(
+            obstacles.append(
                 f"Karpenter {there}, and with the NodePools its nodes would end. Let Karpenter end its own first, or make them "
                 "ours with `fleetwright adopt`; to leave ours to it, use `fleetwright release` instead"
             )
         brake = self._brakes.engaged().stopping(Action.DELETED_POOL)
         if brake is not None:
-            found.append(f"{brake.message}: no node is drained; `fleetwright resume --cluster {self.cluster}`")
-        return found
+            obstacles.append(f"{brake.message}: no node is drained; `fleetwright resume --cluster {self.cluster}`")
+        return obstacles
 
     def observe(self) -> RemainingResources:
         """Return what remains now. Raises PortError."""
@@ -104,10 +104,10 @@ class OwnedResources:
         ours = {"Name": f"tag:{labels.CLUSTER_TAG}", "Values": [self.cluster]}
         templates = self._ec2.items("DescribeLaunchTemplates", "LaunchTemplates", Filters=[ours], MaxResults=200)
         names = (template["LaunchTemplateName"] for template in templates)
-        instances = (found for found in self._cloud.instances() if found.is_alive and labels.CLAIM in found.tags)
+        instances = (alive for alive in self._cloud.instances() if alive.is_alive and labels.CLAIM in alive.tags)
         return RemainingResources(
             claims=claims,
-            instances=tuple(sorted(found.instance_id for found in instances)),
+            instances=tuple(sorted(alive.instance_id for alive in instances)),
             objects=tuple(self._objects()),
             templates=tuple(sorted(name for name in names if name.startswith(_TEMPLATE_PREFIX))),
             profiles=tuple(sorted(self._profiles.all(), key=lambda profile: profile["InstanceProfileName"])),
@@ -159,8 +159,8 @@ class OwnedResources:
                 yield resources.NODES, {"metadata": metadata}
 
     def _delete(self, remaining: RemainingResources, resource: Resource) -> None:
-        for found, obj in remaining.objects:
-            if found is not resource:
+        for kind, obj in remaining.objects:
+            if kind is not resource:
                 continue
             metadata = obj["metadata"]
             with suppress(NotFoundError):

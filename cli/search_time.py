@@ -41,8 +41,8 @@ def on_site(text: str) -> str:
 def pages_lines(codes: Iterable[str]) -> str:
     """Return lines with the pages of the first few of these codes; without a site, the command that explains them."""
     is_served = bool(os.environ.get(VARIABLE))
-    found = list(dict.fromkeys(codes))[:_CODES_MAX]
-    lines = [f"{code}: {reason_page(code) if is_served else f'fleetwright explain {code}'}" for code in found]
+    distinct = list(dict.fromkeys(codes))[:_CODES_MAX]
+    lines = [f"{code}: {reason_page(code) if is_served else f'fleetwright explain {code}'}" for code in distinct]
     return "\n".join(style.styled(output.wrapped(f"about {line}"), "dim") for line in lines)
 
 

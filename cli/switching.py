@@ -92,12 +92,12 @@ def switch_table(document: dict[str, Any]) -> str:
         (name, change["before"], change["after"], ", ".join(change["stops"]) or "nothing") for name, change in named
     ]
     switches = output.table(("CLUSTER", "WAS", "IS", "STOPS"), rows)
-    left = [
+    remaining = [
         f"{name} is left at {change['after']}, which is stricter: run `fleetwright resume` to release it"
         for name, change in named
         if change["after"] != document["wanted"]
     ]
-    parts = ["\n".join([switches, "", *(left or [NOTICED])]), unreadable_text(document["unreadable"], SWITCHED)]
+    parts = ["\n".join([switches, "", *(remaining or [NOTICED])]), unreadable_text(document["unreadable"], SWITCHED)]
     return output.wrapped("\n\n".join(filter(None, parts)))
 
 

@@ -33,7 +33,7 @@ ACTIONS: Final[Mapping[Action, str]] = MappingProxyType(
     {
         Action.LAUNCH: "Claims for pending pods, and the launch of their instances.",
         Action.DISRUPT: "Consolidation and drift: deciding, verifying and starting a command.",
-        Action.EXPIRE: "Removing nodes that are older than expireAfter, or days before AWS retires their instance.",
+        Action.EXPIRE: "Removing nodes older than expireAfter, outside their hours, or days before AWS retires their instance.",
         Action.REPAIR: "Replacing unhealthy nodes.",
         Action.DELETED_POOL: "Removing nodes whose NodePool is gone.",
         Action.END_UNKNOWN: "Terminating instances that have our tags but no claim.",
@@ -180,6 +180,8 @@ _ACTIONS_BY_REASON: Final[Mapping[str, Action]] = MappingProxyType(
         TerminationReason.EXPIRED: Action.EXPIRE,
         TerminationReason.EXPIRED_FORCEFULLY: Action.EXPIRE,
         TerminationReason.SCHEDULED_CHANGE: Action.EXPIRE,
+        TerminationReason.OUTSIDE_HOURS: Action.EXPIRE,
+        TerminationReason.OUTSIDE_HOURS_FORCED: Action.EXPIRE,
         TerminationReason.NODE_POOL_DELETED: Action.DELETED_POOL,
         TerminationReason.UNHEALTHY: Action.REPAIR,
         TerminationReason.UNKNOWN_INSTANCE: Action.END_UNKNOWN,

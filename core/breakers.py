@@ -136,13 +136,13 @@ def one_at_a_time(
         probed: NodePools whose breaker is half open.
     """
     busy = {pool_of.get(claim, "") for command in under_way for claim in command.claims}
-    found: list[Command] = []
+    chosen: list[Command] = []
     for command in commands:
         tried = {pool_of.get(claim, "") for claim in command.claims}.intersection(probed)
         if not tried & busy:
-            found.append(command)
+            chosen.append(command)
             busy |= tried
-    return tuple(found)
+    return tuple(chosen)
 
 
 # Maps a claim's next steps to the actions that a brake may stop.

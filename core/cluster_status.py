@@ -87,14 +87,14 @@ def cluster_status(snapshot: Snapshot) -> ClusterStatus:
     for state in states:
         if state.is_managed:
             ours.setdefault(state.node_pool, []).append(state)
-    left, counted = remaining(snapshot, states), counted_nodes(snapshot, states)
+    limits_left, counted = remaining(snapshot, states), counted_nodes(snapshot, states)
     known = {pool.name: pool for pool in snapshot.node_pools}
     pools = []
-    for name, own in sorted(ours.items()):
-        status = _pool(name, own, snapshot)
+    for name, pool_states in sorted(ours.items()):
+        status = _pool(name, pool_states, snapshot)
         pool = known.get(name)
         if pool is not None:
-            status = _with_budgets(status, pool, left[name], counted.get(name, 0), snapshot)
+            status = _with_budgets(status, pool, limits_left[name], counted.get(name, 0), snapshot)
         pools.append(status)
     waiting = sorted(pod.key for pod in snapshot.pods if is_pending(pod, requires_mark=False) and not pod.is_daemon)
     return ClusterStatus(

@@ -168,15 +168,15 @@ def newly_drifted(before: Snapshot, after: Snapshot) -> tuple[DriftedNode, ...]:
     """
     earlier = _Rules(before)
     later = _Rules(after)
-    found = []
+    nodes = []
     for state in state_nodes(after):
         pool = earlier.pools.get(state.node_pool)
         if state.claim is None or pool is None:
             continue
         reason = later.reason(earlier.launched(state, state.claim, pool))
         if reason and reason != earlier.reason(earlier.launched(state, state.claim, pool)):
-            found.append(DriftedNode(state.name, pool.name, reason))
-    return tuple(sorted(found))
+            nodes.append(DriftedNode(state.name, pool.name, reason))
+    return tuple(sorted(nodes))
 
 
 class _Rules:
@@ -185,7 +185,7 @@ class _Rules:
     def __init__(self, snapshot: Snapshot) -> None:
         classes = tuple(map(_with_class_hash, snapshot.node_classes))
         self.pools: Mapping[str, NodePool] = {pool.name: _with_pool_hash(pool) for pool in snapshot.node_pools}
-        self._classes = {found.name: found for found in classes}
+        self._classes = {node_class.name: node_class for node_class in classes}
         self._check = DriftCheck(msgspec.structs.replace(snapshot, node_classes=classes))
 
     def launched(self, state: StateNode, claim: NodeClaim, pool: NodePool) -> NodeClaim:
@@ -207,10 +207,10 @@ class _Rules:
 
 
 def _with_pool_hash(pool: NodePool) -> NodePool:
-    own = pool.own_annotations | dict(zip(_POOL_KEYS, (pool.template_hash, HASH_VERSION), strict=True))
-    return msgspec.structs.replace(pool, own_annotations=own)
+    stamped = pool.own_annotations | dict(zip(_POOL_KEYS, (pool.template_hash, HASH_VERSION), strict=True))
+    return msgspec.structs.replace(pool, own_annotations=stamped)
 
 
 def _with_class_hash(node_class: NodeClass) -> NodeClass:
-    own = node_class.own_annotations | dict(zip(_CLASS_KEYS, (node_class.spec_hash, HASH_VERSION), strict=True))
-    return msgspec.structs.replace(node_class, own_annotations=own)
+    stamped = node_class.own_annotations | dict(zip(_CLASS_KEYS, (node_class.spec_hash, HASH_VERSION), strict=True))
+    return msgspec.structs.replace(node_class, own_annotations=stamped)

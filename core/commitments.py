@@ -51,11 +51,11 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
     def without(self, gone: Iterable[str]) -> dict[str, int]:
         """Return the unused amount of each commitment after these nodes are removed."""
-        left = dict(self.left)
+        remaining_amount = dict(self.left)
         for name in gone:
             for commitment, amount in self.nodes[name].taken.items() if name in self.nodes else ():
-                left[commitment] += amount
-        return left
+                remaining_amount[commitment] += amount
+        return remaining_amount
 
 
 NO_COVERAGE: Final = Coverage()
@@ -74,15 +74,18 @@ def _coverage(snapshot: Snapshot) -> Coverage:
     commitments = tuple(sorted(given, key=lambda one: (one.breadth, one.name)))
     if not commitments:
         return NO_COVERAGE
-    left = {one.name: one.amount for one in commitments}
+    remaining_amount = {one.name: one.amount for one in commitments}
     states, types = state_nodes(snapshot), pool_types(snapshot)
     staying = [state for state in states if not state.is_marked_for_deletion(snapshot) and _is_on_demand(state)]
-    nodes = {state.name: _covered(state, types, commitments, left) for state in sorted(staying, key=_removed_last)}
+    nodes = {
+        state.name: _covered(state, types, commitments, remaining_amount)
+        for state in sorted(staying, key=_removed_last)
+    }
     launched = {state.claim_name for state in states}
     for claim in sorted(snapshot.node_claims, key=lambda claim: claim.name):
         if claim.name not in launched and claim.deleted_at is None:
-            _hold(claim, types, commitments, left)
-    return Coverage(commitments=commitments, nodes=nodes, left=left)
+            _hold(claim, types, commitments, remaining_amount)
+    return Coverage(commitments=commitments, nodes=nodes, left=remaining_amount)
 
 
 coverage_of: Final = ByIdentity(_coverage, size=SNAPSHOTS_REMEMBERED)
@@ -107,9 +110,9 @@ def _covered(
     state: StateNode, types: PoolTypes, commitments: Sequence[Commitment], left: dict[str, int]
 ) -> NodeCoverage:
     """Cover a node from the unused amounts and reduce these; several commitments may share one node."""
-    own = {**state.labels, labels.CAPACITY_TYPE: labels.ON_DEMAND}
-    name, zone = own.get(labels.INSTANCE_TYPE, ""), own.get(labels.ZONE, "")
-    price = node_price(own, type_of(own, types.by_name(state.node_pool)))
+    node_labels = {**state.labels, labels.CAPACITY_TYPE: labels.ON_DEMAND}
+    name, zone = node_labels.get(labels.INSTANCE_TYPE, ""), node_labels.get(labels.ZONE, "")
+    price = node_price(node_labels, type_of(node_labels, types.by_name(state.node_pool)))
     whole = uncovered = price or 1  # an instance of unknown price uses reserved instances, too
     taken: dict[str, int] = {}
     for commitment in commitments:

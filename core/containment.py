@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from heapq import heapify, heappop, heapreplace
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -104,12 +105,26 @@ def contained(
         OutOfTimeError, MemoryError: As `decide` does: no object by itself is the cause.
         Exception: What `decide` raised, if it also raises without any object that may be set aside.
     """
+    first = _tried(decide, snapshot)
+    if isinstance(first, _Raised):
+        return _without_culprits(snapshot, decide, probe or decide, first.error, is_out_of_time)
+    return Contained(first, snapshot)
+
+
+class _Raised(msgspec.Struct, frozen=True):
+    """Stands for the result of a decision that raised."""
+
+    error: Exception
+
+
+def _tried(decide: Callable[[Snapshot], Result], snapshot: Snapshot) -> Result | _Raised:
+    """Return the decision or what it raised; lack of time and memory is raised, for no object by itself is the cause."""
     try:
-        return Contained(decide(snapshot), snapshot)
+        return decide(snapshot)
     except (OutOfTimeError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 - whatever an object causes is the object's
-        return _without_culprits(snapshot, decide, probe or decide, error, is_out_of_time)
+        return _Raised(error)
 
 
 def _without_culprits(
@@ -120,9 +135,8 @@ def _without_culprits(
     is_out_of_time: Callable[[], bool],
 ) -> Contained[Result]:
     suspects = _suspects(snapshot)
-    form = next(
-        (form for form in (_protective, _bare) if _raised(probe, form(snapshot, suspects, first)) is None), None
-    )
+    forms = (_protective, _bare)
+    form = next((form for form in forms if not _raises(probe, form(snapshot, suspects, first))), None)
     if form is None:
         raise first
     culprits: list[_Suspect] = []
@@ -132,32 +146,24 @@ def _without_culprits(
         low, high = 0, len(suspects)  # the oldest `low` of them raise nothing; with `high` it raises
         while high - low > 1 and not is_out_of_time():
             middle = (low + high) // 2
-            raised = _raised(probe, form(snapshot, (*culprits, *suspects[middle:]), error))
-            low, high, error = (middle, high, error) if raised is None else (low, middle, raised)
+            tried = _tried(probe, form(snapshot, (*culprits, *suspects[middle:]), error))
+            low, high, error = (low, middle, tried.error) if isinstance(tried, _Raised) else (middle, high, error)
         out = suspects[low:high]
         culprits += out
         found += [internal_error(name, error) for suspect in out for name in suspect.names]
         suspects = [*suspects[:low], *suspects[high:]]
         rest = form(snapshot, culprits, error)
-        try:
-            return Contained(decide(rest), rest, tuple(sorted(set(found))))
-        except (OutOfTimeError, MemoryError):
-            raise
-        except Exception as another:  # noqa: BLE001 - there is a further culprit
-            error = another
+        result = _tried(decide, rest)
+        if not isinstance(result, _Raised):
+            return Contained(result, rest, tuple(sorted(set(found))))
+        error = result.error  # there is a further culprit
     rest = form(snapshot, (*culprits, *suspects), error)
     found += [internal_error(name, error) for suspect in suspects for name in suspect.names]
     return Contained(decide(rest), rest, tuple(sorted(set(found))))
 
 
-def _raised(probe: Callable[[Snapshot], object], snapshot: Snapshot) -> Exception | None:
-    try:
-        probe(snapshot)
-    except (OutOfTimeError, MemoryError):
-        raise
-    except Exception as error:  # noqa: BLE001 - the question is whether there is one
-        return error
-    return None
+def _raises(probe: Callable[[Snapshot], object], snapshot: Snapshot) -> bool:
+    return isinstance(_tried(probe, snapshot), _Raised)
 
 
 class _Suspect(msgspec.Struct, frozen=True):
@@ -296,28 +302,74 @@ _BARE_FORMS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
 # Chooses which pods a plan is for when there is no time for all.
 
 
-def fair_slice(pods: Iterable[Pod], size: int, tried: Collection[str] = ()) -> frozenset[str]:
-    """Return the keys of so many pods: the oldest of each namespace, namespaces in turn, so that none waits for another's.
+NO_TIME: Final = "the run had no time for it, and the next one begins with the oldest pods"
+
+
+def effort_of(pod: Pod) -> int:
+    """Return roughly how many plain pods take as long to plan as this one: each of its rules is tried with each place."""
+    spec = pod.spec
+    rules = len(spec.required_terms) + len(spec.preferred_terms) + len(spec.spreads)
+    rules += len(spec.affinity) + len(spec.anti_affinity) + len(spec.preferred_affinity)
+    return 1 + 2 * (rules + len(spec.preferred_anti_affinity))
+
+
+def fair_slice(pods: Iterable[Pod], effort: int, tried: Collection[str] = ()) -> frozenset[str]:
+    """Return the keys of as many pods as this effort allows, at least of one.
+
+    They are the oldest of each namespace. The next is always of the namespace that has had the least effort, so that a
+    namespace waits neither for the number nor for the rules of another's pods.
 
     Args:
         pods: Pods that need a place.
-        size: The most pods.
+        effort: What all of them together may take, as `effort_of` counts.
         tried: Keys of pods that an earlier slice had and that got no place: they come after all others of their namespace.
     """
     by_namespace: dict[str, list[Pod]] = {}
     for pod in pods:
         by_namespace.setdefault(pod.namespace, []).append(pod)
-    queues = [
-        sorted(members, key=lambda pod: (pod.key in tried, pod.created_at or _ALWAYS_THERE, pod.key))
-        for _, members in sorted(by_namespace.items())
-    ]
-    chosen: list[str] = []
-    for turn in range(max(map(len, queues), default=0)):
-        in_turn = [queue[turn] for queue in queues if turn < len(queue)]
-        chosen += [pod.key for pod in sorted(in_turn, key=lambda pod: (pod.created_at or _ALWAYS_THERE, pod.key))]
-        if len(chosen) >= size:
-            break
-    return frozenset(chosen[:size])
+    for members in by_namespace.values():
+        members.sort(key=lambda pod: (pod.key in tried, pod.created_at or _ALWAYS_THERE, pod.key), reverse=True)
+    turns = [(0, members[-1].created_at or _ALWAYS_THERE, namespace) for namespace, members in by_namespace.items()]
+    heapify(turns)
+    chosen, taken = list[str](), 0
+    while turns and taken < effort:
+        used, _, namespace = turns[0]
+        members = by_namespace[namespace]
+        pod = members.pop()
+        chosen.append(pod.key)
+        taken += effort_of(pod)
+        if members:
+            following = (used + effort_of(pod), members[-1].created_at or _ALWAYS_THERE, namespace)
+            heapreplace(turns, following)
+        else:
+            heappop(turns)
+    return frozenset(chosen)
+
+
+class PodSlices:
+    """How much effort one sandbox had time for, and which pods got no place although they were planned."""
+
+    def __init__(self) -> None:
+        self._effort: int | None = None
+        self._tried: set[str] = set()
+
+    def first(self, waiting: int) -> int:
+        """Return the effort of the first plan: of all, or twice what there was time for when there was too little."""
+        return waiting if self._effort is None else min(waiting, 2 * self._effort)
+
+    def of(self, waiting: Sequence[Pod], effort: int) -> frozenset[str]:
+        """Return the keys of so many pods; those that had their turn without getting a place come later."""
+        self._tried.intersection_update(pod.key for pod in waiting)
+        return fair_slice(waiting, max(1, effort), self._tried)
+
+    def ended(self, chosen: Collection[str], effort: int, unplaced: Collection[str], *, is_whole: bool) -> None:
+        """Note a plan: the next begins with the pods that this one had no time for."""
+        if is_whole:
+            self._effort = None
+            self._tried = set()
+            return
+        self._effort = max(1, effort)
+        self._tried |= set(chosen).intersection(unplaced)
 
 
 def without_time_for(snapshot: Snapshot, waiting: Collection[str]) -> Snapshot:
@@ -334,7 +386,7 @@ def without_time_for(snapshot: Snapshot, waiting: Collection[str]) -> Snapshot:
                     requests={"pods": 1},
                     scheduler_name=pod.spec.scheduler_name,
                     priority=pod.spec.priority,
-                    problem="the run had no time for it, and the next one begins with the oldest pods",
+                    problem=NO_TIME,
                     problem_reason=PodReason.DEADLINE_REACHED,
                 )
             pods.append(msgspec.structs.replace(pod, spec=known[question]))

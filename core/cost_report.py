@@ -30,12 +30,12 @@ def lives(outcomes: Iterable[DecisionOutcome]) -> tuple[InstanceLife, ...]:
     A launch record has the exact time; an end record estimates it. The earliest end record counts.
     """
     recorded = [outcome.instance for outcome in outcomes if outcome.instance is not None]
-    found: dict[str, InstanceLife] = {}
+    by_instance: dict[str, InstanceLife] = {}
     for life in sorted(recorded, key=lambda life: (life.ended_at is not None, life.launched_at)):
-        known = found.setdefault(life.instance, life)
+        known = by_instance.setdefault(life.instance, life)
         if life.ended_at is not None and (known.ended_at is None or life.ended_at < known.ended_at):
-            found[life.instance] = msgspec.structs.replace(known, ended_at=life.ended_at)
-    return tuple(sorted(found.values(), key=lambda life: (life.launched_at, life.instance)))
+            by_instance[life.instance] = msgspec.structs.replace(known, ended_at=life.ended_at)
+    return tuple(sorted(by_instance.values(), key=lambda life: (life.launched_at, life.instance)))
 
 
 def overlap(life: InstanceLife, since: datetime, until: datetime) -> timedelta:
@@ -192,15 +192,15 @@ class ReportBuilder:
             present.add(instance)
             if state.claim is None or not instance or instance in self._by_id:
                 continue
-            own = state.labels
+            node_labels = state.labels
             self._by_id[instance] = InstanceLife(
                 instance=instance,
                 claim=state.claim_name,
                 node_pool=state.node_pool,
-                instance_type=own.get(labels.INSTANCE_TYPE, ""),
-                zone=own.get(labels.ZONE, ""),
-                capacity_type=own.get(labels.CAPACITY_TYPE, ""),
-                price=node_price(own, type_of(own, types.by_name(state.node_pool))),
+                instance_type=node_labels.get(labels.INSTANCE_TYPE, ""),
+                zone=node_labels.get(labels.ZONE, ""),
+                capacity_type=node_labels.get(labels.CAPACITY_TYPE, ""),
+                price=node_price(node_labels, type_of(node_labels, types.by_name(state.node_pool))),
                 launched_at=state.claim.created_at or snapshot.now,
             )
         for instance in self._by_id.keys() - self._recorded - present:
@@ -212,10 +212,10 @@ class ReportBuilder:
         return cost(life.price, overlap(life, self._since, self._until))
 
     def _sums(self, field: str) -> dict[str, int]:
-        found: Counter[str] = Counter()
+        sums: Counter[str] = Counter()
         for life in self._lives:
-            found[getattr(life, field)] += self._cost_of(life)
-        return _largest_first(found)
+            sums[getattr(life, field)] += self._cost_of(life)
+        return _largest_first(sums)
 
     def _charge(self, until: datetime) -> None:
         if self._last is None:
@@ -229,9 +229,9 @@ class ReportBuilder:
                 continue
             span = overlap(life, since, until)
             spent = cost(life.price, span)
-            left = min(spent, cost(coverage[state.name].price, span)) if state.name in coverage else spent
-            self._covered += spent - left
-            paid += left
+            uncovered = min(spent, cost(coverage[state.name].price, span)) if state.name in coverage else spent
+            self._covered += spent - uncovered
+            paid += uncovered
             shares = node_shares(state)
             self._namespaces += Counter({name: int(spent * share) for name, share in shares.items()})
             idle = int(spent * shares.get(IDLE, 0.0))
@@ -258,8 +258,11 @@ class ReportBuilder:
     def _on_demand(self) -> int | None:
         if self._catalogue is None:
             return None
-        markets = (self._catalogue.default, *(found for _, found in sorted(self._catalogue.by_node_class.items())))
-        types = {found.name: found for market in markets for found in market}
+        markets = (
+            self._catalogue.default,
+            *(class_types for _, class_types in sorted(self._catalogue.by_node_class.items())),
+        )
+        types = {class_types.name: class_types for market in markets for class_types in market}
         total = 0
         for life in self._lives:
             offered = types[life.instance_type].offerings if life.instance_type in types else ()

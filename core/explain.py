@@ -11,13 +11,15 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.calendars import hours_of, stays_until, why_closed
 from core.catalogue.node_class import CAPACITY_BLOCK
 from core.cluster_status import PoolStatus, cluster_status
 from core.commitments import coverage_of, paid_price
 from core.disruption import disrupt
 from core.disruption.consolidation_nodes import payback_minutes
-from core.disruption.expiration import ending_reservations
-from core.model.node_pool import NodePool
+from core.disruption.expiration import ending_reservations, objections
+from core.gangs import Gang
+from core.model.node_pool import GRACE_PERIOD, NodePool
 from core.model.plan import Command, DisruptionPlan, Plan, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
@@ -74,6 +76,16 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
     """
     planner = Planner(snapshot)
     plan, finding = planner.explained(pod.key, out_of_time)
+    held = next((found for found in plan.unschedulable if found.pod == pod.key), None)
+    if finding is None and held is not None:
+        details = (*_meaning(PodReason, held.reason), *held.message.splitlines(), *_page(held.reason))
+        return Explanation(
+            subject=f"pod {pod.key}",
+            outcome="is unschedulable",
+            reason=held.reason,
+            details=details,
+            has_no_place=True,
+        )
     if finding is None:
         return Explanation(subject=f"pod {pod.key}", outcome=_why_not_pending(snapshot, pod))
     for claim in plan.claims:
@@ -197,7 +209,9 @@ def _above_cheapest(price: int, cheapest: int) -> str:
 
 def _node_of_its_own(offers: Sequence[PodOffer]) -> tuple[str, ...]:
     """Return what a new node for the pod alone would cost."""
-    shown = [f"{one.instance_type} of NodePool {one.node_pool} ${dollars(one.price):.4f} an hour" for one in offers]
+    shown = [
+        f"{claim.instance_type} of NodePool {claim.node_pool} ${dollars(claim.price):.4f} an hour" for claim in offers
+    ]
     return (f"a node of its own, next best: {', '.join(shown[:_ALTERNATIVES_MAX])}",) if shown else ()
 
 
@@ -254,7 +268,7 @@ def explain_pods(
         out_of_time: As for `explain_pod`.
     """
     plan = Planner(snapshot).plan(out_of_time)
-    lost = {found.pod for found in plan.unschedulable}
+    lost = {refusal.pod for refusal in plan.unschedulable}
     without = [pod for pod in pods if pod.key in lost]
     lines = _places(plan, pods)
     outcome = f"has {len(pods)} {'pod' if len(pods) == 1 else 'pods'}"
@@ -276,7 +290,7 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
     subject = f"NodePool {pool.name}"
     why = why_unusable(pool, snapshot)
     if why:
-        return Explanation(subject=subject, outcome=why)
+        return Explanation(subject=subject, outcome=why, details=hours_of(pool))
     context = SchedulingContext(snapshot)
     template = next(template for template in context.templates if template.pool is pool)
     if not template.mask:
@@ -285,12 +299,13 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
     names, rest = offers.types[:_TYPES_SHOWN], len(offers.types) - _TYPES_SHOWN
     lines = [f"instance types, cheapest first: {', '.join(names)}{f' and {rest} more' if rest > 0 else ''}"]
     lines += [f"minValues is not met: its requirements leave {n} values of {key}" for key, n in offers.missing.items()]
-    left = context.remaining.limits(())[template.index].left
+    limits_left = context.remaining.limits(())[template.index].left
     lines += [
         f"limit of {name}: {render(max(0, amount), name)} of {render(pool.limits[name], name)} left"
-        for name, amount in sorted(left.items())
+        for name, amount in sorted(limits_left.items())
     ]
     lines += [f"pods need a toleration of {taint}" for taint in pool.taints]
+    lines += hours_of(pool)
     lines += _launched(Planner(snapshot, context).plan(out_of_time), pool)
     count = f"{len(offers.types)} instance type{'' if len(offers.types) == 1 else 's'}"
     return Explanation(
@@ -298,11 +313,44 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
     )
 
 
+def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], float] | None = None) -> Explanation:
+    """Explain where the members of a group that starts together run or go, or why nothing is bought for any of them.
+
+    Args:
+        snapshot: The input of the decision.
+        gang: One of its groups.
+        out_of_time: As for `explain_pod`.
+    """
+    subject = f"group {gang.name}"
+    written = f"written as {gang.source}: {gang.total} members, {gang.minimum} of them start together"
+    about = [written, f"all members share one value of {', '.join(gang.topology_keys)}"][: 1 + bool(gang.topology_keys)]
+    if gang.disrupts_all:
+        about.append("its members stop together: no node of theirs goes alone")
+    if not gang.waiting and not gang.coming:
+        return Explanation(
+            subject=subject, outcome="runs", details=(*about, *_places(Plan(now=snapshot.now), gang.pods))
+        )
+    plan = Planner(snapshot).plan(out_of_time)
+    found = next((group for group in plan.groups if group.name == gang.name), None)
+    if found is None or found.reason:
+        message = gang.message if found is None else found.message
+        reason = gang.reason if found is None else found.reason
+        details = (*_meaning(PodReason, reason), *about, *message.splitlines(), *_page(reason))
+        return Explanation(subject=subject, outcome="waits", reason=reason, details=details, has_no_place=True)
+    places = _places(plan, gang.pods)
+    if gang.coming:
+        places.append(f"{len(gang.coming)} have a place before their controller creates them")
+    where = ", ".join(f"{key} {value}" for key, value in found.domain.items())
+    price = f"its new nodes cost ${dollars(found.hourly):.4f} an hour"
+    details = (*about, *([f"domain: {where}"] if where else []), *places, price)
+    return Explanation(subject=subject, outcome=f"has {found.placed} of {found.members} places", details=details)
+
+
 def _places(plan: Plan, pods: Iterable[Pod]) -> list[str]:
     """Return one line for each place that pods get or have."""
     places = {key: ("get", f"a new node, {claim.name}") for claim in plan.claims for key in claim.pods}
     places |= {binding.pod: ("fit", f"on existing node {binding.node}") for binding in plan.bindings}
-    places |= {found.pod: ("have", f"no place [{found.reason}]") for found in plan.unschedulable}
+    places |= {refusal.pod: ("have", f"no place [{refusal.reason}]") for refusal in plan.unschedulable}
     counts: dict[tuple[str, str], int] = {}
     for pod in pods:
         otherwise = ("run", f"on {pod.node_name}") if pod.node_name else ("wait", "for something other than a node")
@@ -337,22 +385,23 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
     """
     planner = Planner(snapshot)
     plan = disrupt(snapshot, planner, out_of_time, proves=False)
-    found = explain_node(plan, node)
+    explanation = explain_node(plan, node)
     state = next((state for state in state_nodes(snapshot) if state.name == node), None)
     if state is None or not state.is_managed:
-        return found
+        return explanation
     slow = _slow_drains(snapshot, plan, node)
     price = f"costs ${dollars(paid_price(state, snapshot)):.4f} an hour in NodePool {state.node_pool}"
     covered = coverage_of(snapshot).nodes.get(node)
     by = " and ".join(covered.taken) if covered is not None else ""
-    details = [*found.details, *slow, f"{price}, covered by commitment {by}" if by else price]
+    details = [*explanation.details, *slow, f"{price}, covered by commitment {by}" if by else price]
     details += _of_reservation(state, snapshot)
-    if found.reason == NodeReason.PODS_UNSCHEDULABLE:
+    details += _of_hours(state, snapshot)
+    if explanation.reason == NodeReason.PODS_UNSCHEDULABLE:
         details += _of_pods(planner, node)
-    if found.reason == NodeReason.BUDGET:
+    if explanation.reason == NodeReason.BUDGET:
         pools = {pool.name: pool for pool in cluster_status(snapshot).pools}
         details += _of_budgets(pools[state.node_pool])
-    return msgspec.structs.replace(found, details=tuple(details))
+    return msgspec.structs.replace(explanation, details=tuple(details))
 
 
 def _slow_drains(snapshot: Snapshot, plan: DisruptionPlan, node: str) -> tuple[str, ...]:
@@ -366,10 +415,21 @@ def _slow_drains(snapshot: Snapshot, plan: DisruptionPlan, node: str) -> tuple[s
     )
 
 
+def _of_hours(state: StateNode, snapshot: Snapshot) -> Iterator[str]:
+    """Return that the node leaves because its NodePool is closed, and what keeps it."""
+    pool = next((pool for pool in snapshot.node_pools if pool.name == state.node_pool and pool.is_closed), None)
+    if pool is None or state.claim is None:
+        return
+    yield f"NodePool {pool.name} {why_closed(pool)}: the node leaves within its budgets"
+    grace_ends_them = pool.hours is not None and pool.hours.pods_that_stay == GRACE_PERIOD
+    kept = objections(snapshot, [state.claim.name], grace_ends_them=grace_ends_them)
+    yield from (f"{why}; the node stays {stays_until(pool)}" for why in kept.values())
+
+
 def _of_reservation(state: StateNode, snapshot: Snapshot) -> Iterator[str]:
     """Return when the node's capacity reservation ends for it, if that is known."""
     identity = state.labels.get(labels.RESERVATION_ID, "")
-    ends = (one.reservation_ends for one in snapshot.node_classes)
+    ends = (node_class.reservation_ends for node_class in snapshot.node_classes)
     leaves = next((known[identity] for known in ends if identity in known), None)
     if leaves is None:
         return
@@ -394,8 +454,8 @@ def _of_pods(planner: Planner, node: str) -> Iterator[str]:
 
 
 def _of_budgets(pool: PoolStatus) -> Iterator[str]:
-    left = ", ".join(f"{_number(count)} {reason}" for reason, count in sorted(pool.budgets.items()))
-    yield f"the budgets let go now: {left}; other nodes come first where that is not 0"
+    allowance = ", ".join(f"{_number(count)} {reason}" for reason, count in sorted(pool.budgets.items()))
+    yield f"the budgets let go now: {allowance}; other nodes come first where that is not 0"
     if pool.counted:
         yield f"places are taken by {', '.join(f'{counted.node} ({counted.why})' for counted in pool.counted)}"
     change = pool.next_change

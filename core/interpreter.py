@@ -46,14 +46,14 @@ class ByIdentity(Generic[Key, Answer]):
 
     def __call__(self, key: Key) -> Answer:
         """Return the result for `key`, cached or computed."""
-        found = self._known.get(id(key))
-        if found is None:
-            found = self._known[id(key)] = (key, self._compute(key))
+        frame = self._known.get(id(key))
+        if frame is None:
+            frame = self._known[id(key)] = (key, self._compute(key))
             if len(self._known) > self._size:
                 self._known.popitem(last=False)
         else:
             self._known.move_to_end(id(key))
-        return found[1]
+        return frame[1]
 
 
 # Lets a package export names whose modules are imported only on first use, which keeps cold starts short.

@@ -54,6 +54,51 @@ MIN_VALUES_RELAXED: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
 SURGE: Final = "fleetwright.dev/surge"
 """Annotation of pods: their Deployment may be restarted if they cannot be evicted."""
 
+GROUP: Final = "fleetwright.dev/group"
+"""Annotation of pods: the group with which they start; `none` takes them out of every group."""
+
+GROUP_MINIMUM: Final = "fleetwright.dev/group-minimum"
+"""Annotation of such pods: how many of them must have a place before any gets a node."""
+
+GROUP_TOPOLOGY: Final = "fleetwright.dev/group-topology"
+"""Annotation of pods of any group: the topology key of which all members need one value."""
+
+GROUP_DISRUPTION: Final = "fleetwright.dev/group-disruption"
+"""Annotation of pods of any group: `all` if they stop together, `single` if one may be replaced."""
+
+GROUP_OF_CLAIM: Final = "fleetwright.dev/launched-for-group"
+"""Annotation of a claim: the group for whose members alone it is launched; all of them are, or none."""
+
+MEMBER_TO_COME: Final = "fleetwright.dev/member-to-come"
+"""Annotation of the pods of a plan that stand for members of a group whose controller has not created them yet."""
+
+KUEUE_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
+KUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
+KUEUE_TOPOLOGY: Final = "kueue.x-k8s.io/podset-required-topology"
+VOLCANO_GROUP: Final = "scheduling.k8s.io/group-name"
+COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io/pod-group"
+LEADER_WORKER_SET: Final = "leaderworkerset.sigs.k8s.io/name"
+LEADER_WORKER_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-index"
+LEADER_WORKER_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
+LEADER_WORKER_KEY: Final = "leaderworkerset.sigs.k8s.io/group-key"
+LEADER_WORKER_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
+LEADER_WORKER_TOPOLOGY: Final = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+JOB_SET: Final = "jobset.sigs.k8s.io/jobset-name"
+JOB_SET_PART: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_SET_JOB: Final = "jobset.sigs.k8s.io/job-index"
+JOB_SET_KEY: Final = "jobset.sigs.k8s.io/job-key"
+JOB_SET_TOPOLOGY: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+"""Labels and annotations by which other tools write groups (Kueue 0.17, Volcano, the coscheduling plugin, LeaderWorkerSet 0.9,
+JobSet 0.12); sizes and topologies are annotations, and Volcano's group is one."""
+
+GROUP_LABELS: Final = (KUEUE_GROUP, COSCHEDULING_GROUP, LEADER_WORKER_SET, JOB_SET)
+GROUP_ANNOTATIONS: Final = (
+    *(GROUP, GROUP_MINIMUM, GROUP_TOPOLOGY, GROUP_DISRUPTION),
+    *(KUEUE_GROUP_COUNT, KUEUE_TOPOLOGY, VOLCANO_GROUP),
+    *(LEADER_WORKER_SIZE, LEADER_WORKER_TOPOLOGY, JOB_SET_TOPOLOGY),
+)
+"""All that are read of pods to find their groups, besides the labels of one tool that follow from its first."""
+
 VPA_UPDATES: Final = "vpaUpdates"
 """Annotation of pods whose sizes a VerticalPodAutoscaler set when they were created."""
 
@@ -123,6 +168,9 @@ STEERED: Final = "fleetwright.dev/deletion-cost"
 
 EVICTIONS_PER_HOUR: Final = "fleetwright.dev/evictions-per-hour"
 
+CALENDAR: Final = "fleetwright.dev/calendar"
+"""Annotation of a NodePool: the spec of a Calendar for it, as JSON, where the kind is not installed."""
+
 MODE: Final = "fleetwright.dev/mode"
 """Annotation of a NodePool: with `observe`, its decisions are recorded but not carried out."""
 
@@ -144,6 +192,8 @@ CLUSTER_TAG: Final = "eks:eks-cluster-name"
 
 AWS_GROUP: Final = "karpenter.k8s.aws"
 CORE_GROUP: Final = "karpenter.sh"
+
+OWN_GROUP: Final = "fleetwright.dev"
 
 OWN_PREFIX: Final = "fleetwright.dev/"
 """Begins every key of ours."""
@@ -243,4 +293,4 @@ def is_kept_from_kubelets(key: str) -> bool:
 
 def _is_within(domains: tuple[str, ...], key: str) -> bool:
     domain = key.partition("/")[0] if "/" in key else ""
-    return any(domain == found or domain.endswith("." + found) for found in domains)
+    return any(domain == allowed or domain.endswith("." + allowed) for allowed in domains)

@@ -62,15 +62,15 @@ def with_trusted_nodes(snapshot: Snapshot) -> TrustedNodes:
     nodes = []
     for node in snapshot.nodes:
         claim = claims.get(node.provider_id)
-        found = _within_type(node, types.of(node, claim), types, doubts)
+        trusted = _within_type(node, types.of(node, claim), types, doubts)
         is_stranger = _is_stranger(node, claim)
         if node.provider_id in shared or is_stranger:
             is_own = claim is not None and claim.node_name == node.name
             message = f"another Node has its providerID {node.provider_id}" if not is_stranger else _stranger(claim)
             doubts.append(NodeDoubt(node.name, message))
             taints = node.taints if is_own else (*node.taints, _CLOSED)
-            found = msgspec.structs.replace(found, unreadable=message, taints=taints)
-        nodes.append(found)
+            trusted = msgspec.structs.replace(trusted, unreadable=message, taints=taints)
+        nodes.append(trusted)
     if not doubts:
         return TrustedNodes(snapshot)
     return TrustedNodes(msgspec.structs.replace(snapshot, nodes=tuple(nodes)), tuple(sorted(doubts)))
@@ -100,12 +100,12 @@ class _Types:
 
     def of(self, node: Node, claim: NodeClaim | None) -> InstanceType | None:
         """Return the type of a node; what its claim says outranks the node's label."""
-        own = claim.labels if claim is not None else {}
-        name = own.get(labels.INSTANCE_TYPE) or node.labels.get(labels.INSTANCE_TYPE, "")
+        claim_labels = claim.labels if claim is not None else {}
+        name = claim_labels.get(labels.INSTANCE_TYPE) or node.labels.get(labels.INSTANCE_TYPE, "")
         node_class = claim.node_class.name if claim is not None and claim.node_class is not None else ""
         if node_class not in self._known:
             types = self._catalogue.types_for(node_class)
-            self._known[node_class] = {found.name: found for found in types}
+            self._known[node_class] = {instance_type.name: instance_type for instance_type in types}
         return self._known[node_class].get(name)
 
     def most(self, name: str, instance_type: InstanceType) -> int:

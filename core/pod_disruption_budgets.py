@@ -124,10 +124,10 @@ class BudgetIndex:
             return ()
         # Pods with equal labels among those that budgets read have the same budgets; most have those of a whole workload.
         question = pod.namespace, tuple(map(pod.labels.get, keys))
-        found = self._known.get(question)
-        if found is None:
-            found = self._known[question] = self._selecting(pod)
-        return found
+        selected = self._known.get(question)
+        if selected is None:
+            selected = self._known[question] = self._selecting(pod)
+        return selected
 
     def _selecting(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         near = list(self._open.get(pod.namespace, ()))
@@ -202,7 +202,7 @@ class DisruptionBudgets:
         """Whether the budgets forbid eviction of the pod at any number of replicas (Karpenter)."""
         guards = self.guards(pod)
         return len(guards) > 1 or any(
-            found.max_unavailable in _NONE_UNAVAILABLE or found.min_available == _ALL_AVAILABLE for found in guards
+            budget.max_unavailable in _NONE_UNAVAILABLE or budget.min_available == _ALL_AVAILABLE for budget in guards
         )
 
     def never_evicted(self, pod: Pod) -> str:
@@ -237,8 +237,8 @@ class DisruptionBudgets:
         for pod in pods:
             for budget in self.guards(pod):
                 counts[_key(budget)] = budget, counts.get(_key(budget), (budget, 0))[1] + 1
-        found = [(budget, count, self.allowed_now(budget)) for _, (budget, count) in sorted(counts.items())]
-        return tuple((budget, count, allowed) for budget, count, allowed in found if count > allowed)
+        by_budget = [(budget, count, self.allowed_now(budget)) for _, (budget, count) in sorted(counts.items())]
+        return tuple((budget, count, allowed) for budget, count, allowed in by_budget if count > allowed)
 
     def allowed_now(self, budget: PodDisruptionBudget) -> int:
         """Return how many of the budget's pods may be evicted now; zero if it has no status and its pods are unknown."""
@@ -250,8 +250,8 @@ class DisruptionBudgets:
     def _guards_of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         if ignores_budgets(pod.phase, is_going=pod.is_terminating) or not is_evictable(pod, self._now):
             return ()
-        found = self._budgets.selecting(pod)
-        return () if len(found) == 1 and self._exempts(found[0], pod) else found
+        budgets = self._budgets.selecting(pod)
+        return () if len(budgets) == 1 and self._exempts(budgets[0], pod) else budgets
 
     def _exempts(self, budget: PodDisruptionBudget, pod: Pod) -> bool:
         """Whether the only budget that selects a pod does not guard it."""
@@ -284,18 +284,18 @@ class DisruptionBudgets:
         wanted: dict[tuple[str, str, str], int] = {}
         for pod in members:
             owner = next((owner for owner in pod.owners if owner.is_controller), None)
-            found = self._workloads.get((pod.namespace, owner.kind, owner.name)) if owner else None
-            if found is not None and found.kind == "ReplicaSet":
-                found = self._deployment_of(pod) or found
-            if found is not None and found.replicas is not None:
-                wanted[found.namespace, found.kind, found.name] = found.replicas
+            workload = self._workloads.get((pod.namespace, owner.kind, owner.name)) if owner else None
+            if workload is not None and workload.kind == "ReplicaSet":
+                workload = self._deployment_of(pod) or workload
+            if workload is not None and workload.replicas is not None:
+                wanted[workload.namespace, workload.kind, workload.name] = workload.replicas
             else:
                 wanted[pod.namespace, "Pod", pod.name] = 1
         return sum(wanted.values())
 
     def _deployment_of(self, pod: Pod) -> WorkloadSelector | None:
-        found = [w for w in self._workloads.values() if w.kind == "Deployment" and w.namespace == pod.namespace]
-        matching = [w for w in found if w.selector is not None and w.selector.matches(pod.labels)]
+        deployments = [w for w in self._workloads.values() if w.kind == "Deployment" and w.namespace == pod.namespace]
+        matching = [w for w in deployments if w.selector is not None and w.selector.matches(pod.labels)]
         return min(matching, key=lambda w: w.name, default=None)
 
 

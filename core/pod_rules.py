@@ -20,8 +20,8 @@ def spread_selector(spread: TopologySpread, own: Mapping[str, str]) -> LabelSele
 
     An empty selector selects nothing (podtopologyspread/common.go), unless `matchLabelKeys` add to it.
     """
-    found = with_label_keys(spread.selector, own, spread.match_label_keys)
-    return found if found is not None and found.requirements else None
+    selector = with_label_keys(spread.selector, own, spread.match_label_keys)
+    return selector if selector is not None and selector.requirements else None
 
 
 def with_label_keys(

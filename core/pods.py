@@ -22,6 +22,7 @@ from typing import Final
 
 import msgspec
 
+from core import labels
 from core.model.pod import DO_NOT_SCHEDULE, Owner, Pod, PodSpec
 from core.model.snapshot import Options
 from core.model.values.taints import DISRUPTED
@@ -66,6 +67,24 @@ def is_pending(pod: Pod, *, requires_mark: bool) -> bool:
     waits = unbound and pod.phase == "Pending" and not pod.is_terminating
     movable = waits and not (pod.owners and (pod.is_daemon or pod.is_static))
     return movable and (pod.is_marked_unschedulable or not requires_mark)
+
+
+_GROUP_LABELS: Final = frozenset(labels.GROUP_LABELS)
+_GROUP_NOTES: Final = frozenset({labels.GROUP, labels.VOLCANO_GROUP})
+
+
+def names_group(pod: Pod) -> bool:
+    """Whether a pod has any mark of a group that starts together (`core.gangs`).
+
+    Nearly no pod has one, and clusters have a hundred thousand pods.
+    """
+    is_marked = not _GROUP_LABELS.isdisjoint(pod.labels) or not _GROUP_NOTES.isdisjoint(pod.annotations)
+    return is_marked or bool(pod.spec.pod_group)
+
+
+def is_to_come(pod: Pod) -> bool:
+    """Whether a pod stands for a member of a group that its controller has still to create."""
+    return pod.annotations.get(labels.MEMBER_TO_COME) == "true"
 
 
 def is_reschedulable(pod: Pod) -> bool:
@@ -151,10 +170,10 @@ class _Verdicts:
 
     def _content(self, spec: PodSpec) -> bytes:
         """Return bytes that equal specs have in common; remembered by identity, as the pods of a workload share the spec."""
-        found = self._contents.get(id(spec))
-        if found is None:
-            found = self._contents[id(spec)] = msgspec.json.encode(spec, order="sorted")
-        return found
+        content = self._contents.get(id(spec))
+        if content is None:
+            content = self._contents[id(spec)] = msgspec.json.encode(spec, order="sorted")
+        return content
 
     def _add_spec(self, spec: PodSpec) -> None:
         """Keep only the least demanding specs; of those that cannot be compared, at most `SPECS_MAX`."""
@@ -167,17 +186,18 @@ class _Verdicts:
 
     def _fails(self, spec: PodSpec) -> bool:
         """Whether it demands no less than a pod that failed."""
-        found = self._known.get(id(spec))
-        if found is None:
-            found = self._known[id(spec)] = any(_demands_no_less(spec, other) for other in self._specs)
-        return found
+        fails = self._known.get(id(spec))
+        if fails is None:
+            fails = self._known[id(spec)] = any(_demands_no_less(spec, other) for other in self._specs)
+        return fails
 
 
 def _depends_on_nodes_alone(spec: PodSpec) -> bool:
     """Whether a node's labels, taints and free resources alone decide if it takes the pod."""
     spreads = any(spread.when_unsatisfiable == DO_NOT_SCHEDULE for spread in spec.spreads)
-    rules = (spec.affinity, spec.anti_affinity, spec.host_ports, spec.volumes, spec.resource_claims, spec.workload)
-    return not spreads and not any(rules) and not spec.problem
+    rules = (spec.affinity, spec.anti_affinity, spec.host_ports, spec.volumes, spec.resource_claims)
+    in_group = spec.workload or spec.pod_group
+    return not spreads and not any(rules) and not in_group and not spec.problem
 
 
 def _demands_no_less(spec: PodSpec, other: PodSpec) -> bool:

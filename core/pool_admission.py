@@ -30,11 +30,12 @@ def admitted_types(
         keys: The labels of instance types (`Catalogue.label_keys`): a type without one of them does not meet a requirement on
             it.
     """
-    demanded = [key for key, one in asked.items() if key in keys and not one.tolerates_absence]
+    demanded = [key for key, requirement in asked.items() if key in keys and not requirement.tolerates_absence]
     return tuple(
-        one
-        for one in types
-        if all(key in one.labels for key in demanded) and one.requirements(asked).conflict(asked) is None
+        requirement
+        for requirement in types
+        if all(key in requirement.labels for key in demanded)
+        and requirement.requirements(asked).conflict(asked) is None
     )
 
 
@@ -54,8 +55,8 @@ def as_acting(snapshot: Snapshot) -> Snapshot:
 
 
 def _acting(pool: NodePool) -> NodePool:
-    own = {key: value for key, value in pool.own_annotations.items() if key != labels.MODE}
-    return msgspec.structs.replace(pool, own_annotations=own)
+    unmarked = {key: value for key, value in pool.own_annotations.items() if key != labels.MODE}
+    return msgspec.structs.replace(pool, own_annotations=unmarked)
 
 
 _GENERATION: Final = "0123456789"

@@ -15,6 +15,7 @@ from core.interpreter import ByIdentity
 from core.model.catalogue import InstanceType, Offering
 from core.model.node_pool import PER_MILLE, NodePool
 from core.model.snapshot import NodeOverlay, Snapshot
+from core.model.values import quantity
 from core.model.values.quantity import NANODOLLARS, PPM
 from core.model.values.requirements import Requirement, Requirements
 
@@ -54,7 +55,7 @@ def agreeing(
     """
     ordered = sorted(sorted(overlays, key=lambda o: o.name, reverse=True), key=lambda o: -o.weight)
     offers = _offers(pools, keys) if len(ordered) > 1 else {}
-    found: list[NodeOverlay] = []
+    agreed: list[NodeOverlay] = []
     for _, alike in groupby(ordered, key=lambda o: o.weight):
         group = list(alike)
         taken: set[_Subject] = set()
@@ -62,8 +63,8 @@ def agreeing(
             subjects = set(_subjects(overlay, offers)) if len(group) > 1 else set()
             if taken.isdisjoint(subjects):
                 taken |= subjects
-                found.append(overlay)
-    return tuple(found)
+                agreed.append(overlay)
+    return tuple(agreed)
 
 
 def overlaid(
@@ -82,7 +83,7 @@ def overlaid(
     if not ordered:
         return tuple(types)
     certain = _certain(template, keys)
-    return tuple(_overlaid_type(one, ordered, certain, keys) for one in types)
+    return tuple(_overlaid_type(instance_type, ordered, certain, keys) for instance_type in types)
 
 
 def adjusted_price(price: int, overlay: NodeOverlay) -> int:
@@ -132,13 +133,13 @@ def _offers(
     pools: Iterable[tuple[Iterable[InstanceType], Requirements]], keys: frozenset[str]
 ) -> dict[tuple[int, int], _Bought]:
     """Return (NodePool, type that it may launch) by position → its available offerings."""
-    found: dict[tuple[int, int], _Bought] = {}
+    bought: dict[tuple[int, int], _Bought] = {}
     for pool, (types, template) in enumerate(pools):
         certain = _certain(template, keys)
         for position, instance_type in enumerate(types):
             if certain.conflict(_own(instance_type, keys)) is None:
-                found[pool, position] = _bought(instance_type, certain, keys)
-    return found
+                bought[pool, position] = _bought(instance_type, certain, keys)
+    return bought
 
 
 def _subjects(overlay: NodeOverlay, offers: Mapping[tuple[int, int], _Bought]) -> Iterator[_Subject]:
@@ -153,7 +154,9 @@ def _subjects(overlay: NodeOverlay, offers: Mapping[tuple[int, int], _Bought]) -
 
 def _certain(template: Requirements, keys: frozenset[str]) -> Requirements:
     known = labels.WELL_KNOWN | keys
-    return template.without(*(key for key, asked in template.items() if key not in known and len(asked.values) != 1))
+    return template.without(
+        *(key for key, requirement in template.items() if key not in known and len(requirement.values) != 1)
+    )
 
 
 def _speaks_of_prices(overlay: NodeOverlay) -> bool:
@@ -167,22 +170,22 @@ def _bought(instance_type: InstanceType, template: Requirements, keys: frozenset
 
 
 def _met(overlay: NodeOverlay, bought: _Bought) -> list[int]:
-    asked = Requirements(overlay.requirements)
-    return [index for index, offered in bought if offered.compatible(asked)]
+    requirements = Requirements(overlay.requirements)
+    return [index for index, offered in bought if offered.compatible(requirements)]
 
 
 def _own(instance_type: InstanceType, keys: frozenset[str]) -> Requirements:
     """Return the labels that every node of the type has, and those that none has."""
-    own = [Requirement.one_of(key, *values) for key, values in instance_type.labels.items()]
-    own.append(Requirement.one_of(labels.INSTANCE_TYPE, instance_type.name))
+    requirements = [Requirement.one_of(key, *values) for key, values in instance_type.labels.items()]
+    requirements.append(Requirement.one_of(labels.INSTANCE_TYPE, instance_type.name))
     missing = [Requirement.one_of(key) for key in sorted(keys - set(instance_type.labels))]
-    return Requirements((*own, *missing))
+    return Requirements((*requirements, *missing))
 
 
 def _may_buy(template: Requirements, offering: Offering) -> bool:
     """Whether the NodePool admits the zone and capacity type; overlays for other offerings do not apply to its nodes."""
-    asked = ((template.get(key), own) for key, own in offering.requirements().items())
-    return all(required is None or required.has(*own.values) for required, own in asked)
+    pairs = ((template.get(key), offered) for key, offered in offering.requirements().items())
+    return all(required is None or required.has(*offered.values) for required, offered in pairs)
 
 
 def _at(offered: Requirements, offering: Offering) -> Requirements:
@@ -198,10 +201,10 @@ SIMULATED = (labels.REGISTERED, labels.INITIALIZED)
 
 def template_labels(pool: NodePool) -> dict[str, str]:
     """Labels that every node of the pool carries."""
-    own = {**pool.labels, labels.NODEPOOL: pool.name}
+    pool_labels = {**pool.labels, labels.NODEPOOL: pool.name}
     if pool.node_class.name:
-        own[f"{pool.node_class.group}/{pool.node_class.kind.lower()}"] = pool.node_class.name
-    return own
+        pool_labels[f"{pool.node_class.group}/{pool.node_class.kind.lower()}"] = pool.node_class.name
+    return pool_labels
 
 
 def template_requirements(pool: NodePool) -> Requirements:
@@ -227,7 +230,7 @@ def is_dedicated(pool: NodePool) -> bool:
 
 def surcharged(found: InstanceType, ppm: int) -> InstanceType:
     """Return the type at prices that are higher by these millionths; places in reservations stay paid for."""
-    return msgspec.structs.replace(found, offerings=tuple(_surcharged(one, ppm) for one in found.offerings))
+    return msgspec.structs.replace(found, offerings=tuple(_surcharged(offering, ppm) for offering in found.offerings))
 
 
 def _surcharged(offering: Offering, ppm: int) -> Offering:
@@ -272,19 +275,29 @@ class PoolTypes:
         """Return the types of `of`, by name."""
         known = self._by_name.get((pool, node_class))
         if known is None:
-            known = self._by_name[pool, node_class] = {one.name: one for one in self.of(pool, node_class)}
+            known = self._by_name[pool, node_class] = {
+                instance_type.name: instance_type for instance_type in self.of(pool, node_class)
+            }
         return known
 
     def _compute(self, pool: NodePool) -> tuple[InstanceType, ...]:
         types = self._bare(pool)
+        if quantity.HOURLY in pool.limits:
+            template = template_requirements(pool)
+            types = tuple(_at_its_price(instance_type, template) for instance_type in types)
         if self._snapshot.options.feature_gates.node_overlay:
             types = _overlaid_for(self._overlays(), template_requirements(pool), self._keys).of(types)
         surcharge, factors = self._snapshot.options.dedicated_ppm, pool.price_factors
         if surcharge:
-            types = tuple(surcharged(one, surcharge) for one in types) if is_dedicated(pool) else types
+            types = (
+                tuple(surcharged(instance_type, surcharge) for instance_type in types) if is_dedicated(pool) else types
+            )
         if not factors:
             return types
-        return tuple(_weighed(one, factors.get(one.name.partition(".")[0], PER_MILLE)) for one in types)
+        return tuple(
+            _weighed(instance_type, factors.get(instance_type.name.partition(".")[0], PER_MILLE))
+            for instance_type in types
+        )
 
     def _bare(self, pool: NodePool) -> tuple[InstanceType, ...]:
         return self._of_class(pool.node_class.name)
@@ -294,7 +307,7 @@ class PoolTypes:
         if self._snapshot.options.feature_gates.reserved_capacity:
             return types
         if node_class not in self._classes:
-            self._classes[node_class] = tuple(_unreserved(one) for one in types)
+            self._classes[node_class] = tuple(_unreserved(instance_type) for instance_type in types)
         return self._classes[node_class]
 
     def _overlays(self) -> tuple[NodeOverlay, ...]:
@@ -329,12 +342,22 @@ _overlaid: list[_Overlaid] = []
 
 def _overlaid_for(overlays: tuple[NodeOverlay, ...], template: Requirements, keys: frozenset[str]) -> _Overlaid:
     subject = overlays, template, keys
-    found = next((known for known in _overlaid if known.subject == subject), None)
-    if found is None:
-        found = _Overlaid(*subject)
-        _overlaid.insert(0, found)
+    entry = next((known for known in _overlaid if known.subject == subject), None)
+    if entry is None:
+        entry = _Overlaid(*subject)
+        _overlaid.insert(0, entry)
         del _overlaid[POOLS_REMEMBERED:]
-    return found
+    return entry
+
+
+def _at_its_price(instance_type: InstanceType, template: Requirements) -> InstanceType:
+    """Return the type with what it costs at most as a capacity, so that a limit in dollars counts it as it counts CPU.
+
+    The highest price among the offerings that the NodePool admits counts, whether or not they are available now.
+    """
+    prices = [o.price for o in instance_type.offerings if _may_buy(template, o)]
+    capacity = {**instance_type.capacity, quantity.HOURLY: max(prices, default=0)}
+    return msgspec.structs.replace(instance_type, capacity=capacity)
 
 
 pool_types: Final = ByIdentity(PoolTypes, size=SNAPSHOTS_REMEMBERED)

@@ -82,17 +82,17 @@ def commitments(
         InvalidInputError: If a value is invalid, or two commitments have the same name; the error names the field.
     """
     places = [f"reservedInstances[{i}]" for i in range(len(reserved))]
-    found: list[tuple[str, Commitment]] = [
+    by_place: list[tuple[str, Commitment]] = [
         (where, _reserved(one, where)) for one, where in zip(reserved, places, strict=True)
     ]
-    found += [(f"savingsPlans[{i}]", _plan(one, f"savingsPlans[{i}]")) for i, one in enumerate(plans)]
+    by_place += [(f"savingsPlans[{i}]", _plan(one, f"savingsPlans[{i}]")) for i, one in enumerate(plans)]
     names: dict[str, str] = {}
-    for where, one in found:
+    for where, one in by_place:
         if not one.name or one.name in names:
             problem = f"{one.name!r} is also {names[one.name]}" if one.name else "is empty"
             raise InvalidInputError(f"{problem}: give each commitment a name of its own", field=f"{where}.name")
         names[one.name] = where
-    return tuple(sorted((one for _, one in found), key=lambda one: one.name))
+    return tuple(sorted((one for _, one in by_place), key=lambda one: one.name))
 
 
 def _reserved(one: ReservedInstancesEntry, where: str) -> ReservedInstances:
@@ -182,7 +182,7 @@ class PriceTerms(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reorder(self) -> bool:
         """Whether types of one capacity type may rank differently from EC2's list; equal terms for all change no order."""
-        return any(one.families for one in self.discounts) or any(one.a_vcpu for one in self.licences)
+        return any(terms.families for terms in self.discounts) or any(terms.a_vcpu for terms in self.licences)
 
 
 class ClassCharges(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,7 +202,7 @@ def charged(found: InstanceType, terms: PriceTerms, charges: ClassCharges) -> In
     """Return the type at the paid prices; the same object if nothing changes."""
     vcpus = found.capacity.get(CPU, 0) // _MILLICORES
     family = found.name.partition(".")[0]
-    offerings = tuple(_charged(one, family, vcpus, terms, charges) for one in found.offerings)
+    offerings = tuple(_charged(offering, family, vcpus, terms, charges) for offering in found.offerings)
     return found if offerings == found.offerings else msgspec.structs.replace(found, offerings=offerings)
 
 
@@ -265,8 +265,8 @@ def read_terms(text: str | bytes) -> PriceTerms:
         raise InvalidInputError(f"is not JSON: {error}", subject=SUBJECT) from error
     try:
         return PriceTerms(
-            discounts=tuple(_discount(one, f"discounts[{i}]") for i, one in enumerate(document.discounts)),
-            licences=tuple(_licence(one, f"licences[{i}]") for i, one in enumerate(document.licences)),
+            discounts=tuple(_discount(entry, f"discounts[{i}]") for i, entry in enumerate(document.discounts)),
+            licences=tuple(_licence(entry, f"licences[{i}]") for i, entry in enumerate(document.licences)),
             public_address=nanodollars(document.public_address_dollars_per_hour, "publicAddressDollarsPerHour"),
             dedicated_ppm=share(document.dedicated_tenancy_percent, "dedicatedTenancyPercent"),
             commitments=commitments(document.reserved_instances, document.savings_plans),
@@ -323,7 +323,7 @@ class TermPrices:
         if self._terms == PriceTerms():
             return catalogue
         default = self._charged(catalogue.default, ClassCharges())
-        by_class = {name: self._charged(found, ClassCharges()) for name, found in catalogue.by_node_class.items()}
+        by_class = {name: self._charged(types, ClassCharges()) for name, types in catalogue.by_node_class.items()}
         for manifest in node_classes:
             try:
                 node_class = read_node_class(manifest)
@@ -346,7 +346,11 @@ class TermPrices:
 def charges_of(node_class: EC2NodeClass, terms: PriceTerms) -> ClassCharges:
     """Return what a node of the class costs besides the instance. An address counts if the class itself requests one."""
     family = node_class.family.name
-    named = (one for one in terms.licences if node_class.name in one.node_classes or family in one.ami_families)
+    named = (
+        terms_entry
+        for terms_entry in terms.licences
+        if node_class.name in terms_entry.node_classes or family in terms_entry.ami_families
+    )
     licence = next(named, None)
     return ClassCharges(
         a_vcpu=licence.a_vcpu if licence is not None else 0,
@@ -356,4 +360,4 @@ def charges_of(node_class: EC2NodeClass, terms: PriceTerms) -> ClassCharges:
 
 
 def _all_charged(terms: PriceTerms, charges: ClassCharges, types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
-    return tuple(charged(one, terms, charges) for one in types)
+    return tuple(charged(instance_type, terms, charges) for instance_type in types)

@@ -122,13 +122,13 @@ def _problem_of_bounds(config: ClusterConfig) -> str:
 def _problem_of_size(config: ClusterConfig) -> str:
     """Return why the functions cannot get their settings; the message names the longest."""
     values = {field: str(value) for field, value in config.settings.items() if value}
-    own = values | {"pausing_alarms": "\n".join(config.pausing_alarms)}
+    environment = values | {"pausing_alarms": "\n".join(config.pausing_alarms)}
     names = _CLUSTER_NAMES * len(config.cluster) + _STACK_NAMES * len(config.stack_name)
-    size = len(json.dumps(own, separators=(",", ":"))) + _FILLED_IN + names
+    size = len(json.dumps(environment, separators=(",", ":"))) + _FILLED_IN + names
     if size <= ENVIRONMENT_MAX:
         return ""
-    longest = max(sorted(own), key=lambda field: len(own[field]))
+    longest = max(sorted(environment), key=lambda field: len(environment[field]))
     return (
         f"the settings of {config.cluster} take about {size} bytes as environment variables, and Lambda accepts "
-        f"{ENVIRONMENT_MAX}: shorten {to_camel(longest)}, the longest with {len(own[longest])}"
+        f"{ENVIRONMENT_MAX}: shorten {to_camel(longest)}, the longest with {len(environment[longest])}"
     )

@@ -71,17 +71,17 @@ def clusters(context: Mapping[str, Any], *, account: str | None, region: str | N
         raise ContextError([f"{CLUSTERS} = {json.dumps(entries)}: expected a list with an object per cluster"])
     base = {"region": region or "us-east-1", **({"account": account} if account else {}), **given}
     problems: list[str] = []
-    found: list[ClusterConfig] = []
+    configs: list[ClusterConfig] = []
     for number, entry in enumerate(entries):
         where = f"{CLUSTERS}[{number}]." if CLUSTERS in context else ""
         config, wrong = _cluster({**base, **entry})
         problems += [f"{where if line.partition(' ')[0] in entry else ''}{line}" for line in wrong]
         if config is not None:
-            found.append(config)
-    problems += conflicts_between(found)
+            configs.append(config)
+    problems += conflicts_between(configs)
     if problems:
         raise ContextError(dict.fromkeys(problems))
-    return tuple(found)
+    return tuple(configs)
 
 
 def _cluster(given: Mapping[str, Any]) -> tuple[ClusterConfig | None, list[str]]:
@@ -89,11 +89,13 @@ def _cluster(given: Mapping[str, Any]) -> tuple[ClusterConfig | None, list[str]]
     problems = [_unknown(key) for key in values if key not in KEYS]
     settings = {SETTINGS[key]: _as_text(value) for key, value in values.items() if key in SETTINGS}
     problems += _wrong_settings(settings)
-    own = {key: value for key, value in values.items() if key in KEYS and key not in SETTINGS}
+    config_values = {key: value for key, value in values.items() if key in KEYS and key not in SETTINGS}
     try:
-        config = ClusterConfig.model_validate({**own, "settings": settings})
+        config = ClusterConfig.model_validate({**config_values, "settings": settings})
     except ValidationError as error:
-        return None, problems + [_wrong(own, found["loc"], found["msg"]) for found in error.errors()]
+        return None, problems + [
+            _wrong(config_values, error_detail["loc"], error_detail["msg"]) for error_detail in error.errors()
+        ]
     return config, problems + conflicts_within(config)
 
 

@@ -24,8 +24,8 @@ TRIES, PAUSE_SECONDS = 40, 5.0
 def handler(event: dict[str, Any], _context: object) -> None:
     """Invoke the version that this deployment brings, and tell CodeDeploy the result."""
     deploy = boto3.client("codedeploy")
-    found = deploy.get_deployment(deploymentId=event["DeploymentId"])["deploymentInfo"]
-    version = json.loads(os.environ["VERSIONS"])[found["deploymentGroupName"]]
+    deployment = deploy.get_deployment(deploymentId=event["DeploymentId"])["deploymentInfo"]
+    version = json.loads(os.environ["VERSIONS"])[deployment["deploymentGroupName"]]
     config = Config(read_timeout=CHECK_SECONDS, retries={"total_max_attempts": 1})
     problem = problem_of(boto3.client("lambda", config=config), version)
     print(json.dumps({"version": version, "problem": problem}))  # noqa: T201 - the log is where people look

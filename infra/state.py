@@ -21,7 +21,7 @@ class StateStack(cdk.Stack):
 
     def __init__(self, scope: Construct, construct_id: str, *, table_name: str = "", **kwargs: object) -> None:
         super().__init__(scope, construct_id, termination_protection=True, **kwargs)  # type: ignore[arg-type]  # jsii keyword props
-        own = dynamodb.Table(
+        table = dynamodb.Table(
             self,
             "Table",
             partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
@@ -35,12 +35,12 @@ class StateStack(cdk.Stack):
             deletion_protection=True,
             removal_policy=cdk.RemovalPolicy.RETAIN,
         )
-        self.table: dynamodb.ITable = own
+        self.table: dynamodb.ITable = table
         if table_name:
             self.table = dynamodb.Table.from_table_name(self, "RestoredTable", table_name)
             # An exported value must not vanish while the other stack still imports it.
-            self.export_value(own.table_name)
-            self.export_value(own.table_arn)
+            self.export_value(table.table_name)
+            self.export_value(table.table_arn)
         self.bucket = s3.Bucket(
             self,
             "Bucket",

@@ -22,8 +22,14 @@ _OBSERVES: Final[tuple[Rule, ...]] = (
     ("node.k8s.io", ("runtimeclasses",), ("list",)),
     ("storage.k8s.io", ("storageclasses", "csinodes", "csidrivers", "volumeattachments"), ("list",)),
     ("autoscaling.x-k8s.io", ("capacitybuffers",), ("list",)),
+    ("scheduling.k8s.io", ("podgroups", "workloads"), ("list",)),
+    ("scheduling.volcano.sh", ("podgroups",), ("list",)),
+    ("scheduling.x-k8s.io", ("podgroups",), ("list",)),
+    ("leaderworkerset.x-k8s.io", ("leaderworkersets",), ("list",)),
+    ("jobset.x-k8s.io", ("jobsets",), ("list",)),
     ("karpenter.sh", ("nodepools", "nodeoverlays"), ("list",)),
     ("karpenter.k8s.aws", ("ec2nodeclasses",), ("list",)),
+    ("fleetwright.dev", ("calendars",), ("list",)),
 )
 """Permissions to list everything that an observation of the whole cluster reads."""
 

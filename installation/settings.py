@@ -248,7 +248,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def problem_of(field: str, value: str) -> str:
     """Return what is wrong with one setting's value, as the functions would report it at their start; empty if it is valid."""
-    required = {found.name.upper(): "-" for found in msgspec.structs.fields(Settings) if found.required}
+    required = {field_info.name.upper(): "-" for field_info in msgspec.structs.fields(Settings) if field_info.required}
     try:
         Settings.from_environment({**required, field.upper(): value})
     except InvalidInputError as error:

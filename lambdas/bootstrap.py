@@ -49,11 +49,11 @@ def application() -> Application:
     Raises:
         InvalidInputError: If a setting is missing or not understood.
     """
-    found, before = _Sandbox.current, _Sandbox.used_at
-    if found is None or (before is not None and found.adapters.clock.now() < before - WENT_BACK):
-        found = _Sandbox.current = (_Sandbox.factory or _from_environment)()
-    _Sandbox.used_at = found.adapters.clock.now()
-    return found
+    app, before = _Sandbox.current, _Sandbox.used_at
+    if app is None or (before is not None and app.adapters.clock.now() < before - WENT_BACK):
+        app = _Sandbox.current = (_Sandbox.factory or _from_environment)()
+    _Sandbox.used_at = app.adapters.clock.now()
+    return app
 
 
 def starts(*needs: Callable[[Application], object]) -> Callable[[Work], Work]:

@@ -148,9 +148,9 @@ class Disturbances:
             "row": self._row,
         }
         for name, do in doers.items():
-            found = getattr(step, name)
-            if found is not None:
-                do(found)
+            disturbance = getattr(step, name)
+            if disturbance is not None:
+                do(disturbance)
         if step.etcd is not None:
             self._cluster.restore(self._clock.now() - step.etcd.restore, self._runs)
 
@@ -192,14 +192,14 @@ class Disturbances:
             self._after(step.lasting, partial(kubelets.report, name, None, None))
 
     def _copy(self, step: CopyStep) -> None:
-        found = [
+        originals = [
             obj
             for obj in self._cluster.objects(step.kind)
             if name_of(obj) == step.name and obj["metadata"].get("namespace", step.namespace) == step.namespace
         ]
-        if not found:
+        if not originals:
             raise InvalidInputError("there is none to copy", subject=f"{step.kind} {step.name}")
-        (original,) = found
+        (original,) = originals
         metadata = {key: original["metadata"].get(key) for key in ("labels", "annotations", "namespace")}
         given = {key: value for key, value in metadata.items() if value}
         copied = {**original, "metadata": {**given, "name": step.new_name}, "status": status_of(original)}
@@ -255,14 +255,14 @@ class Disturbances:
             self._account.instances.terminate([i.id for i in self._some(named, chosen.fraction)], USER)
 
     def _each(self, kind: str, chosen: Chosen, act: Callable[[str], None]) -> None:
-        found = [
+        objects = [
             name_of(obj)
             for obj in self._cluster.objects(kind)
             if not is_deleting(obj)
             and chosen.zone in (None, labels_of(obj).get(labels.ZONE))
             and chosen.name in (None, name_of(obj))
         ]
-        for name in self._some(found, chosen.fraction):
+        for name in self._some(objects, chosen.fraction):
             with suppress(NotFoundError):
                 act(name)
 

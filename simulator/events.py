@@ -37,7 +37,7 @@ def _field_matches(wanted: Mapping[str, Any] | Sequence[Any], found: Any, is_the
     if isinstance(wanted, Mapping):
         return isinstance(found, Mapping) and matches(wanted, found)
     values = found if isinstance(found, list) else [found]
-    return any(_value_matches(one, value, is_there) for one in wanted for value in values)
+    return any(_value_matches(expected, value, is_there) for expected in wanted for value in values)
 
 
 def _value_matches(wanted: Any, value: Any, is_there: bool) -> bool:
@@ -248,14 +248,14 @@ def _is_like(wanted: re.Pattern[str], value: Any) -> bool:
 
 
 def _tokens(text: str) -> list[str]:
-    found, at = [], 0
+    tokens, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             raise ValueError(f"cannot read a filter pattern from {text[at:]!r}")
-        found.append(match.group(1))
+        tokens.append(match.group(1))
         at = match.end()
-    return found
+    return tokens
 
 
 def _read(event: Any, keys: list[str]) -> Any:

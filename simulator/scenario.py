@@ -341,12 +341,12 @@ def read_manifests(path: Path) -> list[Document]:
         InvalidInputError: If something cannot be read or is no object; names file and document.
     """
     files = sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES) if path.is_dir() else [path]
-    found = [document for file in files for document in read_documents(file)]
-    for document in found:
+    documents = [document for file in files for document in read_documents(file)]
+    for document in documents:
         if not document.object.get("kind") or not (document.object.get("metadata") or {}).get("name"):
             raise InvalidInputError("has no kind or no name", subject=f"{document.path}, document {document.index + 1}")
         check_version(document.object, f"{document.path}, document {document.index + 1}")
-    return found
+    return documents
 
 
 def check_version(obj: JsonObject, subject: str) -> None:
@@ -373,14 +373,14 @@ def read_documents(path: Path) -> list[Document]:
         raise InvalidInputError(_not_yaml(error), subject=str(path)) from error
     if _expanded(values, {}) > _VALUES_FREE + len(text):
         raise InvalidInputError("has aliases that stand for far more than it holds: write it out", subject=str(path))
-    found = []
+    documents = []
     for index, value in enumerate(values):
         if value is None:
             continue
         if not isinstance(value, dict):
             raise InvalidInputError("is not an object", subject=f"{path}, document {index + 1}")
-        found += [Document(path, index, item) for item in _unfolded(value)]
-    return found
+        documents += [Document(path, index, item) for item in _unfolded(value)]
+    return documents
 
 
 _VALUES_FREE: Final = 1_000_000
@@ -500,7 +500,7 @@ def read_scenario(path: Path) -> Scenario:
 
 def scenario_of(path: Path, document: Mapping[str, Any]) -> Scenario:
     """The scenario that a document describes, whose files are beside `path`. Raises InvalidInputError."""
-    spec = _convert(document.get("spec") or {})
+    spec = _convert(step_forms.with_text_keys(document.get("spec") or {}))
     start = _moment(spec.start)
     folder = path.parent
     return Scenario(
@@ -534,7 +534,7 @@ def _quotas(given: Mapping[str, int]) -> dict[str, int]:
 
 def _settings(given: Mapping[str, str | int | bool]) -> dict[str, str]:
     """Return settings by their environment variables; in the scenario they have the names of the deployment's context."""
-    found = {}
+    texts = {}
     for name, value in given.items():
         field = re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -542,8 +542,8 @@ def _settings(given: Mapping[str, str | int | bool]) -> dict[str, str]:
             raise InvalidInputError("is not a setting that a scenario may have", field=f"spec.settings.{name}")
         if problem := problem_of(field, text):
             raise InvalidInputError(f"{value!r}: {problem}", field=f"spec.settings.{name}")
-        found[field.upper()] = text
-    return found
+        texts[field.upper()] = text
+    return texts
 
 
 def _step(folder: Path, number: int, step: Step) -> Step:
@@ -639,20 +639,20 @@ def _span(value: Any, where: str) -> Any:
         return {"p50": takes, "p99": takes}
     if value.keys() != {"p50", "p99"}:
         raise InvalidInputError("must be a duration, or have p50 and p99", field=where)
-    found = {name: _duration(item, f"{where}.{name}") for name, item in value.items()}
-    if found["p99"] < found["p50"]:
+    percentiles = {name: _duration(item, f"{where}.{name}") for name, item in value.items()}
+    if percentiles["p99"] < percentiles["p50"]:
         raise InvalidInputError("p99 is shorter than p50", field=where)
-    return found
+    return percentiles
 
 
 def _duration(value: Any, where: str) -> timedelta:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        found: timedelta | None = timedelta(seconds=value)
+        duration: timedelta | None = timedelta(seconds=value)
     else:
-        found = parse_duration(value) if isinstance(value, str) else None
-    if found is None or found < timedelta(0):
+        duration = parse_duration(value) if isinstance(value, str) else None
+    if duration is None or duration < timedelta(0):
         raise InvalidInputError(f"{value!r} is not a duration such as 90s, 10m or 48h", field=where)
-    return found
+    return duration
 
 
 def _moment(text: str) -> datetime:
@@ -691,15 +691,15 @@ def read_trace(path: Path, trace: Trace) -> list[TracedPod]:
     """
     if trace.format != FORMAT:
         raise InvalidInputError(f"{trace.format!r} is not {FORMAT}", field="spec.trace.format")
-    found = []
+    pods = []
     for number, row in enumerate(_rows(path), start=2):
         try:
             created, deleted = int(row["creation_time"]), int(row["deletion_time"])
             if created >= trace.since and (trace.until is None or created <= trace.until):
-                found.append(_pod(row, created - trace.since, deleted - trace.since, trace.namespace))
+                pods.append(_pod(row, created - trace.since, deleted - trace.since, trace.namespace))
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"line {number}: {error}", subject=str(path)) from error
-    return found
+    return pods
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, str]]:

@@ -233,3 +233,21 @@ def check_copy(step: CopyStep, where: str) -> None:
 
 
 PLURALS: Final = {resource.plural: resource for resource in resources.ALL}
+
+
+# Reads keys as their authors mean them.
+
+
+def with_text_keys(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the spec with `on` as the key of webhooks: YAML 1.1 reads it as a truth value unless it is quoted."""
+    steps = spec.get("steps")
+    if not isinstance(steps, list):
+        return spec
+    return {**spec, "steps": [_with_text_key(step) for step in steps]}
+
+
+def _with_text_key(step: Any) -> Any:
+    webhook = step.get("webhook") if isinstance(step, dict) else None
+    if not isinstance(webhook, dict) or True not in webhook:
+        return step
+    return {**step, "webhook": {"on" if key is True else key: value for key, value in webhook.items()}}

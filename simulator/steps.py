@@ -103,11 +103,11 @@ class Steps:
 
     def apply(self, objects: Iterable[dict[str, Any]]) -> None:
         """Apply objects; one that the API server refuses is a warning."""
-        for found in objects:
+        for obj in objects:
             try:
-                self._cluster.apply([found], by=USER)
+                self._cluster.apply([obj], by=USER)
             except FleetwrightError as error:
-                self._warn(f"{found['kind']} {found['metadata']['name']} was not applied: {error}")
+                self._warn(f"{obj['kind']} {obj['metadata']['name']} was not applied: {error}")
 
     def remove(self, manifest: dict[str, Any]) -> None:
         """Delete a pod of a trace, unless it is gone already."""
@@ -207,10 +207,10 @@ class Steps:
             self._account.table.restore(self._account.clock.now() - step.table.restore)
 
     def _brake(self, brake: Brake) -> None:
-        found = self._account.brakes
-        found.mode = found.mode if brake.mode is None else brake.mode
-        found.alarm = found.alarm if brake.alarm is None else brake.alarm
-        found.shifted_zones = found.shifted_zones if brake.shifted_zones is None else tuple(brake.shifted_zones)
+        brakes = self._account.brakes
+        brakes.mode = brakes.mode if brake.mode is None else brake.mode
+        brakes.alarm = brakes.alarm if brake.alarm is None else brake.alarm
+        brakes.shifted_zones = brakes.shifted_zones if brake.shifted_zones is None else tuple(brake.shifted_zones)
 
     def _arm(self, step: Fault) -> None:
         fault = faults.Fault(
@@ -235,11 +235,11 @@ class Steps:
         )
 
     def _interrupt(self, interrupt: Interrupt) -> None:
-        found = [instance for instance in self._account.instances.all() if _matches(instance, interrupt)]
-        if not found:
+        instances = [instance for instance in self._account.instances.all() if _matches(instance, interrupt)]
+        if not instances:
             kind = "" if interrupt.kind == STATUS_CHECK else "spot "
             self._warn(f"interrupt: no running {kind}instance matches {interrupt.node or interrupt.zone or 'any zone'}")
-        for instance in self._some(found, interrupt.fraction):
+        for instance in self._some(instances, interrupt.fraction):
             self._account.instances.interrupt(instance, interrupt.kind)
 
     def _some(self, found: Sequence[T], fraction: float) -> list[T]:

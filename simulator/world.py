@@ -216,8 +216,8 @@ class World:
                 self._claims_by_instance[machine["instance_id"]] = key.sort
 
     def _writer(self) -> Writer | None:
-        since, asked = self.sandboxes.running_since(), self.sandboxes.called_at()
-        return None if since is None or asked is None else Writer(since, asked)
+        since, called_at = self.sandboxes.running_since(), self.sandboxes.called_at()
+        return None if since is None or called_at is None else Writer(since, called_at)
 
     def _queue_delayed(self, queue: str, lag: timedelta) -> None:
         self.recorder.emit("queueDelayed", queue=queue, seconds=lag.total_seconds())
@@ -234,16 +234,16 @@ class World:
 
     def application(self, _: FunctionSpec | None = None) -> Application:
         """Build the application of a new sandbox."""
-        own = None
+        source = None
         if not self._region.shapes:
-            own = OwnCatalogue(self.clock, self.account.exchange, self._region.name)
+            source = OwnCatalogue(self.clock, self.account.exchange, self._region.name)
         adapters = Adapters(
             self._settings(),
             self.account.session,
             SkewedClock(self.clock, self.skew(), worked=self.sandboxes.worked, uncharged=self.sandboxes.uncharged),
             kubernetes=self.cluster.api,
-            catalogue_source=own,
-            catalogues=own or self._catalogues,
+            catalogue_source=source,
+            catalogues=source or self._catalogues,
             pause=self.sandboxes.spend,
             run_tasks=TaskRunners(messages=in_turn, launches=self.sandboxes.side_by_side),
         )

@@ -40,8 +40,8 @@ class PausingAlarms:
                 AlarmTypes=["MetricAlarm", "CompositeAlarm"],
                 MaxRecords=NAMES_MAX,
             )
-            found = [*(answer.get("MetricAlarms") or ()), *(answer.get("CompositeAlarms") or ())]
-            states |= {alarm["AlarmName"]: alarm["StateValue"] for alarm in found}
+            alarms = [*(answer.get("MetricAlarms") or ()), *(answer.get("CompositeAlarms") or ())]
+            states |= {alarm["AlarmName"]: alarm["StateValue"] for alarm in alarms}
         return tuple(brake for name in self._alarms if (brake := _alarm_brake(name, states.get(name))) is not None)
 
 
@@ -186,10 +186,10 @@ def _breaker(item: Item, now: datetime) -> Breaker:
     """Return the breaker of a row; one that has expired and is not yet deleted counts as empty. Raises DeniedError."""
 
     def read(item: Item) -> Breaker:
-        found = msgspec.json.decode(unpacked(item["body"]), type=Breaker)
+        stored = msgspec.json.decode(unpacked(item["body"]), type=Breaker)
         if int(item[TABLE.expiry]["N"]) <= now.timestamp():
-            return Breaker(node_pool=found.node_pool, version=found.version)
-        return found
+            return Breaker(node_pool=stored.node_pool, version=stored.version)
+        return stored
 
     return decoded(item, read)
 

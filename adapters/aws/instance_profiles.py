@@ -179,7 +179,7 @@ class UnusedProfiles:
         ]
         used = self._in_use([profile["Arn"] for profile in idle])
         deleted = 0
-        for profile in [found for found in idle if found["Arn"] not in used][:DELETED_MAX]:
+        for profile in [idle_profile for idle_profile in idle if idle_profile["Arn"] not in used][:DELETED_MAX]:
             self._made.forget(profile["InstanceProfileName"])
             try:
                 self._owned.delete(profile)
@@ -202,8 +202,12 @@ class UnusedProfiles:
         states = {"Name": "instance-state-name", "Values": list(_ANY_OTHER_STATE)}
         used: set[str] = set()
         for start in range(0, len(arns), _FILTER_VALUES_MAX):
-            asked = {"Name": "iam-instance-profile.arn", "Values": list(arns[start : start + _FILTER_VALUES_MAX])}
-            found = self._ec2.items("DescribeInstances", "Reservations", Filters=[states, asked], MaxResults=1000)
-            for described in (one for reservation in found for one in reservation.get("Instances", ())):
+            arn_filter = {"Name": "iam-instance-profile.arn", "Values": list(arns[start : start + _FILTER_VALUES_MAX])}
+            reservations = self._ec2.items(
+                "DescribeInstances", "Reservations", Filters=[states, arn_filter], MaxResults=1000
+            )
+            for described in (
+                instance for reservation in reservations for instance in reservation.get("Instances", ())
+            ):
                 used.add((described.get("IamInstanceProfile") or {}).get("Arn", ""))
         return frozenset(used)

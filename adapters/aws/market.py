@@ -192,10 +192,10 @@ class AwsMarket:
                 where, price = (entry["InstanceType"], entry["AvailabilityZone"]), (entry["Timestamp"], amount)
                 latest[where] = max(latest.get(where, price), price)
         _must_have(bool(latest), "ec2:DescribeSpotPriceHistory")
-        found: dict[str, dict[str, int]] = {}
+        prices: dict[str, dict[str, int]] = {}
         for (instance_type, zone), (_, price_now) in sorted(latest.items()):
-            found.setdefault(instance_type, {})[zone] = price_now
-        return found
+            prices.setdefault(instance_type, {})[zone] = price_now
+        return prices
 
 
 def pricing_region(region: str) -> str:

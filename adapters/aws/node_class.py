@@ -52,10 +52,10 @@ class NetworkSelection:
 
         Raises PortError.
         """
-        found: dict[str, Any] = {}
+        by_id: dict[str, Any] = {}
         for filters in term_filters(terms, id_filter="subnet-id"):
             for subnet in self._ec2.items("DescribeSubnets", "Subnets", Filters=filters, MaxResults=500):
-                found[subnet["SubnetId"]] = subnet
+                by_id[subnet["SubnetId"]] = subnet
         entries = [
             {
                 "id": subnet["SubnetId"],
@@ -63,17 +63,17 @@ class NetworkSelection:
                 "zoneID": subnet.get("AvailabilityZoneId", ""),
                 "free": None if subnet.get("Ipv6Native") else subnet.get("AvailableIpAddressCount"),
             }
-            for subnet in found.values()
+            for subnet in by_id.values()
         ]
         return sorted(entries, key=lambda entry: (-(entry["free"] or 0), entry["id"]))
 
     def security_groups(self, terms: Iterable[SelectorTerm]) -> list[JsonObject]:
         """Return `status.securityGroups`, by id. Raises PortError."""
-        found: dict[str, str] = {}
+        groups: dict[str, str] = {}
         for filters in term_filters(terms, id_filter="group-id", name_filter="group-name"):
             for group in self._ec2.items("DescribeSecurityGroups", "SecurityGroups", Filters=filters, MaxResults=500):
-                found[group["GroupId"]] = group.get("GroupName", "")
-        return [{"id": group, "name": found[group]} for group in sorted(found)]
+                groups[group["GroupId"]] = group.get("GroupName", "")
+        return [{"id": group, "name": groups[group]} for group in sorted(groups)]
 
 
 def term_filters(
@@ -157,9 +157,9 @@ class Images:
     ) -> Iterator[tuple[JsonObject, Sequence[Sequence[JsonObject]]]]:
         parameters = family_of("", alias).images(kubernetes_version, alias.partition("@")[2])
         values = self._values([parameter.path for parameter in parameters])
-        found = {i["ImageId"]: i for i in self._images([{"Name": "image-id", "Values": sorted(set(values.values()))}])}
+        images = {i["ImageId"]: i for i in self._images([{"Name": "image-id", "Values": sorted(set(values.values()))}])}
         for parameter in parameters:
-            image = found.get(values.get(parameter.path, ""))
+            image = images.get(values.get(parameter.path, ""))
             if image is not None:
                 yield image, parameter.serves
 
@@ -184,7 +184,7 @@ class Images:
         values: dict[str, str] = {}
         for start in range(0, len(names), _NAMES_PER_CALL):
             answer = self._ssm.call("GetParameters", Names=list(names[start : start + _NAMES_PER_CALL]))
-            values |= {found["Name"]: found["Value"] for found in answer.get("Parameters", ())}
+            values |= {parameter["Name"]: parameter["Value"] for parameter in answer.get("Parameters", ())}
         return values
 
 
@@ -236,12 +236,15 @@ class CapacityReservations:
         Those that have not begun have EC2's state and an additional `startTime`. It excludes ended and dedicated ones, and
         those that the class's images cannot be launched into.
         """
-        found: dict[str, JsonObject] = {}
+        by_id: dict[str, JsonObject] = {}
         for described in self._matching(node_class.spec.capacity_reservation_selector_terms):
             if _is_usable(described, node_class, now):
-                found[described["CapacityReservationId"]] = described
-        own_instances = self._own_instances(sorted(found)) if found else {}
-        return [{**_entry(found[one], now), "places": _places(found[one], own_instances[one])} for one in sorted(found)]
+                by_id[described["CapacityReservationId"]] = described
+        own_instances = self._own_instances(sorted(by_id)) if by_id else {}
+        return [
+            {**_entry(by_id[identity], now), "places": _places(by_id[identity], own_instances[identity])}
+            for identity in sorted(by_id)
+        ]
 
     def _matching(self, terms: Sequence[ReservationTerm]) -> Iterator[JsonObject]:
         ids = sorted({term.id for term in terms if term.id})
@@ -270,7 +273,7 @@ class CapacityReservations:
         except NotFoundError:
             if len(ids) == 1:
                 return ()
-            return [described for one in ids for described in self._by_id([one])]
+            return [described for identity in ids for described in self._by_id([identity])]
 
 
 def _filters(term: ReservationTerm) -> list[JsonObject]:
@@ -386,11 +389,11 @@ def written_conditions(manifest: JsonObject, by_type: Mapping[str, ClassConditio
 def rules_problem(manifest: JsonObject) -> ClassCondition | None:
     """Apply the rules of our API, since the API server may have older or Karpenter's rules: plans exclude an invalid class."""
     named = {"apiVersion": f"{labels.AWS_GROUP}/v1", "kind": "EC2NodeClass", **manifest}
-    found = api.problems(named)
-    if not found:
+    faults = api.problems(named)
+    if not faults:
         return None
-    of_kubelet = all(problem.field.startswith("spec.kubelet") for problem in found)
-    message = "; ".join(f"{problem.field}: {problem.message}" for problem in found)
+    of_kubelet = all(problem.field.startswith("spec.kubelet") for problem in faults)
+    message = "; ".join(f"{problem.field}: {problem.message}" for problem in faults)
     return ClassCondition("InvalidKubeletConfiguration" if of_kubelet else "InvalidSpec", message)
 
 
@@ -428,18 +431,18 @@ class PlacementGroups:
         """Return the group as `placementGroup` of a status. Raises NotFoundError if none is available, PortError."""
         what = f"placement group {selector.id or selector.name}"
         groups = self._described(selector)
-        found = next((group for group in groups if group.get("State") == AVAILABLE), None)
-        if found is None:
+        available = next((group for group in groups if group.get("State") == AVAILABLE), None)
+        if available is None:
             states = ", ".join(sorted({str(group.get("State")) for group in groups}))
             said = (
                 f"{what} is {states}, not available" if states else f"{what} does not exist in this account and region"
             )
             raise NotFoundError("ec2:DescribePlacementGroups", said)
         return {
-            "id": found["GroupId"],
-            "name": found.get("GroupName", ""),
-            "strategy": found.get("Strategy", ""),
-            "partitions": found.get("PartitionCount") or 0,
+            "id": available["GroupId"],
+            "name": available.get("GroupName", ""),
+            "strategy": available.get("Strategy", ""),
+            "partitions": available.get("PartitionCount") or 0,
         }
 
     def _described(self, selector: PlacementGroupSelector) -> Sequence[Mapping[str, Any]]:
@@ -457,8 +460,8 @@ class PlacementGroups:
             answer = self._ec2.call("DescribePlacementGroups", **named)
         except NotFoundError:
             return ()
-        found: Sequence[Mapping[str, Any]] = answer.get("PlacementGroups") or ()
-        return found
+        groups: Sequence[Mapping[str, Any]] = answer.get("PlacementGroups") or ()
+        return groups
 
 
 LAUNCH_VALIDATION: Final = "launchValidation"
@@ -521,17 +524,17 @@ class NodeClassResolver:
         except InvalidInputError as error:
             by_type = {VALID: ClassCondition("InvalidSpec", str(error))}
             return {"conditions": written_conditions(manifest, by_type, self._clock.now())}
-        found: JsonObject = {}
-        by_type = self._selected(found, node_class, described, now)
-        _split_addresses(found, node_class, described, now)
-        by_type["PlacementGroupReady"] = self._placed(found, node_class)
+        reservations: JsonObject = {}
+        by_type = self._selected(reservations, node_class, described, now)
+        _split_addresses(reservations, node_class, described, now)
+        by_type["PlacementGroupReady"] = self._placed(reservations, node_class)
         by_type[VALID] = rules_problem(manifest) or rendering_problem(node_class, described, by_type)
-        found["capacityReservations"] = None  # with the gate off, the status does not list them
+        reservations["capacityReservations"] = None  # with the gate off, the status does not list them
         if self._reservations is not None:
-            by_type["CapacityReservationsReady"] = _reserved(found, self._reservations, node_class, now)
+            by_type["CapacityReservationsReady"] = _reserved(reservations, self._reservations, node_class, now)
         if is_validated and self._validate is not None and not by_type[VALID].reason:
-            by_type[VALID] = self._asked(self._validate, {**manifest, "status": found}, found, node_pools)
-        return {**found, "conditions": written_conditions(manifest, by_type, self._clock.now())}
+            by_type[VALID] = self._asked(self._validate, {**manifest, "status": reservations}, reservations, node_pools)
+        return {**reservations, "conditions": written_conditions(manifest, by_type, self._clock.now())}
 
     def _selected(
         self, found: JsonObject, node_class: EC2NodeClass, described: ClusterDescription, now: datetime
@@ -620,8 +623,8 @@ def _reserved(
         resolved = reservations.resolve(node_class, now)
     except DeniedError as error:
         return ClassCondition("NotAllowed", str(error))
-    upcoming = [one for one in resolved if "startTime" in one]
-    found["capacityReservations"] = [one for one in resolved if "startTime" not in one]
+    upcoming = [reservation for reservation in resolved if "startTime" in reservation]
+    found["capacityReservations"] = [reservation for reservation in resolved if "startTime" not in reservation]
     if not upcoming:
         return ClassCondition()
     from core.catalogue.reservations import upcoming_message  # most clusters have booked none

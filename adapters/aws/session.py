@@ -169,7 +169,7 @@ def _message(error: ClientError) -> str:
 PAGES_LIMIT: Final = 100
 
 RETRY_POLICY: Final = {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 2}
-"""No retries: the minutely schedule compensates for a failed window event."""
+"""Two retries within a minute; then the minutely schedule has compensated for a failed window event."""
 
 
 class SchedulerWindows:
@@ -230,8 +230,8 @@ class SchedulerWindows:
 
     def _written(self, name: str) -> tuple[str, str, str]:
         """Return a schedule's expression, function and role; an update of the stack may change the latter two."""
-        found = _call("GetSchedule", lambda: self._client.get_schedule(GroupName=self._group, Name=name))
-        return str(found["ScheduleExpression"]), str(found["Target"]["Arn"]), str(found["Target"]["RoleArn"])
+        schedule = _call("GetSchedule", lambda: self._client.get_schedule(GroupName=self._group, Name=name))
+        return str(schedule["ScheduleExpression"]), str(schedule["Target"]["Arn"]), str(schedule["Target"]["RoleArn"])
 
     def _write(self, operation: str, write: Callable[..., Any], name: str, expression: str) -> None:
         _call(

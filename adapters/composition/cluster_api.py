@@ -14,8 +14,8 @@ def kubernetes_of(session: Session, cluster: str, clock: Clock) -> HttpKubernete
     described = EksCluster(AwsService(make=lambda: session.client("eks", config=QUICK)), cluster, clock)
 
     def endpoint() -> Endpoint:
-        found = described.describe().cluster
-        return Endpoint(found.endpoint, found.certificate_authority)
+        description = described.describe().cluster
+        return Endpoint(description.endpoint, description.certificate_authority)
 
     token = EksToken(presigner(session, cluster=cluster), clock)
     return HttpKubernetes(Transport(endpoint, token, RateLimit()))

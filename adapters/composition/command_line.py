@@ -43,3 +43,10 @@ def market_reader(session: Session, region: str) -> CatalogueSource:
     ec2 = AwsService(session.client("ec2", config=PATIENT))
     pricing = AwsService(session.client("pricing", region_name=pricing_region(region), config=PATIENT))
     return AwsMarket(ec2, pricing, region=region, clock=SystemClock())
+
+
+def region_of_prices(region: str) -> str:
+    """Return the region whose Pricing service has the price list of `region`."""
+    from adapters.aws.market import pricing_region
+
+    return pricing_region(region)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from adapters.aws.services import BRIEF, PATIENT, QUICK, AwsService
+from adapters.aws.services import BRIEF, LAUNCHING, PATIENT, QUICK, AwsService
 from adapters.aws.session import EnvironmentSession, SqsQueue
 from adapters.observability import MISSING_PERMISSIONS
 from adapters.ports import (
@@ -263,7 +263,7 @@ class Adapters(MarketAdapters):
         return Stores(
             claims=self.claims,
             commands=DynamoCommands(self.table, cluster),
-            unavailable=DynamoOfferings(self.shared_table),
+            unavailable=DynamoOfferings(self.shared_table, cluster),
             denials=DynamoDenials(self.table, cluster),
             nominations=DynamoNominations(self.table, cluster),
             changes=DynamoChanges(self.table, cluster),
@@ -332,6 +332,7 @@ class Adapters(MarketAdapters):
             iam=self._service("iam"),
             eks=self._service("eks"),
             region=self._session.region_name,
+            launching=self._service("ec2", LAUNCHING),
         )
         gates = self.settings.options().feature_gates
         return Ec2Cloud(

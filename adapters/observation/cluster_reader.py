@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from adapters.ports import Clock, Instance, JsonObject, Kubernetes, PortError
+from adapters.observability import logger
+from adapters.ports import Clock, DeniedError, Instance, JsonObject, Kubernetes, NotFoundError, PortError
 from core import api, labels
 from core.api.objects import name_of
 from core.api.status import is_stale
@@ -23,6 +24,7 @@ from core.manifests.assemble import ObjectProblem
 from core.manifests.buffers import needed_kinds
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import resources
+from core.manifests.wire.pod import WirePod, names_group
 from core.manifests.wire.resources import LEASES, Resource
 from core.model.catalogue import Catalogue, InstanceType, Offering
 from core.model.node_pool import NodePool
@@ -89,11 +91,11 @@ CURRENT_ONLY: Final = CurrentNodeClasses()
 
 def _pools_of(node_class: str, manifests: Iterable[JsonObject]) -> list[NodePool]:
     """Return the NodePools of a class, without unreadable ones, which launch nothing."""
-    found = []
+    pools = []
     for manifest in manifests:
         with suppress(InvalidInputError):
-            found.append(api.node_pool(manifest))
-    return [pool for pool in found if pool.node_class.name == node_class]
+            pools.append(api.node_pool(manifest))
+    return [pool for pool in pools if pool.node_class.name == node_class]
 
 
 def _not_ready() -> JsonObject:
@@ -113,6 +115,9 @@ _ALWAYS: Final = (
     resources.PRIORITY_CLASSES,
 )
 _MARKET: Final = (resources.NODE_POOLS, resources.EC2_NODE_CLASSES)
+CALENDARS_ASKED_EVERY: Final = timedelta(minutes=15)
+"""How often an installation without Calendars is asked for them."""
+
 _FOR_VOLUMES: Final = (
     resources.PERSISTENT_VOLUMES,
     resources.PERSISTENT_VOLUME_CLAIMS,
@@ -131,6 +136,9 @@ _FOR_DEFAULT_SPREADS: Final = (
 
 _FOR_ADMISSION: Final = (resources.LIMIT_RANGES, resources.RUNTIME_CLASSES)
 """The kinds by which the API server changes pods that it creates, besides PriorityClasses and namespaces."""
+
+_GROUP_VERSIONS: Final = {resources.POD_GROUPS: ("v1beta1", "v1alpha3")}
+"""The versions under which Kubernetes 1.36 and 1.37 serve PodGroups; what is read of them is the same."""
 
 ObjectsByKind = dict[Resource, tuple[Any, ...]]
 
@@ -153,9 +161,50 @@ class ClusterObjects:
         """Return the NodePools by name."""
         return _by_name(self.by_kind[resources.NODE_POOLS])
 
+    def node_overlays(self) -> dict[str, JsonObject]:
+        """Return the NodeOverlays by name; none while their feature gate is off."""
+        return _by_name(self.by_kind.get(resources.NODE_OVERLAYS, ()))
+
     def node_classes_by_name(self) -> dict[str, JsonObject]:
         """Return the EC2NodeClasses by name."""
         return _by_name(self.node_classes)
+
+
+class CalendarReader:
+    """Lists Calendars. That there are none is remembered for a while, so that who uses none does not pay in each run."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+        self._none_since: datetime | None = None
+
+    def all(self, rejected: list[ObjectProblem]) -> tuple[Any, ...]:
+        """Return the Calendars; none where the kind is not installed, or where the function may not list it yet.
+
+        Both are the state of an installation before `kubectl apply` of this release's manifests, and must stop nothing. The
+        latter is named in `rejected`, as are unreadable objects. Raises PortError.
+        """
+        now, since = self._clock.now(), self._none_since
+        if since is not None and now - since < CALENDARS_ASKED_EVERY:
+            return ()
+        calendars: tuple[Any, ...] = ()
+        try:
+            listing = self._kubernetes.list(resources.CALENDARS)
+            rejected += [_calendar_problem(f"Calendar {name}", why) for name, why in listing.rejected]
+            calendars = listing.items
+        except NotFoundError:
+            pass
+        except DeniedError as error:
+            problem = f"cannot be listed, so none counts: apply this release's ClusterRoles ({error})"
+            rejected.append(_calendar_problem("Calendars", problem))
+        self._none_since = None if calendars else now
+        return calendars
+
+
+def _calendar_problem(subject: str, problem: str) -> ObjectProblem:
+    return ObjectProblem(
+        resource=resources.CALENDARS, position=-1, subject=subject, field="", problem=problem, is_warning=True
+    )
 
 
 class ClusterReader:
@@ -170,11 +219,13 @@ class ClusterReader:
         self._settings = settings
         self._clock = clock
         self._current = current
+        self._calendars = CalendarReader(kubernetes, clock)
 
     def without_pods(self) -> ClusterObjects:
         """Read nodes, NodePools and EC2NodeClasses. Raises PortError."""
         rejected: list[ObjectProblem] = []
         objects = {kind: self._read(kind, rejected) for kind in (resources.NODES, *_MARKET)}
+        objects[resources.CALENDARS] = self._calendars.all(rejected)
         node_classes = self._with_current_classes(objects)
         return ClusterObjects(objects, node_classes, tuple(rejected))
 
@@ -187,6 +238,7 @@ class ClusterReader:
         rejected: list[ObjectProblem] = []
         options = self._settings.options()
         objects = {kind: self._read(kind, rejected) for kind in _ALWAYS}
+        objects[resources.CALENDARS] = self._calendars.all(rejected)
         node_classes = self._with_current_classes(objects)
         objects[resources.PODS] = self._read(resources.PODS, rejected)
         if _have_volumes(objects[resources.PODS]):
@@ -200,6 +252,7 @@ class ClusterReader:
             objects |= {kind: self._read(kind, rejected) for kind in needed_kinds(objects[resources.CAPACITY_BUFFERS])}
         if options.default_spreads:
             objects |= {kind: self._read(kind, rejected) for kind in _FOR_DEFAULT_SPREADS if kind not in objects}
+        objects |= self._groups(objects[resources.PODS], rejected)
         needed = _kinds_for_templates(objects)
         objects |= {kind: self._read(kind, rejected) for kind in needed if kind not in objects}
         return ClusterObjects(objects, node_classes, tuple(rejected))
@@ -207,10 +260,15 @@ class ClusterReader:
     def for_launches(self) -> ClusterObjects:
         """Read what decides about offerings: NodePools, EC2NodeClasses and NodeOverlays. Raises PortError."""
         objects = {kind: self._list(kind) for kind in _MARKET}
+        objects[resources.CALENDARS] = self._calendars.all([])
         node_classes = self._with_current_classes(objects)
         if self._settings.options().feature_gates.node_overlay:
             objects[resources.NODE_OVERLAYS] = self._list(resources.NODE_OVERLAYS)
         return ClusterObjects(objects, node_classes)
+
+    def hours(self) -> ObjectsByKind:
+        """Read what decides about the hours of NodePools. Raises PortError."""
+        return {resources.NODE_POOLS: self._list(resources.NODE_POOLS), resources.CALENDARS: self._calendars.all([])}
 
     def for_default_spreads(self) -> ObjectsByKind:
         """Read what determines which pods a default constraint selects. Raises PortError."""
@@ -230,8 +288,8 @@ class ClusterReader:
 
     def node_class(self, name: str) -> JsonObject:
         """Return one EC2NodeClass manifest. Raises NotFoundError."""
-        found: JsonObject = self._kubernetes.get(resources.EC2_NODE_CLASSES, name)
-        return found
+        manifest: JsonObject = self._kubernetes.get(resources.EC2_NODE_CLASSES, name)
+        return manifest
 
     def _with_current_classes(self, objects: ObjectsByKind) -> tuple[JsonObject, ...]:
         """Give each EC2NodeClass a status that matches its current spec.
@@ -244,6 +302,25 @@ class ClusterReader:
             written, self._clock.now(), objects[resources.NODE_POOLS]
         )
         return current if self._current.resolves else written
+
+    def _groups(self, pods: Sequence[WirePod], rejected: list[ObjectProblem]) -> ObjectsByKind:
+        """Read the objects that say how these pods start together; a cluster may not serve a kind, or not to us.
+
+        Without its object, a group's size is unknown: its pods say so, and nothing is bought for them.
+        """
+        if not any(names_group(pod) for pod in pods):
+            return {}
+        from core.manifests.groups import needed_kinds  # most clusters have none
+
+        found: ObjectsByKind = {}
+        for kind in needed_kinds(pods):
+            for version in _GROUP_VERSIONS.get(kind, (kind.version,)):
+                try:
+                    found[kind] = self._read(msgspec.structs.replace(kind, version=version), rejected)
+                    break
+                except DeniedError as error:
+                    logger.info("groups cannot be read", extra={"kind": kind.kind, "problem": str(error)})
+        return found
 
     def _list(self, kind: Resource) -> tuple[Any, ...]:
         return self._kubernetes.list(kind).items
@@ -278,18 +355,20 @@ def _kinds_for_templates(objects: ObjectsByKind) -> tuple[Resource, ...]:
         (o.kind, p.metadata.namespace, o.name) for p in objects[resources.PODS] for o in p.metadata.owner_references
     }
     kinds = {kind for kind, _, _ in owned}
-    found = [resources.STATEFUL_SETS] if "StatefulSet" in kinds else []
+    template_kinds = [resources.STATEFUL_SETS] if "StatefulSet" in kinds else []
     if "ReplicaSet" in kinds and any(pod.metadata.generation > 1 for pod in objects[resources.PODS]):
-        found.append(resources.REPLICA_SETS)
+        template_kinds.append(resources.REPLICA_SETS)
     makes_pods = (
-        found
+        template_kinds
+        or objects.get(resources.LEADER_WORKER_SETS)
+        or objects.get(resources.JOB_SETS)
         or objects.get(resources.CAPACITY_BUFFERS)
         or any(
             ("DaemonSet", daemon.metadata.namespace, daemon.metadata.name) not in owned
             for daemon in objects[resources.DAEMON_SETS]
         )
     )
-    return (*found, *_FOR_ADMISSION) if makes_pods else ()
+    return (*template_kinds, *_FOR_ADMISSION) if makes_pods else ()
 
 
 def _by_name(manifests: Iterable[JsonObject]) -> dict[str, JsonObject]:
@@ -302,9 +381,9 @@ def _by_name(manifests: Iterable[JsonObject]) -> dict[str, JsonObject]:
 def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> Machine:
     """Describe `instance`. For a type that is not in the catalogue, shape and labels come from what the node reports."""
     types = catalogue.types_for(plan.node_class.name)
-    found = next((known for known in types if known.name == instance.instance_type), None)
-    offering = offering_of(instance, found)
-    own = {
+    instance_type = next((known for known in types if known.name == instance.instance_type), None)
+    offering = offering_of(instance, instance_type)
+    known_labels = {
         labels.INSTANCE_TYPE: instance.instance_type,
         labels.ZONE: instance.zone,
         labels.CAPACITY_TYPE: instance.capacity_type,
@@ -319,9 +398,10 @@ def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> 
         image_id=instance.image_id,
         subnet_id=instance.subnet_id,
         security_groups=instance.security_groups,
-        labels=(_unknown_partition(found) | _type_labels(found, plan) if found else {}) | own,
-        capacity=_attached(found.capacity, instance) if found else {},
-        allocatable=_attached(found.allocatable(), instance) if found else {},
+        labels=(_unknown_partition(instance_type) | _type_labels(instance_type, plan) if instance_type else {})
+        | known_labels,
+        capacity=_attached(instance_type.capacity, instance) if instance_type else {},
+        allocatable=_attached(instance_type.allocatable(), instance) if instance_type else {},
     )
 
 
@@ -355,8 +435,8 @@ def _unknown_partition(found: InstanceType) -> dict[str, str]:
 def _placement_labels(instance: Instance) -> dict[str, str]:
     """Return the instance's own placement labels; others follow from the type's labels and the claim's requirements."""
     partition = str(instance.partition) if instance.partition else ""
-    found = {labels.PLACEMENT_GROUP_ID: instance.placement_group, labels.PLACEMENT_GROUP_PARTITION: partition}
-    return {key: value for key, value in found.items() if value}
+    placement = {labels.PLACEMENT_GROUP_ID: instance.placement_group, labels.PLACEMENT_GROUP_PARTITION: partition}
+    return {key: value for key, value in placement.items() if value}
 
 
 def _attached(resources: dict[str, int], instance: Instance) -> dict[str, int]:
@@ -369,9 +449,9 @@ def _type_labels(found: InstanceType, plan: PlannedClaim) -> dict[str, str]:
     allowed = {requirement.key: requirement for requirement in plan.requirements}
     chosen: dict[str, str] = {}
     for key, values in sorted(found.labels.items()):
-        left = [value for value in values if key not in allowed or allowed[key].has(value)]
-        if len(left) == 1:
-            chosen[key] = left[0]
+        allowed_values = [value for value in values if key not in allowed or allowed[key].has(value)]
+        if len(allowed_values) == 1:
+            chosen[key] = allowed_values[0]
     return chosen
 
 

@@ -18,6 +18,7 @@ from adapters.ports import CatalogueStore, Clock, CloudProvider, JsonObject, Kub
 from adapters.store import LaunchDenials, UnavailableOfferings, UnreadableRow, UnreadableRowError
 from core import labels
 from core.api.objects import name_of
+from core.calendars import at
 from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import selects_reservations, with_reservations
 from core.disruption.move_history import recently
@@ -46,7 +47,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         claims: Claims by name, in that order.
-        node_pools, node_classes: The manifests behind the snapshot's, by name.
+        node_pools, node_classes, node_overlays: The manifests behind the snapshot's, by name.
         buffers: The CapacityBuffers as decoded from the wire, if their feature gate is on.
         displaced: Name of a leaving claim whose drain may wait for replacements → keys of the pods that must move from it.
         pod_events: Claims on whose node a pod arrived or left since the last stored observation: before and after.
@@ -60,6 +61,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[CommandRecord, ...]
     node_pools: dict[str, JsonObject]
     node_classes: dict[str, JsonObject]
+    node_overlays: dict[str, JsonObject] = {}
     buffers: tuple[WireCapacityBuffer, ...] = ()
     displaced: dict[str, tuple[str, ...]] = {}
     pod_events: tuple[tuple[ClaimRecord, ClaimRecord], ...] = ()
@@ -86,8 +88,12 @@ def with_current_pool_hash(pool: NodePool) -> NodePool:
     """Return the pool with its current hash annotation, which `reconcile` also writes to the object for people."""
     if not pool.template_hash:
         return pool
-    own = {**pool.own_annotations, labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
-    return msgspec.structs.replace(pool, own_annotations=own)
+    stamped = {
+        **pool.own_annotations,
+        labels.NODEPOOL_HASH: pool.template_hash,
+        labels.NODEPOOL_HASH_VERSION: HASH_VERSION,
+    }
+    return msgspec.structs.replace(pool, own_annotations=stamped)
 
 
 def with_current_class_hash(node_class: NodeClass) -> NodeClass:
@@ -234,6 +240,7 @@ def with_own_state(
     joined = msgspec.structs.replace(
         snapshot,
         buffers=tuple(_without_requested(buffer, virtual) for buffer in snapshot.buffers),
+        requested_members=tuple(sorted(virtual)),
         node_claims=tuple(
             requested_claim(record, snapshot.now)
             if is_requested(record)
@@ -258,17 +265,17 @@ def _consolidate_after(record: ClaimRecord, consolidate_after: Mapping[str, time
 def displaced_pods(records: Iterable[ClaimRecord], pods: Iterable[Pod]) -> dict[str, tuple[str, ...]]:
     """Return the pods that must move, by the claim whose drain may wait for their replacements."""
     claims = {record.node_name: record.name for record in records if record.node_name and awaits_replacements(record)}
-    found: dict[str, list[str]] = {name: [] for name in sorted(claims.values())}
+    displaced: dict[str, list[str]] = {name: [] for name in sorted(claims.values())}
     for pod in pods:
         if pod.node_name in claims and is_reschedulable(pod):
-            found[claims[pod.node_name]].append(pod.key)
-    return {name: tuple(sorted(keys)) for name, keys in found.items()}
+            displaced[claims[pod.node_name]].append(pod.key)
+    return {name: tuple(sorted(keys)) for name, keys in displaced.items()}
 
 
 def _without_requested(buffer: CapacityBuffer, requested: Collection[str]) -> CapacityBuffer:
     """Return the buffer without the pods whose launch is in progress."""
-    own = f"{buffer.namespace}/"
-    names = (key.removeprefix(own) for key in requested if key.startswith(own))
+    prefix = f"{buffer.namespace}/"
+    names = (key.removeprefix(prefix) for key in requested if key.startswith(prefix))
     return msgspec.structs.replace(buffer, requested=tuple(sorted(names)))
 
 
@@ -314,7 +321,9 @@ def without_unavailable(catalogue: Catalogue, refused: AbstractSet[OfferingKey])
     names = {key.instance_type for key in refused}
 
     def masked(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
-        return tuple(_masked(found, refused) if found.name in names else found for found in types)
+        return tuple(
+            _masked(instance_type, refused) if instance_type.name in names else instance_type for instance_type in types
+        )
 
     return Catalogue(
         default=masked(catalogue.default),
@@ -327,15 +336,17 @@ def without_denied(catalogue: Catalogue, denials: Iterable[LaunchDenial]) -> Cat
     by_class = dict(catalogue.by_node_class)
     for denial in denials:
         types = by_class.get(denial.node_class, catalogue.default)
-        keys = {o.key for found in types for o in found.offerings if denial.scope.covers(o.key)}
-        by_class[denial.node_class] = tuple(_masked(found, keys) for found in types)
+        keys = {o.key for instance_type in types for o in instance_type.offerings if denial.scope.covers(o.key)}
+        by_class[denial.node_class] = tuple(_masked(instance_type, keys) for instance_type in types)
     return Catalogue(default=catalogue.default, by_node_class=by_class)
 
 
 def has_unavailable(catalogue: Catalogue) -> bool:
     """Whether any offering is not available."""
     every = (catalogue.default, *catalogue.by_node_class.values())
-    return any(not offering.available for types in every for found in types for offering in found.offerings)
+    return any(
+        not offering.available for types in every for instance_type in types for offering in instance_type.offerings
+    )
 
 
 def without_full_subnets(
@@ -349,12 +360,12 @@ def without_full_subnets(
         refused: What EC2 recently refused, subnets included.
     """
     by_class = dict(catalogue.by_node_class)
-    for name, own in sorted(subnets.items()):
-        zones = closed_zones(own, refused)
+    for name, class_subnets in sorted(subnets.items()):
+        zones = closed_zones(class_subnets, refused)
         if zones:
             types = catalogue.types_for(name)
-            keys = {o.key for found in types for o in found.offerings if o.zone in zones}
-            by_class[name] = tuple(_masked(found, keys) for found in types)
+            keys = {o.key for instance_type in types for o in instance_type.offerings if o.zone in zones}
+            by_class[name] = tuple(_masked(instance_type, keys) for instance_type in types)
     return Catalogue(default=catalogue.default, by_node_class=by_class)
 
 
@@ -365,8 +376,8 @@ def without_zones(catalogue: Catalogue, zones: AbstractSet[str]) -> Catalogue:
     in_them = {
         offering.key
         for types in (catalogue.default, *catalogue.by_node_class.values())
-        for found in types
-        for offering in found.offerings
+        for instance_type in types
+        for offering in instance_type.offerings
         if offering.zone in zones
     }
     return without_unavailable(catalogue, in_them)
@@ -414,7 +425,7 @@ class OpenMarket:
         """
         manifests, refused = sorted(node_classes, key=name_of), self._unavailable.refused(now).avoided
         open_ = without_unavailable(self._whole(manifests, claims, now), refused)
-        return without_full_subnets(open_, {name_of(one): subnets_of(one) for one in manifests}, refused)
+        return without_full_subnets(open_, {name_of(manifest): subnets_of(manifest) for manifest in manifests}, refused)
 
     def denials(self, node_classes: Iterable[JsonObject], now: datetime) -> tuple[LaunchDenial, ...]:
         """Return what prevents launches from these EC2NodeClasses now; a changed class may be retried at once."""
@@ -439,8 +450,8 @@ class OpenMarket:
         with suppress(PortError):
             reading = self._quotas.reading()
             if reading is not None:
-                left = reading.left_to(snapshot.cluster, snapshot.now)
-                return msgspec.structs.replace(snapshot, vcpu_quotas=left)
+                quotas = reading.left_to(snapshot.cluster, snapshot.now)
+                return msgspec.structs.replace(snapshot, vcpu_quotas=quotas)
         return snapshot
 
     def with_addresses(
@@ -456,8 +467,8 @@ class OpenMarket:
         from core.lifecycle.claims import addresses_left  # most clusters have plenty
 
         full = refused_subnets(self._unavailable.refused(snapshot.now).avoided)
-        left = addresses_left(manifests, claims, snapshot.now) | dict.fromkeys(sorted(full), 0)
-        return msgspec.structs.replace(snapshot, subnet_addresses=left)
+        addresses = addresses_left(manifests, claims, snapshot.now) | dict.fromkeys(sorted(full), 0)
+        return msgspec.structs.replace(snapshot, subnet_addresses=addresses)
 
     def _whole(self, manifests: Sequence[JsonObject], claims: Iterable[ClaimRecord], now: datetime) -> Catalogue:
         return with_reservations(self._catalogues.catalogue(manifests), manifests, held_places(claims), now)
@@ -467,6 +478,10 @@ class OpenMarket:
         manifests = sorted(view.node_classes.values(), key=name_of)
         whole = self._whole(manifests, view.claims.values(), view.snapshot.now)
         return self.without_shifted_zones(msgspec.structs.replace(view.snapshot, catalogue=whole))
+
+
+HOURS_READ_EVERY: Final = timedelta(minutes=5)
+"""How often a quiet installation reads the hours of its NodePools; what they say is evaluated in each run."""
 
 
 class Observer:
@@ -490,6 +505,7 @@ class Observer:
         self.open_market = OpenMarket(catalogues, stores.unavailable, stores.denials, stores.brakes, stores.quotas)
         self._settings = settings
         self._clock = clock
+        self._hours: Snapshot | None = None
 
     def judging(self, cloud: CloudProvider) -> Observer:
         """Return an observer that resolves edited EC2NodeClasses and checks NodePools without waiting for `reconcile`."""
@@ -523,8 +539,17 @@ class Observer:
         return DefaultSpreads(snapshot)
 
     def keeps_room(self) -> bool:
-        """Whether any capacity buffer requests room, so that there is something to plan without a pending pod."""
-        return self._reader.has_buffers()
+        """Whether a buffer or a calendar requests room, so that there is something to plan without a pending pod."""
+        return self._reader.has_buffers() or self.keeps_warm()
+
+    def keeps_warm(self) -> bool:
+        """Whether a calendar keeps room now: NodePools and Calendars are read every few minutes. Raises PortError."""
+        now = self._clock.now()
+        if self._hours is None or now - self._hours.now >= HOURS_READ_EVERY:
+            self._hours = self._assembled(self._reader.hours(), now, Catalogue())[0]
+        hours = self._hours
+        pools = (at(pool, hours.calendars, now) for pool in hours.node_pools if pool.hours is not None)
+        return any(pool.hours is not None and pool.hours.warm and not pool.is_closed for pool in pools)
 
     def node_class(self, name: str) -> JsonObject:
         """Return one EC2NodeClass manifest. Raises NotFoundError."""
@@ -541,15 +566,15 @@ class Observer:
         """
         rows = rows or self._stores.own_rows()
         commands, records = rows.commands, rows.claims
-        found = self._reader.without_pods()
-        snapshot, problems = self._assembled(found.by_kind, self._clock.now(), Catalogue())
+        reading = self._reader.without_pods()
+        snapshot, problems = self._assembled(reading.by_kind, self._clock.now(), Catalogue())
         return ClusterState(
             snapshot=self._joined(snapshot, records, commands),
             claims=_by_claim(records),
             commands=commands,
-            node_pools=found.node_pools(),
-            node_classes=found.node_classes_by_name(),
-            problems=(*found.rejected, *problems),
+            node_pools=reading.node_pools(),
+            node_classes=reading.node_classes_by_name(),
+            problems=(*reading.rejected, *problems),
             unreadable_rows=self._stores.unreadable.all(),
         )
 
@@ -567,17 +592,17 @@ class Observer:
         """
         rows = rows or self._stores.own_rows()
         commands, records = rows.commands, rows.claims
-        found = self._reader.complete()
-        node_classes = found.by_kind[resources.EC2_NODE_CLASSES]
+        reading = self._reader.complete()
+        node_classes = reading.by_kind[resources.EC2_NODE_CLASSES]
         now = self._clock.now()
         denials = self.open_market.denials(node_classes, now) if with_market else ()
         market = self.open_market.catalogue(node_classes, now, records) if with_market else Catalogue()
-        snapshot, problems = self._assembled(found.by_kind, now, without_denied(market, denials))
+        snapshot, problems = self._assembled(reading.by_kind, now, without_denied(market, denials))
         if with_market:
             snapshot = self.open_market.without_shifted_zones(self.open_market.with_quotas(snapshot))
             snapshot = self.open_market.with_addresses(snapshot, node_classes, records)
         if self._user_data_problem is not None:
-            snapshot = without_oversized_pools(snapshot, found.node_classes_by_name(), self._user_data_problem)
+            snapshot = without_oversized_pools(snapshot, reading.node_classes_by_name(), self._user_data_problem)
         current = with_pod_events(records, snapshot.pods, now, self._stores.pod_ends.latest(now))
         return ClusterState(
             snapshot=self._joined(snapshot, current, commands),
@@ -587,11 +612,12 @@ class Observer:
                 (before, after) for before, after in zip(records, current, strict=True) if before is not after
             ),
             commands=commands,
-            node_pools=found.node_pools(),
-            node_classes=found.node_classes_by_name(),
-            buffers=found.by_kind.get(resources.CAPACITY_BUFFERS, ()),
+            node_pools=reading.node_pools(),
+            node_classes=reading.node_classes_by_name(),
+            node_overlays=reading.node_overlays(),
+            buffers=reading.by_kind.get(resources.CAPACITY_BUFFERS, ()),
             denials=denials,
-            problems=(*found.rejected, *problems),
+            problems=(*reading.rejected, *problems),
             unreadable_rows=self._stores.unreadable.all(),
         )
 
@@ -613,15 +639,15 @@ class Observer:
         Raises:
             PortError: If the observation fails.
         """
-        found = self._reader.for_launches()
+        reading = self._reader.for_launches()
         now = self._clock.now()
-        node_classes = found.by_kind[resources.EC2_NODE_CLASSES]
+        node_classes = reading.by_kind[resources.EC2_NODE_CLASSES]
         is_limited = any(selects_reservations(each) or has_address_reading(each) for each in node_classes)
         claims = self._stores.claims.all() if is_limited else ()
         catalogue = without_denied(
             self.open_market.catalogue(node_classes, now, claims), self.open_market.denials(node_classes, now)
         )
-        snapshot, _ = self._assembled(found.by_kind, now, catalogue)
+        snapshot, _ = self._assembled(reading.by_kind, now, catalogue)
         return self.open_market.with_addresses(self.open_market.without_shifted_zones(snapshot), node_classes, claims)
 
     def _joined(

@@ -60,7 +60,7 @@ def snapshot_digest(snapshot: Snapshot) -> str:
         msgspec.structs.replace(
             claim,
             last_pod_event_at=None,
-            conditions={name: Condition(found.status) for name, found in sorted(claim.conditions.items())},
+            conditions={name: Condition(condition.status) for name, condition in sorted(claim.conditions.items())},
         )
         for claim in snapshot.node_claims
     )
@@ -93,8 +93,8 @@ def _add(digest: blake2b, part: object) -> None:
     """Add a part of the snapshot; a long one object by object, since all of it at once is as large as the cluster."""
     if isinstance(part, tuple | list):
         digest.update(b"%d;" % len(part))
-        for found in part:
-            digest.update(_encode(found) + b"\n")
+        for obj in part:
+            digest.update(_encode(obj) + b"\n")
     else:
         digest.update(_encode(part) + b"\n")
 
@@ -103,8 +103,8 @@ def _add_pods(digest: blake2b, pods: Iterable[Pod]) -> None:
     """Add pods; parts that many of them share are encoded once."""
     shared: dict[int, bytes] = {}
     for pod in pods:
-        own = [getattr(pod, name) for name in _OWN_FIELDS]
-        digest.update(_encode(own))
+        field_values = [getattr(pod, name) for name in _OWN_FIELDS]
+        digest.update(_encode(field_values))
         for common in (pod.spec, pod.labels, pod.owners):
             known = shared.get(id(common))
             if known is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,13 +34,15 @@ TABLE_PAGE_BYTES: Final = 1_000_000
 RCU_BYTES: Final = 4096
 EC2_PAGE: Final = 1000
 _NODE_SELECTOR: Final = re.compile(r"spec\.nodeName=([^,]*)")
+_PODS_OF_NAMESPACE: Final = re.compile(r"/api/v1/namespaces/([^/]+)/pods")
 
 
 class World:
     """The served data, made once: lists of the API server by page, rows by partition. Counts requests."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, page_seconds: float = 0.0) -> None:
         self.cluster = cluster
+        self.page_seconds = page_seconds
         self.counts: Counter[str] = Counter()
         self.url = ""
         self._pages: dict[Resource, list[bytes]] = {}
@@ -52,20 +55,28 @@ class World:
         self._row = {(row["pk"]["S"], row["sk"]["S"]): row for row in (*claims, *commands)}
         for resource in resources.ALL:
             self.pages(resource)
+        self._pods_by_namespace = _by_namespace(cluster.objects(resources.PODS))
 
     def pages(self, resource: Resource) -> list[bytes]:
         """A whole list, page by page, compressed."""
         if resource not in self._pages:
-            self._pages[resource] = list(_paged(self.cluster.objects(resource)))
+            total = sum(1 for _ in self.cluster.objects(resource))
+            self._pages[resource] = list(_paged(self.cluster.objects(resource), total))
         return self._pages[resource]
 
     def get(self, target: str) -> tuple[int, bytes]:
         """The API server's answer to a GET: status and compressed body."""
         url = urlsplit(target)
         resource = self._by_path.get(url.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        in_namespace = _PODS_OF_NAMESPACE.fullmatch(url.path)
+        if in_namespace is not None:
+            self.counts["list pods of a namespace"] += 1
+            time.sleep(self.page_seconds)
+            return 200, self._pods_by_namespace[in_namespace[1]][int(query.get("continue", 0))]
         if resource is None:
             return self._object(url.path)
-        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        time.sleep(self.page_seconds)
         selectors = ",".join(query[name] for name in ("fieldSelector", "labelSelector") if name in query)
         self.counts[f"list {resource.plural} {selectors}".rstrip()] += 1
         number_of_page = int(query.get("continue", 0))
@@ -202,8 +213,16 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def _paged(objects: Iterator[JsonObject]) -> Iterator[bytes]:
-    """Pages of a list; the token of the next page is its number."""
+def _by_namespace(objects: Iterator[JsonObject]) -> dict[str, list[bytes]]:
+    """The pages of each namespace's list."""
+    found: dict[str, list[JsonObject]] = {}
+    for each in objects:
+        found.setdefault(each["metadata"]["namespace"], []).append(each)
+    return {namespace: list(_paged(iter(found.pop(namespace)))) for namespace in sorted(found)}
+
+
+def _paged(objects: Iterator[JsonObject], total: int | None = None) -> Iterator[bytes]:
+    """Pages of a list, which say what remains of a known total; the token of the next page is its number."""
     page: list[JsonObject] = []
     after = 0
     waiting = next(objects, None)
@@ -212,7 +231,9 @@ def _paged(objects: Iterator[JsonObject]) -> Iterator[bytes]:
             page.append(waiting)
             waiting = next(objects, None)
         after += 1
-        metadata = {"resourceVersion": "1"} | ({"continue": str(after)} if waiting is not None else {})
+        metadata: JsonObject = {"resourceVersion": "1"} | ({"continue": str(after)} if waiting is not None else {})
+        if waiting is not None and total is not None:
+            metadata["remainingItemCount"] = total - after * PAGE
         yield gzip.compress(msgspec.json.encode({"kind": "List", "metadata": metadata, "items": page}), 1)
         if waiting is None:
             return
@@ -224,8 +245,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("nodes", "pods", "pending"):
         parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--page-seconds", type=float, default=0.0)
     arguments = parser.parse_args()
-    server = Server(World(Cluster(nodes=arguments.nodes, pods=arguments.pods, pending=arguments.pending)))
+    cluster = Cluster(nodes=arguments.nodes, pods=arguments.pods, pending=arguments.pending)
+    server = Server(World(cluster, arguments.page_seconds))
     print(server.server_port, flush=True)
     server.serve_forever()
 

@@ -115,7 +115,7 @@ def difference_document(before: Side, after: Side) -> JsonObject:
     earlier, later = _unplaced(before), _unplaced(after)
     present = {pod.key for pod in after.snapshot.pods}
     drifted = newly_drifted(before.snapshot, after.snapshot)
-    reasons = {found.pod: found for found in after.plan.unschedulable}
+    reasons = {unplaced.pod: unplaced for unplaced in after.plan.unschedulable}
     return {
         "apiVersion": API_VERSION,
         "kind": "Difference",
@@ -126,9 +126,10 @@ def difference_document(before: Side, after: Side) -> JsonObject:
         "podsLost": sorted(later - earlier),
         "podsGained": sorted((earlier - later) & present),
         "nodesDrifted": [
-            {"node": found.node, "nodePool": found.node_pool, "reason": str(found.reason)} for found in drifted
+            {"node": unplaced.node, "nodePool": unplaced.node_pool, "reason": str(unplaced.reason)}
+            for unplaced in drifted
         ],
-        "drift": _drift_cost(after.snapshot, {found.node for found in drifted}),
+        "drift": _drift_cost(after.snapshot, {unplaced.node for unplaced in drifted}),
         "reasons": {
             pod: {
                 "reason": str(reasons[pod].reason),
@@ -152,8 +153,8 @@ def as_markdown(document: JsonObject) -> str:
     document = on_one_line_each(document)
     lines = ["### Fleetwright: what this change does", "", "| | before | after | |", "| --- | ---: | ---: | --- |"]
     lines += [f"| {what} | {before} | {after} | {change} |" for what, before, after, change in _total_rows(document)]
-    for found in _details(document):
-        heading, *rest = found.splitlines()
+    for detail in _details(document):
+        heading, *rest = detail.splitlines()
         lines += ["", f"**{heading}**", "", *(f"- {markdown_text(line)}" for line in rest)]
     return "\n".join(lines)
 
@@ -173,7 +174,7 @@ def _drift_cost(snapshot: Snapshot, nodes: set[str]) -> JsonObject:
 
 
 def _unplaced(side: Side) -> set[str]:
-    return {found.pod for found in side.plan.unschedulable}
+    return {unplaced.pod for unplaced in side.plan.unschedulable}
 
 
 def _side(side: Side) -> JsonObject:
@@ -215,12 +216,12 @@ def _total_rows(document: JsonObject) -> list[tuple[str, str, str, str]]:
 
 def _details(document: JsonObject) -> list[str]:
     """Return the objects behind the counts, each as a heading and indented lines."""
-    found = []
+    details = []
     for field, change in (("podsLost", "left without a place"), ("podsGained", "given a place")):
         pods = document[field]
         if pods:
             shown = [f"  {pod}{_reason(document, pod)}" for pod in pods[:_NAMED_MAX]]
-            found.append("\n".join([f"{output.counted(len(pods), 'pod')} {change}", *shown, *_more(len(pods))]))
+            details.append("\n".join([f"{output.counted(len(pods), 'pod')} {change}", *shown, *_more(len(pods))]))
     if document["nodesDrifted"]:
         groups = Counter((entry["nodePool"], entry["reason"]) for entry in document["nodesDrifted"])
         lines = [
@@ -234,8 +235,8 @@ def _details(document: JsonObject) -> list[str]:
         drift = document["drift"]
         surge = f"${drift['surgeDollars']:,.4f} while old and new nodes both run"
         cost = f"  {output.counted(drift['evictions'], 'eviction')}; {surge}"
-        found.append("\n".join([heading, cost, *lines, *names, *_more(len(document["nodesDrifted"]))]))
-    return found
+        details.append("\n".join([heading, cost, *lines, *names, *_more(len(document["nodesDrifted"]))]))
+    return details
 
 
 def _reason(document: JsonObject, pod: str) -> str:
@@ -392,14 +393,14 @@ def shadow_markdown(document: JsonObject) -> str:
     """Format the report for a wiki."""
     lines = ["### Fleetwright beside Karpenter", "", _shadow_head(document), ""]
     lines += markdown_table([heading.capitalize() for heading in _HEADINGS], _shadow_rows(document))
-    lines += ["", "Where we would have been worse:", "", *(f"- {found}" for found in _worse_lines(document))]
+    lines += ["", "Where we would have been worse:", "", *(f"- {line}" for line in _worse_lines(document))]
     return "\n".join([*lines, "", "Assumed:", "", *(f"- {assumed}" for assumed in document["assumptions"])]) + "\n"
 
 
 def shadow_html(document: JsonObject) -> str:
     """Format the report as one self-contained page."""
     sections = [html_table([heading.capitalize() for heading in _HEADINGS], _shadow_rows(document))]
-    sections.append(html_table(("where we would have been worse",), [(found,) for found in _worse_lines(document)]))
+    sections.append(html_table(("where we would have been worse",), [(line,) for line in _worse_lines(document)]))
     notes = ("Assumed", document["assumptions"])
     return html_page("Fleetwright beside Karpenter", _shadow_head(document), sections, notes)
 
@@ -446,9 +447,9 @@ def _row(name: str, did: Any, would: Any, form: str) -> tuple[str, str, str, str
 
 def _worse_lines(document: JsonObject) -> list[str]:
     lines = []
-    for found in document["worse"]:
-        named = f": {', '.join(found['pods'])}" if found["pods"] else ""
-        lines.append(f"{found['message']}{named}")
+    for entry in document["worse"]:
+        named = f": {', '.join(entry['pods'])}" if entry["pods"] else ""
+        lines.append(f"{entry['message']}{named}")
     return lines or ["nowhere, in what is compared here"]
 
 

@@ -124,15 +124,15 @@ def report_document(
 
 def _causes(report: CostReport) -> list[JsonObject]:
     """Return the idle dollars by reason, the highest first, each with its most expensive sentences, which name the objects."""
-    found: dict[str, list[JsonObject]] = {}
+    by_reason: dict[str, list[JsonObject]] = {}
     for cause, part in report.causes:
         if part:
             entry = {"message": cause.message, "dollars": plan.amount(dollars(part))}
-            found.setdefault(cause.reason, []).append(entry)
-    sums = {reason: plan.amount(sum(one["dollars"] for one in objects)) for reason, objects in found.items()}
+            by_reason.setdefault(cause.reason, []).append(entry)
+    sums = {reason: plan.amount(sum(obj["dollars"] for obj in objects)) for reason, objects in by_reason.items()}
     return [
-        {"reason": reason, "dollars": sums[reason], "objects": found[reason][:OBJECTS_SHOWN]}
-        for reason in sorted(found, key=lambda reason: (-sums[reason], reason))
+        {"reason": reason, "dollars": sums[reason], "objects": by_reason[reason][:OBJECTS_SHOWN]}
+        for reason in sorted(by_reason, key=lambda reason: (-sums[reason], reason))
     ]
 
 
@@ -168,7 +168,7 @@ def shadow_document(recorded: RecordedPeriod, fleet: RecordedFleetResult, simula
             "waitedLong": would["waits"]["long"] - did["waits"]["long"],
         },
         "violations": [
-            {"time": rfc3339(found.at), "rule": found.rule, "subject": found.subject} for found in simulated.broken
+            {"time": rfc3339(broken.at), "rule": broken.rule, "subject": broken.subject} for broken in simulated.broken
         ],
         "provenMinimum": minimum_answer(fleet.minimum),
         "bootSeconds": boot / timedelta(seconds=1),
@@ -183,15 +183,15 @@ def _our_waits(fleet: RecordedFleetResult, simulated: SimulatedPeriod, boot: tim
 
     One that took the place of a pod that left did not wait; one that never had a place has no wait.
     """
-    found, never = {}, frozenset(simulated.never_placed)
+    waits, never = {}, frozenset(simulated.never_placed)
     for pod, since in fleet.arrived.items():
         placement = simulated.placements.get(pod)
         if placement is not None:
             booting = boot if placement.is_on_new_node else timedelta(0)
-            found[pod] = max(timedelta(0), placement.at - since) + booting
+            waits[pod] = max(timedelta(0), placement.at - since) + booting
         elif pod not in simulated.unplaced and pod not in never:
-            found[pod] = timedelta(0)
-    return found
+            waits[pod] = timedelta(0)
+    return waits
 
 
 def _recorded(fleet: RecordedFleetResult, recorded: RecordedPeriod) -> JsonObject:
@@ -241,7 +241,7 @@ def _worse(
     document: JsonObject, fleet: RecordedFleetResult, simulated: SimulatedPeriod, ours: Mapping[str, timedelta]
 ) -> list[JsonObject]:
     did, would = document["recorded"], document["simulated"]
-    found = [
+    cases = [
         {"what": what, "message": f"{text}: {would[key]:,} instead of {did[key]:,}", "pods": []}
         for what, key, text in (("dollars", "dollars", "it cost more dollars"), ("evictions", "evictions", "evictions"))
         if would[key] > did[key]
@@ -250,10 +250,10 @@ def _worse(
         theirs, ours_waited = did["waits"][key], would["waits"][key]
         if theirs is not None and ours_waited is not None and ours_waited > theirs:
             message = f"the {name} wait: {ours_waited:,.0f} s instead of {theirs:,.0f} s"
-            found.append({"what": "waits", "message": message, "pods": []})
+            cases.append({"what": "waits", "message": message, "pods": []})
     hours = _hours_of_higher_cost(fleet.series, simulated.series, document)
     if hours:
-        found.append({"what": "hoursOfHigherCost", "message": f"our fleet cost more for {hours:.2f} h", "pods": []})
+        cases.append({"what": "hoursOfHigherCost", "message": f"our fleet cost more for {hours:.2f} h", "pods": []})
     late = [pod for pod, wait in ours.items() if wait > LONG_WAIT and fleet.waits.get(pod, wait) <= LONG_WAIT]
     without = set(would["waits"]["withoutPlace"]) - set(did["waits"]["withoutPlace"])
     for what, pods, text in (
@@ -262,11 +262,11 @@ def _worse(
     ):
         if pods:
             message = f"{counted(len(pods), 'pod')} {text}"
-            found.append({"what": what, "message": message, "pods": sorted(pods)[:NAMED_MAX]})
+            cases.append({"what": what, "message": message, "pods": sorted(pods)[:NAMED_MAX]})
     if document["violations"]:
         number = counted(len(document["violations"]), "rule")
-        found.append({"what": "violations", "message": f"{number} would have been violated", "pods": []})
-    return found
+        cases.append({"what": "violations", "message": f"{number} would have been violated", "pods": []})
+    return cases
 
 
 def _hours_of_higher_cost(

@@ -15,7 +15,7 @@ from core import labels
 from core.api.objects import JsonObject
 from core.containment import SetAside
 from core.counterfactual.overrides import ProvenMinimum
-from core.model.plan import Blocked, BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim
+from core.model.plan import Blocked, BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim, PlannedGroup
 from core.model.values import quantity
 from core.model.values.quantity import dollars
 from core.model.values.requirements import Requirement
@@ -89,7 +89,7 @@ API_VERSION: Final = "fleetwright.dev/v1"
 
 
 def plan_document(plan: Plan) -> JsonObject:
-    """Return `kind: Plan` without its timing; with `buffers` only if there are capacity buffers."""
+    """Return `kind: Plan` without its timing; with `buffers` and `groups` only if there are any."""
     document = {
         "apiVersion": API_VERSION,
         "kind": "Plan",
@@ -102,7 +102,8 @@ def plan_document(plan: Plan) -> JsonObject:
         ],
         "cost": _cost_fields(plan.cost) | {"spotHourly": dollars(_spot_price(plan.claims))},
     }
-    return document | ({"buffers": [_room(room) for room in plan.buffers]} if plan.buffers else {})
+    document |= {"buffers": [_room(room) for room in plan.buffers]} if plan.buffers else {}
+    return document | ({"groups": [group_document(group) for group in plan.groups]} if plan.groups else {})
 
 
 def set_aside_fields(set_aside: Iterable[SetAside]) -> JsonObject:
@@ -135,6 +136,17 @@ def disruption_document(plan: DisruptionPlan) -> JsonObject:
             "after": dollars(plan.cost.after),
             "lowerBound": None if bound is None else dollars(bound),
         },
+    }
+
+
+def end_fields(plan: DisruptionPlan) -> JsonObject:
+    """Return where all waves end, from a plan that ignores budgets. A pod that moves twice is evicted twice."""
+    return {
+        "hourly": dollars(plan.cost.after),
+        "evictions": sum(len(command.moves) for command in plan.commands),
+        "nodesRemoved": sum(len(command.nodes) for command in plan.commands),
+        "nodesLaunched": sum(len(command.replacements) for command in plan.commands),
+        "waves": max((command.wave for command in plan.commands), default=0),
     }
 
 
@@ -197,6 +209,20 @@ def _room(room: BufferRoom) -> JsonObject:
     }
 
 
+def group_document(group: PlannedGroup) -> JsonObject:
+    """Return one group of pods that start together."""
+    document: JsonObject = {
+        "name": group.name,
+        "source": group.source,
+        "members": group.members,
+        "minimum": group.minimum,
+        "placed": group.placed,
+        "domain": dict(group.domain),
+        "hourly": dollars(group.hourly),
+    }
+    return document | ({"reason": group.reason, "message": group.message} if group.reason else {})
+
+
 def _cost_fields(cost: Cost) -> JsonObject:
     """Return the cost; `gap` is the share of it above the bound."""
     if cost.lower_bound is None:
@@ -245,6 +271,7 @@ def _answer(document: JsonObject, new_nodes: str, *, shows_all: bool) -> str:
         new_nodes,
         _existing(document, shows_all=shows_all),
         _buffers(document),
+        group_rows(document.get("groups", ())),
         _unplaced(document, shows_all=shows_all),
         set_aside_lines(document),
         time_limit_line(document.get("timing", {}).get("stoppedBy")),
@@ -356,6 +383,22 @@ def _each_node(document: JsonObject) -> str:
     return output.table(headings, rows) if rows else ""
 
 
+def group_rows(groups: Iterable[JsonObject]) -> str:
+    """Return one row for each group of pods that start together."""
+    rows = [
+        (
+            group["name"],
+            group["source"],
+            f"{group['placed']} of {group['members']}",
+            group["minimum"],
+            ", ".join(group["domain"].values()) or "any",
+            group["hourly"] if not group.get("reason") else f"[{group['reason']}]",
+        )
+        for group in groups
+    ]
+    return output.table(("GROUP", "WRITTEN AS", "PLACED", "MINIMUM", "DOMAIN", "$/H"), rows) if rows else ""
+
+
 def _existing(document: JsonObject, *, shows_all: bool) -> str:
     by_node: dict[str, list[str]] = {}
     for binding in document["bindings"]:
@@ -445,24 +488,47 @@ def disruption_names(document: JsonObject) -> str:
 
 
 def _summary(document: JsonObject) -> str:
+    """Return where the waves end, and what goes now; the latter alone if no wave follows."""
+    cost, end = document["cost"], document.get("end")
+    if end is None or not end["nodesRemoved"]:
+        now = _now(document)
+        if not document["commands"]:
+            return f"{now}; {rate(cost['before'])}{_bound(cost['before'], cost)}"
+        return f"{now}\n${cost['before']:,.4f} an hour before, ${cost['after']:,.4f} after{_bound(cost['after'], cost)}"
+    nodes = style.styled(f"in the end {_nodes(end['nodesRemoved'], end['nodesLaunched'])}", "bold")
+    way = f"{counted(end['evictions'], 'eviction')} in {counted(end['waves'], 'wave')}"
+    lines = (
+        f"{nodes}, with {way}: {_saved(cost['before'], end['hourly'])}",
+        f"${cost['before']:,.4f} an hour before, ${end['hourly']:,.4f} in the end{_bound(end['hourly'], cost)}",
+        f"now, within the budgets: {_now(document)}",
+    )
+    return "\n".join(lines)
+
+
+def _now(document: JsonObject) -> str:
+    """Return what the commands do, which may begin now."""
     cost, commands = document["cost"], document["commands"]
+    if not commands:
+        return style.styled("no node goes", "bold")
     going = sum(len(command["nodes"]) for command in commands)
     coming = sum(len(command["replacements"]) for command in commands)
-    if not going:
-        return f"{style.styled('no node goes', 'bold')}; {rate(cost['before'])}{_bound(cost['before'], cost)}"
     moved = len({move["pod"] for command in commands for move in command["moves"]})
-    head = f"{counted(going, 'node')} {'goes' if going == 1 else 'go'}, {coming or 'none'} {'comes' if coming < 2 else 'come'}"
-    saved = cost["before"] - cost["after"]
-    share = f", {abs(saved) / cost['before']:.0%}" if cost["before"] else ""
+    moves = f"{counted(moved, 'pod')} {'moves' if moved == 1 else 'move'}"
+    saved = _saved(cost["before"], cost["after"], _payback(commands))
+    return f"{style.styled(_nodes(going, coming), 'bold')}, {moves}: {saved}"
+
+
+def _nodes(going: int, coming: int) -> str:
+    goes = "goes" if going == 1 else "go"
+    return f"{counted(going, 'node')} {goes}, {coming or 'none'} {'comes' if coming < 2 else 'come'}"
+
+
+def _saved(before: float, after: float, payback: str = "") -> str:
+    saved = before - after
+    share = f", {abs(saved) / before:.0%}" if before else ""
     word = "saves" if saved >= 0 else "costs"
-    styled = style.styled(
-        f"{word} ${abs(saved):,.4f} an hour, ${a_month(abs(saved)):,.0f} a month{share}{_payback(commands)}",
-        "green",
-    )
-    return (
-        f"{style.styled(head, 'bold')}, {counted(moved, 'pod')} {'moves' if moved == 1 else 'move'}: {styled}\n"
-        f"${cost['before']:,.4f} an hour before, ${cost['after']:,.4f} after{_bound(cost['after'], cost)}"
-    )
+    amounts = f"{word} ${abs(saved):,.4f} an hour, ${a_month(abs(saved)):,.0f} a month{share}{payback}"
+    return style.styled(amounts, "green")
 
 
 def _payback(commands: Sequence[JsonObject]) -> str:

@@ -48,12 +48,12 @@ def _end(plan: DisruptionPlan) -> JsonObject:
 
 def _by_capacity_type(snapshot: Snapshot) -> JsonObject:
     """Return nodes, list price and the part that commitments cover, by capacity type."""
-    found: dict[str, dict[str, int]] = {}
+    by_type: dict[str, dict[str, int]] = {}
     for state in state_nodes(snapshot):
         if state.is_managed:
             kind = state.labels.get(labels.CAPACITY_TYPE, labels.ON_DEMAND)
             listed = node_price(state.labels, type_of(state.labels, pool_types(snapshot).by_name(state.node_pool)))
-            sums = found.setdefault(kind, {"nodes": 0, "listed": 0, "paid": 0})
+            sums = by_type.setdefault(kind, {"nodes": 0, "listed": 0, "paid": 0})
             sums["nodes"] += 1
             sums["listed"] += listed
             sums["paid"] += paid_price(state, snapshot)
@@ -63,7 +63,7 @@ def _by_capacity_type(snapshot: Snapshot) -> JsonObject:
             "hourly": dollars(sums["paid"]),
             "coveredByCommitments": dollars(sums["listed"] - sums["paid"]),
         }
-        for kind, sums in sorted(found.items())
+        for kind, sums in sorted(by_type.items())
     }
 
 
@@ -91,7 +91,7 @@ def as_html(document: JsonObject) -> str:
 
 def _lines(document: JsonObject) -> list[str]:
     now, bound = document["now"], document["lowerBound"]
-    covered = sum(found["coveredByCommitments"] for found in document["byCapacityType"].values())
+    covered = sum(sums["coveredByCommitments"] for sums in document["byCapacityType"].values())
     spot = document["byCapacityType"].get(labels.SPOT, {"nodes": 0, "hourly": 0.0})
     nodes = output.counted(spot["nodes"], "node")
     apart = f"commitments cover ${covered:,.4f} an hour more; spot is ${spot['hourly']:,.4f} of what you pay ({nodes})"

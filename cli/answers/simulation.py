@@ -41,7 +41,8 @@ class OneNamespace:
             plan,
             claims=claims,
             bindings=tuple(binding for binding in plan.bindings if binding.pod in self._pods),
-            unschedulable=tuple(found for found in plan.unschedulable if found.pod in self._pods),
+            unschedulable=tuple(unplaced for unplaced in plan.unschedulable if unplaced.pod in self._pods),
+            groups=tuple(group for group in plan.groups if group.name.startswith(f"{self.name}/")),
             buffers=tuple(room for room in plan.buffers if room.buffer.startswith(f"{self.name}/")),
             cost=plan.cost if claims == plan.claims else Cost(sum(claim.price for claim in claims)),
         )
@@ -60,7 +61,7 @@ class OneNamespace:
         return msgspec.structs.replace(
             plan,
             commands=commands,
-            blocked=tuple(found for found in plan.blocked if found.node in self._nodes),
+            blocked=tuple(block for block in plan.blocked if block.node in self._nodes),
             cost=plan.cost if commands == plan.commands else msgspec.structs.replace(plan.cost, after=after),
         )
 
@@ -110,7 +111,7 @@ def _counts(counts: Mapping[str, float]) -> str:
 
 
 def _waits(seconds: Mapping[str, float]) -> str:
-    return ", ".join(f"{_PERCENTILES[name]} {_seconds(found)}" for name, found in seconds.items())
+    return ", ".join(f"{_PERCENTILES[name]} {_seconds(percentile)}" for name, percentile in seconds.items())
 
 
 _PERCENTILES: Final = {"p50": "median", "p99": "99th percentile", "max": "longest"}

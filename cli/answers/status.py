@@ -26,6 +26,7 @@ from core.model.plan import NodeClaim
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import dollars
+from core.pods import names_group
 
 if TYPE_CHECKING:
     from adapters.store import SweepState
@@ -69,15 +70,15 @@ def proposals_table(proposals: Sequence[dict[str, Any]]) -> str:
     """Format proposals for people."""
     rows = [
         (
-            found["id"],
-            found["what"],
-            found["reason"],
-            found["moves"],
-            found["savings"],
-            _state(found),
-            found["expiresAt"][5:16].replace("T", " "),
+            proposal["id"],
+            proposal["what"],
+            proposal["reason"],
+            proposal["moves"],
+            proposal["savings"],
+            _state(proposal),
+            proposal["expiresAt"][5:16].replace("T", " "),
         )
-        for found in proposals
+        for proposal in proposals
     ]
     headings = ("PROPOSAL", "WHAT", "WHY", "MOVES", "SAVES $/H", "STATE", "EXPIRES")
     return output.table(headings, rows)
@@ -101,11 +102,12 @@ def _said(proposal: Proposal) -> str:
 
 def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | None) -> JsonObject:
     """Return the status of the snapshot's cluster, with the functions' view if it was read."""
-    found = cluster_status(snapshot)
+    status = cluster_status(snapshot)
     records: Mapping[str, ClaimRecord] = own.view.claims if own is not None else {}
     going = {record.node_name or name: record.deletion.reason for name, record in records.items() if record.deletion}
-    hourly, spot = dollars(found.hourly), dollars(found.spot_hourly)
-    return {
+    hourly, spot = dollars(status.hourly), dollars(status.spot_hourly)
+    groups = [plan.group_document(group) for group in running_groups(snapshot)]
+    return ({"groups": groups} if groups else {}) | {
         "apiVersion": API_VERSION,
         "kind": "Status",
         "now": utc_text(snapshot.now),
@@ -115,9 +117,9 @@ def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | 
             "monthly": plan.cents(plan.a_month(hourly)),
             "spotHourly": spot,
         },
-        "pendingPods": list(found.pending_pods),
-        "nodePools": [_pool(pool, going) for pool in found.pools],
-        "foreignNodes": found.foreign_nodes,
+        "pendingPods": list(status.pending_pods),
+        "nodePools": [_pool(pool, going) for pool in status.pools],
+        "foreignNodes": status.foreign_nodes,
         "claims": _claims(snapshot, records),
         "commands": None if own is None else [_command(command) for command in own.view.commands],
         "proposals": None
@@ -129,6 +131,33 @@ def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | 
         else [_breaker(breaker) for breaker in own.breakers if breaker.failures or breaker.open_until is not None],
         "sweeps": None if own is None else _sweeps(own.sweeps),
     }
+
+
+def running_groups(snapshot: Snapshot) -> list[core_plan.PlannedGroup]:
+    """Return the groups of pods that start together: how many members have a node, where, and what these nodes cost."""
+    if not any(map(names_group, snapshot.pods)):
+        return []
+    from core.gangs import gangs_of  # most clusters have none
+
+    nodes = {state.name: state for state in state_nodes(snapshot)}
+    found = []
+    for gang in gangs_of(snapshot):
+        there = {pod.node_name: nodes[pod.node_name] for pod in gang.pods if pod.node_name in nodes}
+        zones = {state.labels.get(labels.ZONE, "") for state in there.values()} - {""}
+        found.append(
+            core_plan.PlannedGroup(
+                name=gang.name,
+                source=gang.source,
+                members=gang.total,
+                minimum=gang.minimum,
+                placed=len(gang.settled),
+                domain={labels.ZONE: min(zones)} if len(zones) == 1 else {},
+                hourly=sum(paid_price(state, snapshot) for state in there.values() if state.is_managed),
+                reason=gang.reason,
+                message=gang.message,
+            )
+        )
+    return found
 
 
 def _pool(pool: PoolStatus, going: Mapping[str, str]) -> JsonObject:
@@ -162,16 +191,16 @@ def _claims(snapshot: Snapshot, records: Mapping[str, ClaimRecord]) -> list[Json
 
 
 def _claim(claim: NodeClaim, state: StateNode, hourly: float, record: ClaimRecord | None) -> JsonObject:
-    own = state.labels
+    node_labels = state.labels
     deletion = record.deletion if record is not None else None
     return {
         "name": claim.name,
         "nodePool": state.node_pool,
         "phase": _phase(claim, state),
         "node": state.node.name if state.node is not None else None,
-        "instanceType": own.get(labels.INSTANCE_TYPE),
-        "zone": own.get(labels.ZONE),
-        "capacityType": own.get(labels.CAPACITY_TYPE),
+        "instanceType": node_labels.get(labels.INSTANCE_TYPE),
+        "zone": node_labels.get(labels.ZONE),
+        "capacityType": node_labels.get(labels.CAPACITY_TYPE),
         "hourly": hourly,
         "createdAt": _moment(claim.created_at),
         "leavingSince": _moment(deletion.asked_at if deletion is not None else claim.deleted_at),
@@ -255,6 +284,7 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _summary(document),
         _brakes(document),
         _pools(document),
+        plan.group_rows(document.get("groups", ())),
         _proposals(document),
         _commands(document),
         _claims_table(document, shows_all=shows_all),
@@ -267,20 +297,20 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
 
 def organisation_table(document: JsonObject) -> str:
     """Format one row per cluster, with its account if there are several, and below them what could not be read."""
-    shows_account = len({found.get("account") for found in document["clusters"]}) > 1
+    shows_account = len({cluster.get("account") for cluster in document["clusters"]}) > 1
     rows = [
         (
-            found["cluster"],
-            *([found.get("account") or "-"] if shows_account else []),
-            found["region"] or "-",
-            sum(pool["nodes"] for pool in found["nodePools"]),
-            found["cost"]["hourly"],
-            len(found["pendingPods"]),
-            len(found["commands"] or ()),
-            len(found["proposals"] or ()),
-            ", ".join(sorted({brake["brake"] for brake in found["brakes"] or ()})) or "-",
+            cluster["cluster"],
+            *([cluster.get("account") or "-"] if shows_account else []),
+            cluster["region"] or "-",
+            sum(pool["nodes"] for pool in cluster["nodePools"]),
+            cluster["cost"]["hourly"],
+            len(cluster["pendingPods"]),
+            len(cluster["commands"] or ()),
+            len(cluster["proposals"] or ()),
+            ", ".join(sorted({brake["brake"] for brake in cluster["brakes"] or ()})) or "-",
         )
-        for found in document["clusters"]
+        for cluster in document["clusters"]
     ]
     headings = (
         "CLUSTER",
@@ -365,11 +395,11 @@ def _pools(document: JsonObject) -> str:
 def _budgets(budgets: Mapping[str, int | None]) -> str:
     """Return how many nodes may go now; reasons with the same number are joined."""
     numbers: dict[int | None, list[str]] = {}
-    for reason, left in sorted(budgets.items()):
-        numbers.setdefault(left, []).append(reason)
+    for reason, nodes_left in sorted(budgets.items()):
+        numbers.setdefault(nodes_left, []).append(reason)
     return ", ".join(
-        _number(left) if len(numbers) == 1 else f"{_number(left)} {'/'.join(reasons)}"
-        for left, reasons in numbers.items()
+        _number(nodes_left) if len(numbers) == 1 else f"{_number(nodes_left)} {'/'.join(reasons)}"
+        for nodes_left, reasons in numbers.items()
     )
 
 
@@ -440,9 +470,9 @@ def _sweeps_line(document: JsonObject) -> str:
     if not failing:
         return f"reconcile: everything was in order, last written down {_short(sweeps['cleanAt'])}"
     lines = [
-        f"reconcile: {found['name']} fails since {_short(found['cleanAt'])} ({counted(found['failures'], 'round')}): "
-        f"{found['reason']}"
-        for found in failing
+        f"reconcile: {sweep['name']} fails since {_short(sweep['cleanAt'])} ({counted(sweep['failures'], 'round')}): "
+        f"{sweep['reason']}"
+        for sweep in failing
     ]
     return output.wrapped(style.styled("\n".join(lines), "red"))
 

@@ -13,6 +13,7 @@ import msgspec
 from cli.errors import InputError
 from cli.manifests.inventory import Document
 from cli.terminal.style import progress_held
+from core import labels
 from core.api.objects import mapping, sequence
 from core.manifests.wire import resources
 from core.manifests.wire.resources import Resource
@@ -31,6 +32,7 @@ _ALWAYS: Final = (
     resources.EC2_NODE_CLASSES,
     resources.NODE_CLAIMS,
     resources.NODE_OVERLAYS,
+    resources.CALENDARS,
     resources.NODES,
     resources.CSI_NODES,
     resources.CSI_DRIVERS,
@@ -63,11 +65,33 @@ def read_live(context: str | None) -> list[Document]:
     """
     with _sign_in_failures() as failures:
         client = _client(context, failures)
+        by_kind = {resource: [*_objects(client, resource, failures)] for resource in _ALWAYS}
+        for resource in _kinds_of_groups(by_kind[resources.PODS]):
+            by_kind[resource] = [*_objects(client, resource, failures)]
         return [
             Document(f"cluster {context}" if context else "cluster", index, obj)
-            for resource in _ALWAYS
-            for index, obj in enumerate(_objects(client, resource, failures))
+            for found in by_kind.values()
+            for index, obj in enumerate(found)
         ]
+
+
+def _kinds_of_groups(pods: list[dict[str, Any]]) -> tuple[Resource, ...]:
+    """Return the kinds that say how these pods start together; none in most clusters."""
+    named = [pod for pod in pods if _may_name_group(pod)]
+    if not named:
+        return ()
+    from core.manifests.groups import needed_kinds
+    from core.manifests.wire.decoding import readable_or_rest
+
+    read = (readable_or_rest(resources.PODS, pod) for pod in named)
+    return needed_kinds(pod for pod in read if pod is not None)
+
+
+def _may_name_group(pod: dict[str, Any]) -> bool:
+    metadata, spec = mapping(pod.get("metadata")), mapping(pod.get("spec"))
+    marks = {**mapping(metadata.get("labels")), **mapping(metadata.get("annotations"))}
+    native = "schedulingGroup" in spec or "workloadRef" in spec
+    return native or any(key in marks for key in (*labels.GROUP_LABELS, labels.VOLCANO_GROUP))
 
 
 class _SignInFailures(logging.Handler):
@@ -98,12 +122,12 @@ class _SignInFailures(logging.Handler):
 
 @contextmanager
 def _sign_in_failures() -> Iterator[_SignInFailures]:
-    found, root = _SignInFailures(), logging.getLogger()
-    root.addHandler(found)
+    failures, root = _SignInFailures(), logging.getLogger()
+    root.addHandler(failures)
     try:
-        yield found
+        yield failures
     finally:
-        root.removeHandler(found)
+        root.removeHandler(failures)
 
 
 @contextmanager

@@ -35,6 +35,7 @@ DECIDING: Final = (
     "volume.beta.kubernetes.io/storage-class",
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
+    *labels.GROUP_ANNOTATIONS,
 )
 """Annotations that decisions read, besides those in the domains above."""
 
@@ -128,12 +129,12 @@ def _written(value: Any) -> Any:
     if isinstance(value, WireMetadata):
         value = msgspec.structs.replace(value, annotations=_deciding(value.annotations), resource_version="")
     if isinstance(value, msgspec.Struct):
-        found = {}
+        encoded = {}
         for field in msgspec.structs.fields(value):
             inner = getattr(value, field.name)
             if inner != _default(field):
-                found[field.encode_name] = _written(inner)
-        return found
+                encoded[field.encode_name] = _written(inner)
+        return encoded
     if isinstance(value, tuple | list):
         return [_written(inner) for inner in value]
     if isinstance(value, dict):
@@ -164,6 +165,7 @@ NAMES: Final = frozenset(
         *("priorityClassName", "uid", "schedulerName", "id", "instanceProfile", "imageID", "role"),
         *("kmsKeyID", "snapshotID", "ssmParameter"),
         *("runtimeClassName", "currentRevision", "updateRevision"),
+        *("podGroup", "podGroupName", "podGroupReplicaKey"),
     }
 )
 """Fields whose text names a user's object."""
@@ -265,12 +267,25 @@ _PUBLIC_VALUES_OF: Final = (labels.WELL_KNOWN - _IDS) | {
 _PUBLIC_TEXTS: Final = ("default-scheduler", "system-cluster-critical", "system-node-critical", "*")
 _TELLS_NOTHING: Final = re.compile(r"-?[0-9]{1,11}(\.[0-9]{1,9})?|true|false|True|False|Unknown|")
 """Longer numbers may be the id of an account, or a hash."""
+_TOPOLOGIES: Final = (
+    labels.GROUP_TOPOLOGY,
+    labels.KUEUE_TOPOLOGY,
+    labels.LEADER_WORKER_TOPOLOGY,
+    labels.JOB_SET_TOPOLOGY,
+)
+"""Annotations whose values are keys of labels."""
+_WORDS_OF_JOB_SETS: Final = {
+    "startupPolicyOrder": ("InOrder", "AnyOrder"),
+    "terminalState": ("Completed", "Failed"),
+}
+"""Fields of a JobSet, each with the words that it may have."""
 _FIELD_KEYS: Final = ("metadata.name",)
 _PUBLIC_ANNOTATIONS: Final = (
     *(labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST, labels.STEERED, labels.SURGE, labels.MODE, labels.MOVES),
     *(labels.NODEPOOL_HASH_VERSION, labels.NODECLASS_HASH_VERSION, labels.TERMINATION_TIMESTAMP, labels.EXPIRY),
     *(labels.MIN_VALUES_RELAXED, labels.PRICE_FACTORS, labels.LARGEST_NODE, labels.EVICTIONS_PER_HOUR),
     labels.PREFIX_DELEGATION,
+    *(labels.GROUP_MINIMUM, labels.GROUP_DISRUPTION, labels.KUEUE_GROUP_COUNT, labels.LEADER_WORKER_SIZE),
     *("pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"),
     *("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"),
 )
@@ -325,10 +340,10 @@ def _images(node_class: JsonObject) -> list[str]:
 def _read(text: str) -> JsonObject | None:
     """Return the JSON object in an annotation, None if it has none: users may write anything there."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _is_amounts(found: JsonObject) -> bool:
@@ -346,9 +361,9 @@ class ObjectRenaming:
     def object(self, obj: JsonObject) -> JsonObject:
         """Return the object with renamed names."""
         if obj.get("kind") == "Namespace":
-            own = {key: value for key, value in obj["metadata"].items() if key != "name"}
+            other_fields = {key: value for key, value in obj["metadata"].items() if key != "name"}
             named = {"name": self._namespace(obj["metadata"]["name"])}
-            return {**self._mapping(obj), "metadata": named | self._mapping(own)}
+            return {**self._mapping(obj), "metadata": named | self._mapping(other_fields)}
         renamed = self._mapping(obj)
         memory = mapping(obj["metadata"].get("annotations")).get(labels.NODE_MEMORY)
         if memory is not None and (kept := with_renamed_images(memory, _images(obj), _images(renamed))) is not None:
@@ -376,14 +391,14 @@ class ObjectRenaming:
         if key in SOURCES:
             return {"path": "left-out"}
         if key == KUBELET:
-            return {own: self._setting(inner, own, value) for own, value in inner.items()}
+            return {name: self._setting(inner, name, value) for name, value in inner.items()}
         if key in LABEL_MAPS or (key == SELECTOR and all(isinstance(value, str) for value in inner.values())):
-            return {self._key(own): self._tag(own, text) for own, text in inner.items()}
+            return {self._key(name): self._tag(name, text) for name, text in inner.items()}
         if (key in QUANTITIES and is_flat) or (key == "resources" and _is_amounts(inner)):
-            return {self._resource(own): amount for own, amount in inner.items()}
+            return {self._resource(name): amount for name, amount in inner.items()}
         if key == "annotations":
-            texts = ((own, self._annotation(own, text)) for own, text in inner.items())
-            return {own: text for own, text in texts if text is not None}
+            texts = ((name, self._annotation(name, text)) for name, text in inner.items())
+            return {name: text for name, text in texts if text is not None}
         return self._mapping(inner)
 
     def _setting(self, parent: JsonObject, key: str, value: Any) -> Any:
@@ -391,10 +406,14 @@ class ObjectRenaming:
         if key == HEADERS:
             return {}
         if isinstance(value, dict):
-            return {self._setting_key(own): self._setting(value, own, inner) for own, inner in value.items()}
+            return {
+                self._setting_key(setting): self._setting(value, setting, inner) for setting, inner in value.items()
+            }
         if isinstance(value, list):
             return (
-                self._list(parent, key, value) if key == "clusterDNS" else [self._setting({}, "", one) for one in value]
+                self._list(parent, key, value)
+                if key == "clusterDNS"
+                else [self._setting({}, "", address) for address in value]
             )
         if not isinstance(value, str) or AMOUNT.fullmatch(value):
             return value
@@ -416,6 +435,8 @@ class ObjectRenaming:
             return self._account(text)
         if key in DRIVERS:
             return self._driver(text)
+        if key in _WORDS_OF_JOB_SETS:
+            return text if text in _WORDS_OF_JOB_SETS[key] else self._any(text)
         if key == "provisioningStrategy":
             return text if text == ACTIVE_CAPACITY else self._any(text)
         if key in ("kind", "type", "reason"):
@@ -429,8 +450,8 @@ class ObjectRenaming:
         if key == "kind":
             group = next((str(parent[name]) for name in GROUPS if name in parent), "")
             return text if is_public_group(group) else self._any(text)
-        own = str(parent.get("type", ""))
-        is_users = "/" in own and not is_public_key(own) and (key == "type" or "status" in parent)
+        type_name = str(parent.get("type", ""))
+        is_users = "/" in type_name and not is_public_key(type_name) and (key == "type" or "status" in parent)
         return self._any(text) if is_users else text
 
     def _list(self, parent: JsonObject, key: str, inner: list[Any]) -> list[Any]:
@@ -444,7 +465,7 @@ class ObjectRenaming:
             return [{**driver, "name": self._driver(driver["name"])} for driver in inner]
         if key == "clusterDNS":
             return [ADDRESS for _ in inner]
-        return [self._mapping(found) if isinstance(found, dict) else found for found in inner]
+        return [self._mapping(entry) if isinstance(entry, dict) else entry for entry in inner]
 
     def _key(self, key: str) -> str:
         return key if is_public_key(key) else self._any(key)
@@ -468,13 +489,23 @@ class ObjectRenaming:
             return self._name(text)
         if key == PROVISIONED_BY:
             return self._driver(text)
+        if key in (labels.GROUP, labels.VOLCANO_GROUP):
+            return self._any(text)
+        if key in _TOPOLOGIES:
+            return self._key(text)
         if key == labels.RESERVATION_PLACES:
             places = _read(text)
-            return None if places is None else json.dumps({self._any(own): count for own, count in places.items()})
+            return (
+                None
+                if places is None
+                else json.dumps({self._any(identity): count for identity, count in places.items()})
+            )
         if key == labels.UPCOMING_RESERVATIONS:
             upcoming = read_upcoming(text)
             return (
-                None if upcoming is None else json.dumps([self._mapping(msgspec.to_builtins(one)) for one in upcoming])
+                None
+                if upcoming is None
+                else json.dumps([self._mapping(msgspec.to_builtins(reservation)) for reservation in upcoming])
             )
         if key == labels.SUBNET_ADDRESSES:
             reading = read_reading(text)
@@ -540,17 +571,17 @@ class Pseudonyms:
 def _ranked(prefix: str, names: list[str]) -> dict[str, str]:
     """Return pseudonyms of equal width, so that they sort like the names; ids of AWS keep their form."""
     width = len(str(len(names)))
-    found = {}
+    ids = {}
     for rank, name in enumerate(names):
         if name.startswith("aws:///"):
-            found[name] = f"{name.rpartition('/')[0]}/i-{rank:017x}"
+            ids[name] = f"{name.rpartition('/')[0]}/i-{rank:017x}"
         elif aws_id := _AWS_ID.fullmatch(name):
-            found[name] = f"{aws_id[1]}-{rank:017x}"
+            ids[name] = f"{aws_id[1]}-{rank:017x}"
         elif ACCOUNT.fullmatch(name):
-            found[name] = f"{rank:012d}"
+            ids[name] = f"{rank:012d}"
         else:
-            found[name] = f"{prefix}{rank:0{width}d}"
-    return found
+            ids[name] = f"{prefix}{rank:0{width}d}"
+    return ids
 
 
 def _noted(found: set[str]) -> Rename:

@@ -65,8 +65,8 @@ def places(arguments: argparse.Namespace) -> Iterator[SearchPlace]:
         except InputError as error:
             problem = problem_of(error)
         for role in dict.fromkeys(arguments.role) or [""]:
-            found = region or (session.region_name if session is not None else None) or ""
-            yield SearchPlace(role=role, region=found, session=session, problem=problem)
+            place_region = region or (session.region_name if session is not None else None) or ""
+            yield SearchPlace(role=role, region=place_region, session=session, problem=problem)
 
 
 def account_region(place: SearchPlace) -> AccountRegion:
@@ -76,10 +76,10 @@ def account_region(place: SearchPlace) -> AccountRegion:
     if place.session is None:
         raise InputError(place.problem)
     try:
-        own = _assumed(place.session, place.role) if place.role else place.session
+        site_session = _assumed(place.session, place.role) if place.role else place.session
     except (BotoCoreError, ClientError) as error:
         raise InputError(f"sts:AssumeRole: {error}") from error
-    return AccountRegion(role=place.role, region=str(own.region_name or ""), session=own)
+    return AccountRegion(role=place.role, region=str(site_session.region_name or ""), session=site_session)
 
 
 def problem_of(error: Exception) -> str:
@@ -195,19 +195,26 @@ class Organisation(msgspec.Struct, frozen=True):
         answers = dict[int, tuple[FoundCluster, T]]()
         refused = [list[UnreadableCluster]() for _ in clusters]
         for turn in range(max(map(len, clusters), default=0)):
-            left = [one for one, own in enumerate(clusters) if one not in answers and turn < len(own)]
-            asked = [clusters[one][turn] for one in left]
-            for one, found, answer in zip(left, asked, _answers(asked, question), strict=True):
+            unanswered = [
+                number
+                for number, cluster_sites in enumerate(clusters)
+                if number not in answers and turn < len(cluster_sites)
+            ]
+            asked_sites = [clusters[number][turn] for number in unanswered]
+            for number, site, answer in zip(unanswered, asked_sites, _answers(asked_sites, question), strict=True):
                 if isinstance(answer, UnreadableCluster):
-                    refused[one].append(answer)
+                    refused[number].append(answer)
                 else:
-                    answers[one] = found, answer
-        failed = [*self.unreadable, *(found for one, own in enumerate(refused) if one not in answers for found in own)]
+                    answers[number] = site, answer
+        failed = [
+            *self.unreadable,
+            *(site for number, cluster_sites in enumerate(refused) if number not in answers for site in cluster_sites),
+        ]
         if not answers:
             raise InputError(
-                f"no cluster could be {verb}:\n{unreadable_text([one.document() for one in failed], verb)}"
+                f"no cluster could be {verb}:\n{unreadable_text([number.document() for number in failed], verb)}"
             )
-        return [answers[one] for one in sorted(answers)], tuple(failed)
+        return [answers[number] for number in sorted(answers)], tuple(failed)
 
 
 def find_organisation(arguments: argparse.Namespace) -> Organisation:
@@ -218,11 +225,13 @@ def find_organisation(arguments: argparse.Namespace) -> Organisation:
     """
     refuse_stack(arguments)
     with ThreadPoolExecutor(REGIONS_AT_ONCE) as pool:
-        asked = list(pool.map(_found_in, list(places(arguments))))
-    unreadable = [found for found in asked if isinstance(found, UnreadableCluster)]
-    clusters = [found for own in asked if not isinstance(own, UnreadableCluster) for found in own]
+        sites = list(pool.map(_found_in, list(places(arguments))))
+    unreadable = [site for site in sites if isinstance(site, UnreadableCluster)]
+    clusters = [
+        site for site_clusters in sites if not isinstance(site_clusters, UnreadableCluster) for site in site_clusters
+    ]
     if not clusters and unreadable:
-        text = "; ".join(" ".join(unreadable_text([found.document()]).split()) for found in unreadable)
+        text = "; ".join(" ".join(unreadable_text([site.document()]).split()) for site in unreadable)
         raise InputError(f"no cluster could be found: {text}", hint=_HINT)
     if not clusters:
         problem = "there is no cluster with an installation (no parameter /fleetwright/CLUSTER/mode)"
@@ -238,12 +247,12 @@ def refuse_stack(arguments: argparse.Namespace) -> None:
 
 def distinct_names(found: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the clusters' names, with region and account where others in the answer have the same name."""
-    places = {(one["cluster"], one.get("region"), one.get("account") or one.get("role")) for one in found}
+    places = {(entry["cluster"], entry.get("region"), entry.get("account") or entry.get("role")) for entry in found}
     in_all = Counter(cluster for cluster, _, _ in places)
     in_region = Counter((cluster, region) for cluster, region, _ in places)
     names = []
-    for one in found:
-        cluster, region, owner = one["cluster"], one.get("region"), one.get("account") or one.get("role")
+    for entry in found:
+        cluster, region, owner = entry["cluster"], entry.get("region"), entry.get("account") or entry.get("role")
         parts = [region] if in_all[cluster] > 1 else []
         parts += [owner] if in_region[cluster, region] > 1 else []
         names.append(" ".join([cluster, *filter(None, parts)]))
@@ -263,29 +272,31 @@ def _answer(found: FoundCluster, question: Callable[[FoundCluster], T]) -> T | U
 def _answers(asked: Sequence[FoundCluster], question: Callable[[FoundCluster], T]) -> list[T | UnreadableCluster]:
     """Return the answer of each; those of one session are asked one after another."""
     by_session = defaultdict[int, list[int]](list)
-    for one, found in enumerate(asked):
-        by_session[id(found.site)].append(one)
+    for position, cluster in enumerate(asked):
+        by_session[id(cluster.site)].append(position)
     with ThreadPoolExecutor(REGIONS_AT_ONCE) as pool:
-        done = pool.map(lambda own: [(one, _answer(asked[one], question)) for one in own], by_session.values())
-        answers = dict(one for own in done for one in own)
-    return [answers[one] for one in range(len(asked))]
+        done = pool.map(
+            lambda own: [(position, _answer(asked[position], question)) for position in own], by_session.values()
+        )
+        answers = dict(position for own in done for position in own)
+    return [answers[position] for position in range(len(asked))]
 
 
 def _under_each_role(clusters: Iterable[FoundCluster]) -> list[list[FoundCluster]]:
     """Return each cluster under every role that found it: two roles may belong to one account."""
-    own = dict[tuple[str, ...], list[FoundCluster]]()
-    for found in clusters:
-        whose = found.switch.account or f"of {found.site.role}"
-        own.setdefault((whose, found.site.region, found.name), []).append(found)
-    return list(own.values())
+    by_site = dict[tuple[str, ...], list[FoundCluster]]()
+    for cluster in clusters:
+        whose = cluster.switch.account or f"of {cluster.site.role}"
+        by_site.setdefault((whose, cluster.site.region, cluster.name), []).append(cluster)
+    return list(by_site.values())
 
 
 def unreadable_text(found: Sequence[Mapping[str, str | None]], verb: str = "read") -> str:
     """Return what could not be read, for people; empty if everything was."""
     lines = [
-        f"{' '.join(filter(None, (one['cluster'], one['region'], one['role']))) or 'the account'} cannot be {verb}: "
-        f"{one['problem']}"
-        for one in found
+        f"{' '.join(filter(None, (entry['cluster'], entry['region'], entry['role']))) or 'the account'} cannot be {verb}: "
+        f"{entry['problem']}"
+        for entry in found
     ]
     return output.wrapped("\n".join(lines))
 

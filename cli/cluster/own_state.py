@@ -182,8 +182,8 @@ class KillSwitches:
         """Return every kill switch, by cluster. Raises InputError."""
         with _aws_errors_as_input_errors("ssm:GetParametersByPath"):
             pages = self._ssm.get_paginator("get_parameters_by_path").paginate(Path=PATH, Recursive=True)
-            found = [parameter for page in pages for parameter in page["Parameters"]]
-        named = [(match, entry) for entry in found if (match := _NAME.fullmatch(entry["Name"])) is not None]
+            parameters = [parameter for page in pages for parameter in page["Parameters"]]
+        named = [(match, entry) for entry in parameters if (match := _NAME.fullmatch(entry["Name"])) is not None]
         switches = (
             SwitchSetting(match["cluster"], entry["Name"], entry["Value"].strip(), _account(entry))
             for match, entry in named
@@ -264,12 +264,12 @@ class OpenProposals:
     def all(self) -> tuple[Proposal, ...]:
         """Return every proposal of the last days, the oldest first."""
         try:
-            found = self._store.all()
+            proposals = self._store.all()
         except PortError as error:
             raise InputError(
                 f"the proposals of {self._cluster} cannot be read: {error}", hint=_PROPOSAL_HINT
             ) from error
-        return tuple(sorted(found, key=lambda proposal: (proposal.proposed_at, proposal.id)))
+        return tuple(sorted(proposals, key=lambda proposal: (proposal.proposed_at, proposal.id)))
 
     def one(self, wanted: str) -> Proposal:
         """Return the proposal with that id, or the only one whose id begins with it."""
@@ -277,8 +277,8 @@ class OpenProposals:
             hint = f"give {_ID_SHOWN_MIN} characters of its id"
             raise InputError(f"{wanted!r} is too short to name a proposal", hint=hint)
         known = self.all()
-        alike = [found for found in known if found.id == wanted] or [
-            found for found in known if found.id.startswith(wanted)
+        alike = [proposal for proposal in known if proposal.id == wanted] or [
+            proposal for proposal in known if proposal.id.startswith(wanted)
         ]
         if len(alike) != 1:
             problem = f"{len(alike)} proposals begin with {wanted!r}" if alike else f"there is no proposal {wanted!r}"

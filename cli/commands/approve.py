@@ -48,8 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     proposals, now = OpenProposals(installation), arguments.now or datetime.now(UTC)
     if arguments.list:
-        found = proposals.all()
-        _show(arguments, found if arguments.output == "wide" else open_proposals(found, now), now)
+        stored = proposals.all()
+        _show(arguments, stored if arguments.output == "wide" else open_proposals(stored, now), now)
         return DONE
     verdict = ProposalVerdict(is_approved=not arguments.reject, by=caller(installation.session), at=now)
     after = proposals.answer(arguments.id, verdict)
@@ -71,8 +71,8 @@ def _show(arguments: argparse.Namespace, proposals: tuple[Proposal, ...], now: A
     from cli.answers.plan import API_VERSION
     from cli.answers.status import proposal_document
 
-    found = [proposal_document(proposal, now) for proposal in proposals]
-    document = {"apiVersion": API_VERSION, "kind": "Proposals", "cluster": arguments.cluster, "proposals": found}
+    documents = [proposal_document(proposal, now) for proposal in proposals]
+    document = {"apiVersion": API_VERSION, "kind": "Proposals", "cluster": arguments.cluster, "proposals": documents}
     output.show(document, arguments.output, _table, _table, _names)
 
 
@@ -83,7 +83,7 @@ def _table(document: dict[str, Any]) -> str:
 
 
 def _names(document: dict[str, Any]) -> str:
-    return "\n".join(f"proposal/{found['id']}" for found in document["proposals"])
+    return "\n".join(f"proposal/{proposal['id']}" for proposal in document["proposals"])
 
 
 _AS_SAID: Final = ("Approved", "Rejected")

@@ -6,13 +6,36 @@ import argparse
 import time
 from decimal import Decimal
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from cli import arguments as shared
 from cli.cluster.arguments import add_cluster, add_installation, add_namespace
 from cli.errors import DONE, NEGATIVE
 from cli.terminal import output
 from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES
+from core.reasons.nodes import NodeReason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from core.model.plan import DisruptionPlan
+    from core.model.snapshot import Snapshot
+
+_PEOPLE: Final = ("table", "wide")
+"""Forms with a headline: only these pay for the second decision, which says where the way ends."""
+
+_WAITS: Final = frozenset(
+    (
+        NodeReason.BUDGET,
+        NodeReason.EVICTION_RATE,
+        NodeReason.SHRINKING,
+        NodeReason.LATER_WAVE,
+        NodeReason.TARGET_WAITS,
+    )
+)
+"""Why a node stays now, but not in the end."""
 
 _EXAMPLES: Final = """examples:
   fleetwright consolidate -f cluster/
@@ -55,7 +78,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan the disruption once."""
-    from cli.answers.plan import disruption_document, disruption_names, disruption_table, set_aside_fields
+    from cli.answers.plan import (
+        disruption_document,
+        disruption_names,
+        disruption_table,
+        end_fields,
+        set_aside_fields,
+    )
     from cli.inputs import read_inputs
     from cli.search_time import share_of_time, timing
     from cli.terminal.style import progress
@@ -83,9 +112,32 @@ def run(arguments: argparse.Namespace) -> int:
         | set_aside_fields(set_aside)
         | {"timing": timing(inputs, solve_seconds, time_limit), "prices": inputs.prices}
     )
+    if arguments.output in _PEOPLE and _goes_on(plan, decided.snapshot):
+        with progress("following the waves to their end"), collector_paused():
+            end = _end(decided.snapshot, share_of_time(arguments))
+        document["end"] = end_fields(one.disruption(end) if one else end)
     as_wide = partial(disruption_table, shows_all=True)
     output.show(document, arguments.output, as_wide if arguments.all else disruption_table, as_wide, disruption_names)
     return NEGATIVE if set_aside else DONE
+
+
+def _goes_on(plan: DisruptionPlan, snapshot: Snapshot) -> bool:
+    """Whether more nodes go in later waves than in this plan: without budgets, all waves are in the plan."""
+    if snapshot.options.ignore_budgets:
+        return False
+    going = {node for command in plan.commands for node in command.nodes}
+    drains = plan.target.drains if plan.target is not None else ()
+    return any(drain.node not in going for drain in drains) or any(stays.reason in _WAITS for stays in plan.blocked)
+
+
+def _end(snapshot: Snapshot, out_of_time: Callable[[], float] | None) -> DisruptionPlan:
+    """Decide again without budgets: where the waves lead. The proven minimum is the one of the first decision."""
+    from core.containment import contained
+    from core.disruption import disrupt
+
+    options = msgspec.structs.replace(snapshot.options, ignore_budgets=True)
+    unlimited = msgspec.structs.replace(snapshot, options=options)
+    return contained(unlimited, lambda given: disrupt(given, out_of_time=out_of_time, proves=False)).result
 
 
 def _dollars(text: str) -> int:

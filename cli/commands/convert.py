@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 
 import yaml
 
@@ -11,7 +12,8 @@ from cli.arguments import add_files, refuse_empty
 from cli.errors import DONE, NEGATIVE, InputError, error_lines
 from cli.manifests.inventory import Document, kind_read, refused_version_of
 from cli.manifests.reading import read
-from cli.terminal.style import takes_every_character, write_stderr
+from cli.terminal.output import escaped_yaml
+from cli.terminal.style import write_stderr
 from core.api import older_versions, problems
 from core.api.objects import identity_problems
 from core.api.status import written_defaults
@@ -55,8 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
             write_stderr(f"warning: {obj['kind']} {obj['metadata'].get('name', '')}: {remark}")
     for document in documents:
         _note_defaults(document)
-    has_all = takes_every_character()
-    yaml.safe_dump_all(converted, sys.stdout, sort_keys=False, allow_unicode=has_all, default_flow_style=False)
+    sys.stdout.write(escaped_yaml(partial(yaml.safe_dump_all, converted, sort_keys=False, default_flow_style=False)))
     return DONE
 
 

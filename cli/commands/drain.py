@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _duration(option: str, given: str) -> timedelta:
     from core.model.values.quantity import parse_duration
 
-    found = parse_duration(given)
-    if found is None or found < timedelta(0):
+    duration = parse_duration(given)
+    if duration is None or duration < timedelta(0):
         raise InputError(f"{option}: {given!r} is not a duration", hint="use a duration such as 0s, 10m or 1h30m")
-    return found
+    return duration

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,17 +23,19 @@ if TYPE_CHECKING:
     from core.model.snapshot import Snapshot
     from core.scheduling.explanation_text import PoolFinding
 
-_KEYS: Final = {"pod": "pod", "node": "node", "NodePool": "nodePool", "code": "code"}
+_KEYS: Final = {"pod": "pod", "node": "node", "NodePool": "nodePool", "group": "group", "code": "code"}
 """First word of an explanation's subject → its key in JSON; a workload's is its kind."""
 
 _EXAMPLES: Final = """examples:
   fleetwright explain shop/cart-0 -f cluster/
   fleetwright explain deployment/cart -n shop -f cluster/
   fleetwright explain nodepool/general -f cluster/
+  fleetwright explain group/training -n ml -f cluster/
   fleetwright explain LimitReached
   fleetwright explain ip-10-0-1-12.ec2.internal -f cluster/ --now 2026-11-20T00:00:00Z
   fleetwright explain ip-10-0-1-12.ec2.internal --cluster prod
   fleetwright explain ip-10-0-1-12.ec2.internal --cluster prod --at 2026-11-20T05:10:00Z
+  fleetwright explain shop/cart-0 -f cluster/ --at 2026-12-24T20:00:00Z
   fleetwright explain shop/cart-0 --ledger build/ledger --decision 81c04f2b6d
 """
 
@@ -42,8 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument(
         "target",
-        metavar="POD|NODE|WORKLOAD|NODEPOOL|CODE",
-        help="NAME, NAMESPACE/NAME or KIND/NAME of a pod, node, NodeClaim, workload or NodePool; or a reason code",
+        metavar="POD|NODE|WORKLOAD|GROUP|NODEPOOL|CODE",
+        help="NAME, NAMESPACE/NAME or KIND/NAME of a pod, node, NodeClaim, workload, group or NodePool; or a reason code",
     )
     shared.add_files(parser, is_required=False)
     add_cluster(parser)
@@ -59,7 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
     meant = explain_code(arguments.target)
     if meant is not None:
         return _shown(meant, arguments)
-    if arguments.ledger or arguments.decision or arguments.at or arguments.since:
+    is_ahead = arguments.at is not None and not (arguments.ledger or arguments.decision or arguments.since)
+    if is_ahead and (arguments.files or arguments.context or arguments.at > (arguments.now or datetime.now(UTC))):
+        arguments.now = arguments.at  # the same cluster at another time: calendars and budgets say what holds then
+    elif arguments.ledger or arguments.decision or arguments.at or arguments.since:
         return _explain_past(arguments)
     from cli.inputs import read_inputs, warn
     from cli.search_time import share_of_time, time_limit_warning
@@ -125,7 +131,7 @@ def _document(explanation: Explanation) -> dict[str, Any]:
         "reason": explanation.reason or None,
         "page": reason_page(explanation.reason) if explanation.reason else None,
         "details": [on_site(detail) for detail in explanation.details],
-        "nodePools": [_pool(found) for found in explanation.pools],
+        "nodePools": [_pool(pool) for pool in explanation.pools],
     }
 
 

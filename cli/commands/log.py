@@ -53,10 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_role_alone(arguments)
     unreadable: list[dict[str, Any]] = []
     if arguments.all:
-        found, unreadable = _of_all(arguments)
+        installations, unreadable = _of_all(arguments)
     else:
-        found = _lines(opened_ledger(arguments), arguments, refuse_none)
-    document = {"apiVersion": API_VERSION, "kind": "Log", "entries": found, "unreadable": unreadable}
+        installations = _lines(opened_ledger(arguments), arguments, refuse_none)
+    document = {"apiVersion": API_VERSION, "kind": "Log", "entries": installations, "unreadable": unreadable}
     output.show(document, arguments.output, log_table)
     return NEGATIVE if unreadable else DONE
 
@@ -90,12 +90,12 @@ def _of_all(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], list[d
 
     def lines(found: FoundCluster) -> list[dict[str, Any]]:
         settings = found.installation().settings
-        own = argparse.Namespace(**{**vars(arguments), "cluster": settings.cluster_name})
+        cluster_arguments = argparse.Namespace(**{**vars(arguments), "cluster": settings.cluster_name})
         place = ledger_of_bucket(found.site.session, settings.bucket_name)
-        return [line | found.where() for line in _lines(place, own)]
+        return [line | found.where() for line in _lines(place, cluster_arguments)]
 
     answers, failed = find_organisation(arguments).ask(lines)
-    merged = [line for _, own in answers for line in own]
+    merged = [line for _, cluster_arguments in answers for line in cluster_arguments]
     merged.sort(key=lambda line: (line["time"], line["cluster"], line["id"]))
     return merged, [found.document() for found in failed]
 

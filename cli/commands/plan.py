@@ -43,11 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     with progress("reading"):
         inputs = read_inputs(arguments)
-    one = None
+    subject = None
     if arguments.namespace:
         from cli.answers.simulation import OneNamespace
 
-        one = OneNamespace(inputs.snapshot, arguments.namespace)
+        subject = OneNamespace(inputs.snapshot, arguments.namespace)
     from core.containment import contained
     from core.disruption.static_capacity import schedule_beside_static_nodes
     from core.interpreter import collector_paused
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     plan, set_aside = decided.result, (*inputs.set_aside, *decided.set_aside)
     solve_seconds = time.perf_counter() - started
-    plan = one.plan(plan) if one else plan
+    plan = subject.plan(plan) if subject else plan
     document = plan_document(plan) | set_aside_fields(set_aside)
     document["timing"] = timing(inputs, solve_seconds, time_limit)
     if inputs.warnings:

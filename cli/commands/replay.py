@@ -61,11 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
 def replay_table(document: dict[str, Any]) -> str:
     """Format the answer for people."""
     parts = [f"{document['equal']} of {document['decisions']} decisions are the same, byte for byte"]
-    for found in document["different"]:
-        release = f"version {found['version']}{_build(found['code'], document['code'])}"
-        lines = [f"{found['id']} ({found['function']}, {found['time']}, {release}) is different:"]
-        parts.append("\n".join([*lines, *(f"  {line}" for line in found["differences"])]))
-    parts += [f"{found['id']} cannot be read: {found['problem']}" for found in document["unreadable"]]
+    for difference in document["different"]:
+        release = f"version {difference['version']}{_build(difference['code'], document['code'])}"
+        lines = [f"{difference['id']} ({difference['function']}, {difference['time']}, {release}) is different:"]
+        parts.append("\n".join([*lines, *(f"  {line}" for line in difference["differences"])]))
+    parts += [f"{difference['id']} cannot be read: {difference['problem']}" for difference in document["unreadable"]]
     return output.wrapped("\n\n".join(parts))
 
 

@@ -77,18 +77,18 @@ def _items(documents: list[Document]) -> list[dict[str, Any]]:
     from cli.manifests.inventory import kind_read
     from core.errors import InvalidInputError
 
-    found = {}
+    by_resource = {}
     for document in documents:
         resource = kind_read(document)
         if resource is None:
             continue
         try:
-            found[resource, document.namespace if resource.namespaced else "", document.name] = lean(
+            by_resource[resource, document.namespace if resource.namespaced else "", document.name] = lean(
                 resource, document.object
             )
         except InvalidInputError as error:
             raise document.error(str(error)) from error
-    return _sorted(without_user_data(list(found.values())))
+    return _sorted(without_user_data(list(by_resource.values())))
 
 
 def _sorted(items: list[dict[str, Any]]) -> list[dict[str, Any]]:

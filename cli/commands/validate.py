@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Final
 
 from cli import arguments as shared
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = gather(arguments.files, helm=arguments.helm, kustomize=arguments.kustomize)
     documents = given.documents
     if given.unreadable and not documents:
-        raise together([one.error for one in given.unreadable])
+        raise together([document.error for document in given.unreadable])
     shared.refuse_empty(arguments, len(documents))
     for warning in given.warnings(templates=False):
         write_stderr(f"warning: {warning}")
@@ -66,12 +67,13 @@ def run(arguments: argparse.Namespace) -> int:
         is_lenient=arguments.lenient,
         gates=gates,
         builtin_region=builtin,
+        now=datetime.now(UTC).replace(microsecond=0),
     )
     order = {source: position for position, source in enumerate(given.texts)}
     findings += map(_unreadable, given.unreadable)
     findings.sort(key=lambda finding: order.get(finding.document.source, len(order)))
     _show(findings, arguments.output, len(documents))
-    if any(one.is_named for one in given.unreadable):
+    if any(document.is_named for document in given.unreadable):
         return BAD_INPUT
     return NEGATIVE if any(finding.severity is Severity.ERROR for finding in findings) else DONE
 

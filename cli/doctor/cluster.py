@@ -19,9 +19,13 @@ from cli.doctor.cluster_api import (
 )
 from cli.doctor.network import NEVER_CREATED, NOT_YET, OK, PROBLEM, UNKNOWN, Account, AccountFinding, way_out
 from cli.doctor.roles import LaunchingRole, access_entries, any_of, applies, class_roles, node_roles
-from core.api import crds
+from core import labels
+from core.api import crds, problems
 from core.api.objects import mapping, sequence
-from core.manifests.wire.resources import Resource
+from core.api.unknown_fields import not_ignored
+from core.catalogue.kubelet import expressions
+from core.manifests.wire.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_OVERLAYS, NODE_POOLS, Resource
+from core.model.plan import REBOOTING
 from core.model.snapshot import LEAST_ALLOCATED
 from installation.cluster_roles import manifests, verbs
 from installation.settings import parse_scoring
@@ -82,8 +86,8 @@ def _absent(wanted: Sequence[Manifest], present: Sequence[Manifest | None]) -> I
     for kind in RESOURCES:
         names = [
             str(manifest["metadata"]["name"])
-            for manifest, found in zip(wanted, present, strict=True)
-            if found is None and manifest["kind"] == kind
+            for manifest, manifest_there in zip(wanted, present, strict=True)
+            if manifest_there is None and manifest["kind"] == kind
         ]
         if names:
             yield f"there is no {kind} {', '.join(names)}"
@@ -92,11 +96,11 @@ def _absent(wanted: Sequence[Manifest], present: Sequence[Manifest | None]) -> I
 def _wrong(
     wanted: Sequence[Manifest], present: Sequence[Manifest | None], not_needed: set[Permission]
 ) -> Iterator[str]:
-    for manifest, found in zip(wanted, present, strict=True):
-        if found is not None and manifest["kind"] == ROLES.kind:
-            yield from _of_role(manifest, found, not_needed)
-        elif found is not None:
-            yield from _of_binding(manifest, found)
+    for manifest, manifest_there in zip(wanted, present, strict=True):
+        if manifest_there is not None and manifest["kind"] == ROLES.kind:
+            yield from _of_role(manifest, manifest_there, not_needed)
+        elif manifest_there is not None:
+            yield from _of_binding(manifest, manifest_there)
 
 
 def _of_role(manifest: Manifest, found: Manifest, not_needed: set[Permission]) -> Iterator[str]:
@@ -125,8 +129,10 @@ def _deletes(wanted: Sequence[Manifest], present: Sequence[Manifest | None]) -> 
     """Return the command that must come first: a binding of another role is deleted, since `roleRef` is immutable."""
     names = [
         str(manifest["metadata"]["name"])
-        for manifest, found in zip(wanted, present, strict=True)
-        if found is not None and manifest["kind"] == BINDINGS.kind and _is_of_another_role(manifest, found)
+        for manifest, manifest_there in zip(wanted, present, strict=True)
+        if manifest_there is not None
+        and manifest["kind"] == BINDINGS.kind
+        and _is_of_another_role(manifest, manifest_there)
     ]
     return f"kubectl delete clusterrolebinding {' '.join(names)} && " if names else ""
 
@@ -173,8 +179,8 @@ def api_server(name: str, account: Account, _: datetime) -> AccountFinding:
 def definitions(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether each definition is there, serves and stores our version, and keeps every field that this release reads."""
     ours = {str(definition["metadata"]["name"]): definition for definition in crds.definitions()}
-    asked = {known: account.api.find(DEFINITIONS, known) for known in ours}
-    present = {known: found for known, found in asked.items() if found is not None}
+    answers = {known: account.api.find(DEFINITIONS, known) for known in ours}
+    present = {known: found for known, found in answers.items() if found is not None}
     if missing := [known for known in ours if known not in present]:
         return AccountFinding(name, PROBLEM, f"the cluster has no {', '.join(missing)}", APPLIES)
     problems = [f"{known} {problem}" for known, found in present.items() for problem in _problems(ours[known], found)]
@@ -236,6 +242,135 @@ def _dropped_paths(ours: Mapping[str, Any], theirs: Mapping[str, Any], path: str
     for part, mark in (("items", "[]"), ("additionalProperties", ".*")):
         if isinstance(ours.get(part), dict) and isinstance(theirs.get(part), dict):
             yield from _dropped_paths(ours[part], theirs[part], path + mark)
+
+
+# Says which Karpenter the cluster's definitions and objects belong to, and what of them means something else here.
+
+
+OBJECTS_MAX: Final = 3
+"""The most objects that a line names."""
+
+_ENCLAVES: Final = "spec.enclaveOptions"
+_SINCE: Final = ((_ENCLAVES, "1.15"),)
+"""Field of an EC2NodeClass that a version of Karpenter brought → that version, the newest first."""
+
+_HASHES: Final[Mapping[str, str]] = {"v6": "1.15", "v5": "1.14"}
+"""Version of the hash that Karpenter's controller writes on an EC2NodeClass → the Karpenter that writes it."""
+
+_JUDGES: Final = "kubectl get nodepools,ec2nodeclasses,nodeoverlays -o yaml | fleetwright validate -f -"
+
+
+def karpenter(name: str, account: Account, _: datetime) -> AccountFinding:
+    """Whether every field of the installed definitions and every object means here what it means to its Karpenter."""
+    ours = {str(definition["metadata"]["name"]): definition for definition in crds.definitions()}
+    asked = {known: account.api.find(DEFINITIONS, known) for known in ours}
+    present = {known: found for known, found in asked.items() if found is not None}
+    if not present:
+        return AccountFinding(name, OK, "no definition of Karpenter is installed")
+    objects = [
+        *_named(NODE_POOLS, account.api.list(NODE_POOLS)),
+        *_named(EC2_NODE_CLASSES, account.api.list(EC2_NODE_CLASSES)),
+        *_named(NODE_OVERLAYS, account.api.list(NODE_OVERLAYS)),
+    ]
+    origin = "; ".join(filter(None, [_of_definitions(ours, present), _of_objects(objects)]))
+    lost = [f"{known} {path}" for known in present for path in _only_theirs(ours[known], present[known])]
+    changes = [*_few("our definitions lack", lost), *_changed(objects), *_rebooting(account)]
+    if not changes:
+        return AccountFinding(name, OK, f"{origin}; every field and object means the same here")
+    return AccountFinding(name, PROBLEM, "; ".join([origin, *changes]), _JUDGES)
+
+
+def _named(resource: Resource, objects: Iterable[Manifest]) -> list[dict[str, Any]]:
+    """Return the objects with their kind, which items of a list lack."""
+    return [{**found, "apiVersion": resource.api_version, "kind": resource.kind} for found in objects]
+
+
+def _of_definitions(ours: Mapping[str, Manifest], present: Mapping[str, Manifest]) -> str:
+    """Return whose definitions are installed: ours name each field of kubelet, Karpenter's since 1.15 none of them."""
+    known = next((known for known in present if known.startswith(EC2_NODE_CLASSES.plural)), "")
+    if not known:
+        return "definitions of Karpenter without EC2NodeClass"
+    paths = set(_paths(_newest(present[known])))
+    if {path for path in _paths(_newest(ours[known])) if path.startswith(_KUBELET)} <= paths:
+        return "the definitions are ours"
+    version = next((version for field, version in _SINCE if field in paths), "")
+    return f"the definitions are Karpenter's, {f'{version} or later' if version else f'before {_SINCE[-1][1]}'}"
+
+
+def _of_objects(objects: Iterable[Manifest]) -> str:
+    """Return which Karpenter has written hashes on the EC2NodeClasses; empty for none."""
+    annotations = (mapping(mapping(found.get("metadata")).get("annotations")) for found in objects)
+    written = {
+        str(found[labels.NODECLASS_HASH_VERSION]) for found in annotations if labels.NODECLASS_HASH_VERSION in found
+    }
+    versions = [_HASHES.get(version, f"of another version (hash {version})") for version in sorted(written)]
+    return f"the EC2NodeClasses were last hashed by Karpenter {' and '.join(versions)}" if versions else ""
+
+
+def _only_theirs(ours: Manifest, present: Manifest) -> list[str]:
+    """Return the fields that an installed definition has and ours lacks: an object would lose them with our definition."""
+    wanted, versions = ours["spec"]["versions"][0], sequence(mapping(present.get("spec")).get("versions"))
+    version: dict[str, Any] = next((found for found in versions if found.get("name") == wanted["name"]), {})
+    return [path for path in _dropped_paths(_schema(version), _schema(wanted)) if not path.endswith(_WRITTEN_BY_NOBODY)]
+
+
+_WRITTEN_BY_NOBODY: Final = ".timeAdded"
+"""When a taint was added: Kubernetes writes it on nodes, and nobody writes it in a template."""
+
+
+def _changed(objects: Sequence[Manifest]) -> Iterator[str]:
+    """Yield what is refused here, or means less than to Karpenter."""
+    unknown = [f"{_shown(found)} {path}" for found in objects for path in not_ignored(dict(found))]
+    yield from _few(
+        "fields that this version does not know, so that nothing is launched from their EC2NodeClass:", unknown
+    )
+    known = [found for found in objects if not not_ignored(dict(found))]
+    yield from _few("our rules refuse", [_shown(found) for found in known if problems(dict(found))])
+    of_classes = [found for found in known if found["kind"] == EC2_NODE_CLASSES.kind]
+    computed = [
+        _shown(found) for found in of_classes if expressions(mapping(mapping(found.get("spec")).get("kubelet")))
+    ]
+    yield from _few("not ready here, since expressions in spec.kubelet are not evaluated:", computed)
+    shared = [_shown(found) for found in of_classes if _annotation(found, labels.CONSUMABLE_CAPACITY)]
+    yield from _few("GPUs are not shared between resource claims here:", shared)
+
+
+def _rebooting(account: Account) -> Iterator[str]:
+    """Yield the nodes that Karpenter reboots now: they are left alone until that is over."""
+    claims = account.api.list(NODE_CLAIMS)
+    names = [str(mapping(found.get("metadata")).get("name")) for found in claims if _reboots(found)]
+    yield from _few("Karpenter reboots nodes of these NodeClaims, so take over when it has ended:", names)
+
+
+def _reboots(claim: Manifest) -> bool:
+    conditions = sequence(mapping(claim.get("status")).get("conditions"))
+    return any(found.get("type") == REBOOTING and found.get("status") == "True" for found in conditions)
+
+
+def _annotation(found: Manifest, name: str) -> str:
+    return str(mapping(mapping(found.get("metadata")).get("annotations")).get(name, ""))
+
+
+def _shown(found: Manifest) -> str:
+    return f"{found['kind']} {mapping(found.get('metadata')).get('name')}"
+
+
+def _few(what: str, names: Sequence[str]) -> Iterator[str]:
+    if names:
+        more = f" and {len(names) - OBJECTS_MAX} more" if len(names) > OBJECTS_MAX else ""
+        yield f"{what} {', '.join(names[:OBJECTS_MAX])}{more}"
+
+
+def _newest(definition: Manifest) -> dict[str, Any]:
+    versions = sequence(mapping(definition.get("spec")).get("versions"))
+    return _schema(next((found for found in versions if found.get("storage")), {}))
+
+
+def _paths(schema: Mapping[str, Any], at: str = "") -> Iterator[str]:
+    for key, inner in mapping(schema.get("properties")).items():
+        where = f"{at}.{key}" if at else key
+        yield where
+        yield from _paths(inner, where)
 
 
 # Checks that CloudFormation finished what it began with the stack.
@@ -338,8 +473,8 @@ def _launching_roles(account: Account) -> list[LaunchingRole]:
 
 
 def _may_use(policy: Mapping[str, Any], grants: Sequence[Mapping[str, Any]], role: LaunchingRole) -> bool | None:
-    found = {_may(policy, grants, role, operation) for operation in OPERATIONS}
-    return False if False in found else None if None in found else True
+    answers = {_may(policy, grants, role, operation) for operation in OPERATIONS}
+    return False if False in answers else None if None in answers else True
 
 
 def _is_denied(policy: Mapping[str, Any], role: LaunchingRole) -> bool:
@@ -363,8 +498,8 @@ def _grants(account: Account, key: str, role: str) -> list[Mapping[str, Any]]:
     if not account.is_deployed():
         return []
     tokens = ("Marker", "NextMarker")
-    found = account.every("kms", "ListGrants", "Grants", tokens, KeyId=key, GranteePrincipal=role)
-    return [grant for grant in found if grant.get("GranteePrincipal") == role]
+    grants = account.every("kms", "ListGrants", "Grants", tokens, KeyId=key, GranteePrincipal=role)
+    return [grant for grant in grants if grant.get("GranteePrincipal") == role]
 
 
 RESERVED: Final = 19
@@ -401,23 +536,23 @@ def finding_of(name: str, account: Account, now: datetime) -> AccountFinding:
 
 def _cluster(name: str, account: Account, _: datetime) -> AccountFinding:
     try:
-        found = account.described()
+        cluster = account.described()
     except NoClusterError:
         says = f"there is no EKS cluster {account.cluster} in {account.region}"
         return AccountFinding(name, PROBLEM, says, f"aws eks list-clusters --region {account.region}")
-    status = found.get("status", "ACTIVE")
+    status = cluster.get("status", "ACTIVE")
     if status not in ("ACTIVE", "UPDATING"):
         waits = f"aws eks wait cluster-active --region {account.region} --name {account.cluster}"
         return AccountFinding(name, PROBLEM, f"the cluster is {status}", waits)
-    if mapping(found.get("computeConfig")).get("enabled"):
+    if mapping(cluster.get("computeConfig")).get("enabled"):
         says = "EKS Auto Mode is on: it provisions nodes itself, from the same NodePools; use a cluster without it"
         return AccountFinding(name, PROBLEM, says, _without_auto_mode(account))
-    mode = mapping(found.get("accessConfig")).get("authenticationMode", "CONFIG_MAP")
+    mode = mapping(cluster.get("accessConfig")).get("authenticationMode", "CONFIG_MAP")
     if "API" not in mode:
         on = "--access-config authenticationMode=API_AND_CONFIG_MAP"
         mends = f"aws eks update-cluster-config --region {account.region} --name {account.cluster} {on}"
         return AccountFinding(name, PROBLEM, f"access entries are off (authentication mode {mode})", mends)
-    return AccountFinding(name, OK, f"Kubernetes {found.get('version')}, access entries are on")
+    return AccountFinding(name, OK, f"Kubernetes {cluster.get('version')}, access entries are on")
 
 
 def _without_auto_mode(account: Account) -> str:
@@ -443,12 +578,16 @@ def _audit_log(name: str, account: Account, _: datetime) -> AccountFinding:
         return AccountFinding(name, PROBLEM, 'the audit log is off: turn it on, or deploy with -c auditLogGroup=""', on)
     group = f"/aws/eks/{account.cluster}/cluster"
     groups = mapping(account.ask("logs", "DescribeLogGroups", logGroupNamePrefix=group))
-    if all(found["logGroupName"] != group for found in groups.get("logGroups", ())):
+    if all(log_group["logGroupName"] != group for log_group in groups.get("logGroups", ())):
         wait = f"aws logs describe-log-groups --region {account.region} --log-group-name-prefix {group}"
         return AccountFinding(
             name, PROBLEM, f"the log group {group} is not there yet: EKS makes it with its first line", wait
         )
-    kind = next(found.get("logGroupClass", STANDARD) for found in groups["logGroups"] if found["logGroupName"] == group)
+    kind = next(
+        log_group.get("logGroupClass", STANDARD)
+        for log_group in groups["logGroups"]
+        if log_group["logGroupName"] == group
+    )
     if kind != STANDARD:
         says = f"the log group {group} is of class {kind}, which takes no subscription: make it again as {STANDARD}"
         mends = f"aws logs delete-log-group --region {account.region} --log-group-name {group} && {on}"
@@ -458,8 +597,8 @@ def _audit_log(name: str, account: Account, _: datetime) -> AccountFinding:
 
 def _subscription(name: str, account: Account, _: datetime) -> AccountFinding:
     group = f"/aws/eks/{account.cluster}/cluster"
-    found = mapping(account.ask("logs", "DescribeSubscriptionFilters", logGroupName=group))
-    taken = [filter_["filterName"] for filter_ in found.get("subscriptionFilters", ())]
+    filters = mapping(account.ask("logs", "DescribeSubscriptionFilters", logGroupName=group))
+    taken = [filter_["filterName"] for filter_ in filters.get("subscriptionFilters", ())]
     if len(taken) >= SUBSCRIPTIONS_MAX and not any(
         filter_.startswith(f"{account.stack}-watchauditlog") for filter_ in taken
     ):
@@ -489,8 +628,8 @@ def _loops(name: str, account: Account, _: datetime) -> AccountFinding:
     stopped = []
     for spec in (spec for spec in FUNCTIONS if spec.may_loop):
         for function in account.functions(spec.name):
-            found = mapping(account.ask("lambda", "GetFunctionRecursionConfig", FunctionName=function))
-            if found.get("RecursiveLoop", "Terminate") != "Allow":
+            config = mapping(account.ask("lambda", "GetFunctionRecursionConfig", FunctionName=function))
+            if config.get("RecursiveLoop", "Terminate") != "Allow":
                 stopped.append(function)
     if stopped:
         says = f"Lambda ends the chains of {', '.join(stopped)} after 16 messages: nodes are found minutes late"
@@ -515,8 +654,8 @@ def _market(name: str, account: Account, now: datetime) -> AccountFinding:
         return AccountFinding(name, OK, "not deployed yet: the deployment reads prices")
     settings = account.settings()
     bucket = settings.get("SHARED_BUCKET_NAME") or settings.get("BUCKET_NAME")
-    found = account.ask("s3", "ListObjectsV2", Bucket=bucket, Prefix="catalogue/") if bucket else None
-    read = [entry["LastModified"] for entry in mapping(found).get("Contents", ())]
+    listing = account.ask("s3", "ListObjectsV2", Bucket=bucket, Prefix="catalogue/") if bucket else None
+    read = [entry["LastModified"] for entry in mapping(listing).get("Contents", ())]
     query = "Functions[?contains(FunctionName,'refreshcatalogue')].LoggingConfig.LogGroup"
     region = f"--region {account.region}"
     mends = f'aws logs tail {region} --since 1h $(aws lambda list-functions {region} --query "{query}" --output text)'
@@ -546,6 +685,7 @@ CHECKS: Final[dict[str, Callable[[str, Account, datetime], AccountFinding]]] = {
     "way-out": way_out,
     "api-server": api_server,
     "definitions": definitions,
+    "karpenter": karpenter,
     "cluster-roles": cluster_roles,
     "access-entries": access_entries,
     "node-roles": node_roles,

@@ -69,8 +69,8 @@ class ClusterApi:
 
     def list(self, resource: Resource) -> list[dict[str, Any]]:
         """Return all objects of a kind; none if its definition is not installed."""
-        found = mapping(self._read(f"kube:list {resource.plural}", resource.path()))
-        return sequence(found.get("items"))
+        listing = mapping(self._read(f"kube:list {resource.plural}", resource.path()))
+        return sequence(listing.get("items"))
 
     def _read(self, call: str, path: str) -> dict[str, Any] | None:
         """Return the answer. A server that has not answered once is not asked again: each check would wait for it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from ipaddress import IPv4Network, collapse_addresses, ip_network
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -48,6 +48,27 @@ INVALID_CREDENTIALS: Final = (
 """Beginnings of the error codes after which no other call would be answered either."""
 
 
+class AccountAnswer(NamedTuple):
+    """What AWS said to a call.
+
+    Attributes:
+        body: The answer, or the document of the error.
+        asked_at, answered_at: When, by the clock of this machine.
+        code, message: Those of the error; empty if the call succeeded.
+    """
+
+    body: dict[str, Any]
+    asked_at: datetime
+    answered_at: datetime
+    code: str = ""
+    message: str = ""
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether the credentials may not make the call."""
+        return self.code.startswith(("AccessDenied", "UnauthorizedOperation"))
+
+
 class Account:
     """One region of an account, and the cluster in it.
 
@@ -63,6 +84,34 @@ class Account:
         self.cluster = cluster
         self.region = str(session.region_name)
         self.stack = stack
+        self._clients: dict[tuple[str, str], Any] = {}
+
+    def answered(self, service: str, operation: str, region: str = "", **arguments: Any) -> AccountAnswer:
+        """Return AWS's answer to a call, refusals included; `region` is another than the cluster's.
+
+        Raises:
+            ClientError: If the credentials are not valid.
+        """
+        from botocore import xform_name
+        from botocore.exceptions import ClientError
+
+        began = datetime.now(UTC)
+        try:
+            body: dict[str, Any] = getattr(self._client_of(service, region), xform_name(operation))(**arguments)
+        except ClientError as error:
+            code, body = str(error.response["Error"]["Code"]), dict(error.response)
+            if code.startswith(INVALID_CREDENTIALS):
+                raise
+            return AccountAnswer(
+                body, began, datetime.now(UTC), code, str(error.response["Error"].get("Message") or "")
+            )
+        return AccountAnswer(body, began, datetime.now(UTC))
+
+    def _client_of(self, service: str, region: str) -> Any:
+        if (service, region) not in self._clients:
+            more = {"region_name": region} if region else {}
+            self._clients[service, region] = self.session.client(service, **more)
+        return self._clients[service, region]
 
     def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
         """Return the answer to a call; None if the named object does not exist.
@@ -72,24 +121,14 @@ class Account:
             NotAnsweredError: If the call fails otherwise.
             ClientError: If the credentials are not valid.
         """
-        from botocore import xform_name
-        from botocore.exceptions import ClientError
-
-        client = self.session.client(service)
-        try:
-            answer: dict[str, Any] = getattr(client, xform_name(operation))(**arguments)
-        except ClientError as error:
-            code = str(error.response["Error"]["Code"])
-            if code.startswith(("AccessDenied", "UnauthorizedOperation")):
-                raise NotAllowedError(f"{service}:{operation}") from error
-            if code.startswith(("ResourceNotFound", "NotFound", "NoSuch", "ValidationError", "404")):
-                return None
-            if code.startswith(INVALID_CREDENTIALS):
-                raise
-            raise NotAnsweredError(
-                f"{service}:{operation}: {error.response['Error'].get('Message') or code}"
-            ) from error
-        return answer
+        answer = self.answered(service, operation, **arguments)
+        if not answer.code:
+            return answer.body
+        if answer.is_denied:
+            raise NotAllowedError(f"{service}:{operation}")
+        if answer.code.startswith(("ResourceNotFound", "NotFound", "NoSuch", "ValidationError", "404")):
+            return None
+        raise NotAnsweredError(f"{service}:{operation}: {answer.message or answer.code}")
 
     def every(
         self, service: str, operation: str, entries: str, token: tuple[str, str], **arguments: Any
@@ -99,18 +138,18 @@ class Account:
         Raises:
             NotAllowedError: If the credentials lack the permission.
         """
-        asked, answered = token
+        sent, answered = token
         for _ in range(PAGES_MAX):
             page = mapping(self.ask(service, operation, **arguments))
             yield from page.get(entries, ())
             if not page.get(answered):
                 return
-            arguments[asked] = page[answered]
+            arguments[sent] = page[answered]
 
     def stack_status(self) -> str:
         """CloudFormation's status of the stack; empty if there is none."""
-        found = mapping(self.ask("cloudformation", "DescribeStacks", StackName=self.stack))
-        return next((str(stack["StackStatus"]) for stack in found.get("Stacks", ())), "")
+        stacks = mapping(self.ask("cloudformation", "DescribeStacks", StackName=self.stack))
+        return next((str(stack["StackStatus"]) for stack in stacks.get("Stacks", ())), "")
 
     def is_deployed(self) -> bool:
         """Whether the stack's functions are there: its creation has ended, and did not fail."""
@@ -184,10 +223,10 @@ class Account:
             NoClusterError: If there is none of the name.
             NotAllowedError: If the credentials lack the permission.
         """
-        found = self.ask("eks", "DescribeCluster", name=self.cluster)
-        if found is None:
+        cluster = self.ask("eks", "DescribeCluster", name=self.cluster)
+        if cluster is None:
             raise NoClusterError
-        return dict(found["cluster"])
+        return dict(cluster["cluster"])
 
 
 # The result of a check of an account.
@@ -254,8 +293,8 @@ def node_entries(name: str, account: Account, _: datetime) -> AccountFinding:
         "eks", "ListAccessEntries", "accessEntries", ("nextToken", "nextToken"), clusterName=account.cluster
     )
     for arn in entries:
-        found = mapping(account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn))
-        if found.get("accessEntry", {}).get("type") in JOINING:
+        entry = mapping(account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn))
+        if entry.get("accessEntry", {}).get("type") in JOINING:
             return AccountFinding(name, OK, f"nodes of {arn} may join")
     return AccountFinding(
         name,
@@ -321,12 +360,12 @@ def refused_group(
     Raises:
         NotAnsweredError: If EC2 leaves out one of the groups or subnets.
     """
-    own = [str(group) for group in vpc.get("SecurityGroupIds", ())]
-    groups = _described(account, frozenset(own).union(*interfaces.values()))
-    if own and not _lets_out(groups[one] for one in own):
-        says = f"the functions' security groups {', '.join(own)} let no HTTPS out: calls hang"
+    group_ids = [str(group) for group in vpc.get("SecurityGroupIds", ())]
+    groups = _described(account, frozenset(group_ids).union(*interfaces.values()))
+    if group_ids and not _lets_out(groups[one] for one in group_ids):
+        says = f"the functions' security groups {', '.join(group_ids)} let no HTTPS out: calls hang"
         return AccountFinding(
-            name, PROBLEM, says, f"{_authorizes(account, 'egress', own[0])} --ip-permissions '{_OUT}'"
+            name, PROBLEM, says, f"{_authorizes(account, 'egress', group_ids[0])} --ip-permissions '{_OUT}'"
         )
     if not interfaces:
         return None
@@ -340,7 +379,7 @@ def refused_group(
         return None
     which = "endpoint for" if len(shut) == 1 else "endpoints for each of"
     says = f"no HTTPS from the functions gets into the {which} {', '.join(shut)}: calls hang"
-    source = f"--source-group {own[0]}" if own else "--cidr ADDRESSES_OF_THE_SUBNETS"
+    source = f"--source-group {group_ids[0]}" if group_ids else "--cidr ADDRESSES_OF_THE_SUBNETS"
     https = f"--protocol tcp --port {HTTPS} {source}"
     mends = " && ".join(f"{_authorizes(account, 'ingress', one)} {https}" for one in sorted(set(shut.values())))
     return AccountFinding(name, PROBLEM, says, mends)
@@ -352,8 +391,8 @@ def _authorizes(account: Account, direction: str, group: str) -> str:
 
 def _described(account: Account, groups: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return id → EC2's description of these security groups. Raises NotAnsweredError."""
-    found = account.ask("ec2", "DescribeSecurityGroups", GroupIds=sorted(groups)) if groups else None
-    described = {str(group["GroupId"]): group for group in mapping(found).get("SecurityGroups", ())}
+    answer = account.ask("ec2", "DescribeSecurityGroups", GroupIds=sorted(groups)) if groups else None
+    described = {str(group["GroupId"]): group for group in mapping(answer).get("SecurityGroups", ())}
     _require("security groups", groups, described)
     return described
 
@@ -566,15 +605,15 @@ def _tables(account: Account, vpc: Mapping[str, Any]) -> dict[str, RouteTable]:
         ("NextToken", "NextToken"),
         Filters=[{"Name": "vpc-id", "Values": [str(vpc.get("VpcId", ""))]}],
     )
-    main, own = RouteTable(), {}
+    main, by_subnet = RouteTable(), {}
     for table in described:
         read = _table(table)
         for association in table.get("Associations", ()):
             if association.get("Main"):
                 main = read
             if association.get("SubnetId"):
-                own[str(association["SubnetId"])] = read
-    tables = {str(subnet): own.get(str(subnet), main) for subnet in vpc["SubnetIds"]}
+                by_subnet[str(association["SubnetId"])] = read
+    tables = {str(subnet): by_subnet.get(str(subnet), main) for subnet in vpc["SubnetIds"]}
     if unknown := [subnet for subnet, table in tables.items() if not table.id]:
         raise NotAnsweredError(f"EC2 describes no route table of {', '.join(unknown)}")
     return tables

@@ -30,11 +30,11 @@ def access_entries(name: str, account: Account, _: datetime) -> AccountFinding:
     problems, mends = [], []
     for function in functions:
         arn, group = account.role(account.role_name(function)), group_of(function)
-        found = account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn)
-        groups = sequence(mapping(mapping(found).get("accessEntry")).get("kubernetesGroups"))
+        entry = account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn)
+        groups = sequence(mapping(mapping(entry).get("accessEntry")).get("kubernetesGroups"))
         if group not in groups:
-            verb = "update" if found else "create"
-            problems.append(f"the entry of {arn} lacks the group {group}" if found else f"{arn} has no entry")
+            verb = "update" if entry else "create"
+            problems.append(f"the entry of {arn} lacks the group {group}" if entry else f"{arn} has no entry")
             names = f"--cluster-name {account.cluster} --principal-arn {arn}"
             every = " ".join((*groups, group))  # an update replaces the list
             mends.append(f"aws eks {verb}-access-entry --region {account.region} {names} --kubernetes-groups {every}")
@@ -83,8 +83,8 @@ def applies(policy: Mapping[str, Any], effect: str, role: LaunchingRole, action:
 
 def any_of(answers: Iterable[bool | None]) -> bool | None:
     """Return True if one answer is True, else None if one is open, else False."""
-    found = set(answers)
-    return True if True in found else None if None in found else False
+    distinct = set(answers)
+    return True if True in distinct else None if None in distinct else False
 
 
 def _listed(value: Any) -> list[Any]:
@@ -115,18 +115,18 @@ def _principals(principal: Any) -> list[str]:
 
 def matches(patterns: Any, text: str) -> bool:
     """Whether a pattern of IAM matches: `*` is any text, `?` any character."""
-    found = (re.escape(str(pattern)).replace(r"\*", ".*").replace(r"\?", ".") for pattern in _listed(patterns))
-    return any(re.fullmatch(pattern, text, re.IGNORECASE) for pattern in found)
+    expressions = (re.escape(str(pattern)).replace(r"\*", ".*").replace(r"\?", ".") for pattern in _listed(patterns))
+    return any(re.fullmatch(pattern, text, re.IGNORECASE) for pattern in expressions)
 
 
 def _holds(statement: Statement, role: LaunchingRole) -> bool | None:
     """Whether all conditions of the statement hold."""
-    found = [
+    verdicts = [
         _condition_holds(operator.removesuffix("IfExists"), str(key), values, role)
         for operator, keys in mapping(statement.get("Condition")).items()
         for key, values in keys.items()
     ]
-    return False if False in found else None if None in found else True
+    return False if False in verdicts else None if None in verdicts else True
 
 
 def _condition_holds(operator: str, key: str, values: Any, role: LaunchingRole) -> bool | None:
@@ -307,7 +307,7 @@ def _passed(statement: dict[str, Any]) -> list[str]:
 
 
 def _as_texts(given: object) -> list[str]:
-    return [given] if isinstance(given, str) else [str(one) for one in given] if isinstance(given, list) else []
+    return [given] if isinstance(given, str) else [str(entry) for entry in given] if isinstance(given, list) else []
 
 
 ONLY_ENTRIES: Final = "API"
@@ -333,11 +333,11 @@ def class_roles(name: str, account: Account, _: datetime) -> AccountFinding:
     if not classes:
         return AccountFinding(name, OK, "there is no EC2NodeClass yet")
     roles: dict[str, _Users] = {}
-    found = [one for manifest in classes for one in _answered(_assign(account, manifest, roles))]
-    found += _answered(_unmade_profiles(account, classes))
+    answers = [answer for manifest in classes for answer in _answered(_assign(account, manifest, roles))]
+    answers += _answered(_unmade_profiles(account, classes))
     for role, users in sorted(roles.items()):
-        found += _answered(_of_role(account, role, users))
-    return _together(name, found, f"the roles of all EC2NodeClasses are usable: {', '.join(sorted(roles))}")
+        answers += _answered(_of_role(account, role, users))
+    return _together(name, answers, f"the roles of all EC2NodeClasses are usable: {', '.join(sorted(roles))}")
 
 
 def _together(name: str, found: list[FindingPart], usable: str) -> AccountFinding:
@@ -383,7 +383,9 @@ def _has_images_of_eks(spec: Mapping[str, Any]) -> bool:
 
 def _unmade_profiles(account: Account, classes: list[dict[str, Any]]) -> Iterator[FindingPart]:
     """Yield the classes whose instance profile the functions cannot create, because no call of theirs gets to IAM."""
-    named = sorted(str(one["metadata"]["name"]) for one in classes if mapping(one.get("spec")).get("role"))
+    named = sorted(
+        str(node_class["metadata"]["name"]) for node_class in classes if mapping(node_class.get("spec")).get("role")
+    )
     if not named or not account.is_deployed() or is_shadow(account):
         return
     way = way_to_iam(account)
@@ -399,8 +401,8 @@ def _unmade_profiles(account: Account, classes: list[dict[str, Any]]) -> Iterato
 
 def _role_of(account: Account, profile: str) -> str:
     """Return the name of an instance profile's role, empty if there is none."""
-    found = mapping(account.ask("iam", "GetInstanceProfile", InstanceProfileName=profile))
-    roles = sequence(mapping(found.get("InstanceProfile")).get("Roles"))
+    profile_answer = mapping(account.ask("iam", "GetInstanceProfile", InstanceProfileName=profile))
+    roles = sequence(mapping(profile_answer.get("InstanceProfile")).get("Roles"))
     return str(roles[0]["RoleName"]) if roles else ""
 
 

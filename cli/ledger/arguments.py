@@ -33,10 +33,15 @@ def add_past(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", help=kept)
     parser.add_argument("--decision", metavar="ID", help="which decision (default: the last one about it)")
-    parser.add_argument("--at", type=moment, metavar="RFC3339", help="the last decision about it up to that time")
+    parser.add_argument(
+        "--at",
+        type=moment,
+        metavar="RFC3339",
+        help="the last decision about it up to that time; a later time, or any with -f: what would hold then by calendars",
+    )
     add_since(parser)
-    own = "an EKS cluster that the functions manage: as they see it; with a ledger, only its decisions"
-    parser.add_argument("--cluster", metavar="NAME", help=own)
+    help_text = "an EKS cluster that the functions manage: as they see it; with a ledger, only its decisions"
+    parser.add_argument("--cluster", metavar="NAME", help=help_text)
 
 
 def add_since(parser: argparse.ArgumentParser) -> None:

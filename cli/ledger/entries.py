@@ -96,8 +96,8 @@ class FolderLedger:
     def keys(self, prefix: str) -> list[str]:
         """Return every name with this prefix, in order."""
         under = self._folder / prefix.rpartition("/")[0]
-        found = (file.relative_to(self._folder).as_posix() for file in under.rglob("*") if file.is_file())
-        return sorted(key for key in found if key.startswith(prefix))
+        files = (file.relative_to(self._folder).as_posix() for file in under.rglob("*") if file.is_file())
+        return sorted(key for key in files if key.startswith(prefix))
 
     def get(self, key: str) -> bytes:
         """Return one object. Raises InvalidInputError if there is none."""
@@ -130,8 +130,8 @@ class BucketLedger:
             Bucket=self._bucket, Prefix=self._prefix + prefix
         )
         with _s3_errors(lambda problem: InputError(problem, source=where, hint=_HINT)):
-            found = [item["Key"] for page in pages for item in page.get("Contents", ())]
-        return sorted(key.removeprefix(self._prefix) for key in found)
+            objects = [item["Key"] for page in pages for item in page.get("Contents", ())]
+        return sorted(key.removeprefix(self._prefix) for key in objects)
 
     def get(self, key: str) -> bytes:
         """Return one object. Raises InvalidInputError if there is none."""
@@ -207,11 +207,11 @@ def find(place: LedgerStorage, arguments: argparse.Namespace, ids: Sequence[str]
     Raises:
         InputError: If an id matches none or several, or there is no decision at all.
     """
-    found = sorted(key for prefix in _prefixes(arguments) for key in _keys(place, prefix))
-    found = [key for key in found if arguments.since is None or key.at >= arguments.since]
+    keys = sorted(key for prefix in _prefixes(arguments) for key in _keys(place, prefix))
+    keys = [key for key in keys if arguments.since is None or key.at >= arguments.since]
     if ids:
-        found = sorted({_named(found, wanted) for wanted in ids})
-    return found
+        keys = sorted({_named(keys, wanted) for wanted in ids})
+    return keys
 
 
 def refuse_none(found: Sequence[DecisionKey], place: LedgerStorage, arguments: argparse.Namespace) -> None:
@@ -230,8 +230,8 @@ def refuse_none(found: Sequence[DecisionKey], place: LedgerStorage, arguments: a
     if arguments.cluster and arguments.cluster not in clusters:
         problem = f"there is no decision of cluster {arguments.cluster!r} in the ledger"
         raise InputError(problem, source=place.name, hint=f"it has those of {', '.join(clusters)}")
-    own = [key.at for key in kept if arguments.cluster in (None, key.cluster)]
-    hint = f"it has those from {rfc3339(min(own))} to {rfc3339(max(own))}"
+    times = [key.at for key in kept if arguments.cluster in (None, key.cluster)]
+    hint = f"it has those from {rfc3339(min(times))} to {rfc3339(max(times))}"
     raise InputError("there is no decision of that time in the ledger", source=place.name, hint=hint)
 
 
@@ -263,7 +263,7 @@ def _prefixes(arguments: argparse.Namespace, folder: str = DECISIONS) -> list[st
 
 
 def _keys(place: LedgerStorage, prefix: str) -> list[DecisionKey]:
-    return [found for key in place.keys(prefix) if (found := read_decision_key(key)) is not None]
+    return [decision_key for key in place.keys(prefix) if (decision_key := read_decision_key(key)) is not None]
 
 
 def _named(found: Sequence[DecisionKey], wanted: str) -> DecisionKey:
@@ -295,8 +295,8 @@ def opened_ledger(arguments: argparse.Namespace) -> LedgerStorage:
         raise InputError(
             "whose decisions?", hint="--cluster NAME or --ledger FOLDER|s3://BUCKET; `log` also takes --all"
         )
-    found = own_state.find_installation(arguments.cluster, region=region, profile=profile, stack=arguments.stack)
-    return ledger_of_bucket(found.session, found.settings.bucket_name)
+    installation = own_state.find_installation(arguments.cluster, region=region, profile=profile, stack=arguments.stack)
+    return ledger_of_bucket(installation.session, installation.settings.bucket_name)
 
 
 _NODE_KINDS: Final = ("node", "nodes", "nodeclaim", "nodeclaims")
@@ -345,13 +345,13 @@ def explain_past(arguments: argparse.Namespace) -> PastExplanation:
     documents = reader.documents(entry, raw)
     snapshot = reader.snapshot(entry, documents)
     if entry.function == DISRUPT:
-        found = _disruption(codec.decode_disruption_plan(documents.plan), snapshot, target)
+        disruption = _disruption(codec.decode_disruption_plan(documents.plan), snapshot, target)
     else:
-        found = _provisioning(entry, snapshot, target)
-    if found is None:
+        disruption = _provisioning(entry, snapshot, target)
+    if disruption is None:
         hint = f"`fleetwright log --ledger {place.name}` lists what decisions are about"
         raise InputError(f"decision {entry.id} saw no {target}", hint=hint)
-    return PastExplanation(_with_origin(found, entry), entry)
+    return PastExplanation(_with_origin(disruption, entry), entry)
 
 
 def _target(arguments: argparse.Namespace) -> PastTarget:
@@ -460,11 +460,11 @@ class PeriodReader:
     """
 
     def __init__(self, place: LedgerStorage, arguments: argparse.Namespace, *, reaches_back: bool = False) -> None:
-        found = find(place, arguments)
+        keys = find(place, arguments)
         if reaches_back and arguments.since is not None:
             earlier = find(place, argparse.Namespace(**{**vars(arguments), "since": arguments.since - REACHED_BACK}))
-            found = [*[key for key in earlier if key.at < arguments.since][-1:], *found]
-        self._keys = [key for key in found if arguments.until is None or key.at <= arguments.until]
+            keys = [*[key for key in earlier if key.at < arguments.since][-1:], *keys]
+        self._keys = [key for key in keys if arguments.until is None or key.at <= arguments.until]
         refuse_none(self._keys, place, arguments)
         clusters = {key.cluster for key in self._keys}
         if len(clusters) > 1:

@@ -72,16 +72,16 @@ class _SharedLedger:
 
     def get(self, key: str) -> bytes:
         """Return one object. Raises InvalidInputError if there is none."""
-        found = self._place.get(key)
-        self._send((key, found))
-        return found
+        content = self._place.get(key)
+        self._send((key, content))
+        return content
 
     def get_all(self, keys: Iterable[str]) -> Iterator[bytes]:
         """Return several objects, in order."""
         keys = list(keys)
-        for key, found in zip(keys, self._place.get_all(keys), strict=True):
-            self._send((key, found))
-            yield found
+        for key, content in zip(keys, self._place.get_all(keys), strict=True):
+            self._send((key, content))
+            yield content
 
 
 class _ReceivedLedger:
@@ -97,10 +97,10 @@ class _ReceivedLedger:
 
     def get(self, key: str) -> bytes:
         """Return the next object, which is this one. Raises InvalidInputError if it is another one."""
-        sent, found = self._receive()
+        sent, content = self._receive()
         if sent != key:
             raise InvalidInputError(f"was expected, not {sent}", subject=key)
-        return found
+        return content
 
     def get_all(self, keys: Iterable[str]) -> Iterator[bytes]:
         """Return several objects, in order."""
@@ -182,8 +182,8 @@ def _simulate(
     theirs.close()
     try:
         received = period.read_from(_ReceivedLedger(period.place.name, objects.get))
-        _, (found,) = simulation.simulated_periods(received, (rules,), period.until, prices_recorded=False)
-        answer.send(found)
+        _, (period_result,) = simulation.simulated_periods(received, (rules,), period.until, prices_recorded=False)
+        answer.send(period_result)
     except FleetwrightError as error:
         answer.send(_Problem(str(error)))
     except Exception as error:  # noqa: BLE001 - the boundary of the process: the first one tells the user

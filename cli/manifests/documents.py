@@ -45,7 +45,7 @@ class JsonPositions:
     def __init__(self, text: str) -> None:
         self._text = text
         self._decoder = json.JSONDecoder()
-        self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
+        self._lines = [0, *(line_end.end() for line_end in re.finditer("\n", text))]
         self._roots: list[int] = []
         self._known: dict[int, dict[str, tuple[int, int]]] = {}
         at = self._after_space(0)
@@ -68,7 +68,7 @@ class JsonPositions:
 
     def repeated_keys(self, index: int) -> list[tuple[tuple[str | int, ...], Position]]:
         """Return the paths of the keys that a mapping of a value repeats, each with its position, in the order of these."""
-        found: list[tuple[int, tuple[str | int, ...]]] = []
+        repeated: list[tuple[int, tuple[str | int, ...]]] = []
         waiting: list[tuple[int, tuple[str | int, ...]]] = [(self._roots[index], ())]
         while waiting:
             container, path = waiting.pop()
@@ -77,11 +77,11 @@ class JsonPositions:
             for key, at, value in self._entries(container):
                 inner = (*path, int(key) if is_list else key)
                 if key in known:
-                    found.append((at, inner))
+                    repeated.append((at, inner))
                 known.add(key)
                 if self._text[value] in _CONTAINERS:
                     waiting.append((value, inner))
-        return [(path, self._position(at)) for at, path in sorted(found)]
+        return [(path, self._position(at)) for at, path in sorted(repeated)]
 
     def _entries(self, start: int) -> Iterator[tuple[str, int, int]]:
         """Yield the entries of a container: key (of a list: index), and where key and value begin. Other values have none."""
@@ -104,8 +104,8 @@ class JsonPositions:
         return self._decoder.raw_decode(self._text, start)[1]
 
     def _after_space(self, at: int) -> int:
-        found = _SPACE.match(self._text, at)
-        return found.end() if found else at
+        space = _SPACE.match(self._text, at)
+        return space.end() if space else at
 
     def _position(self, offset: int) -> Position:
         line = bisect_right(self._lines, offset)
@@ -159,24 +159,24 @@ class _YamlPositions:
             return None
         mark = node.start_mark
         for part in path:
-            found = _entry(node, part)
-            if found is None:
+            entry = _entry(node, part)
+            if entry is None:
                 break
-            mark, node = found
+            mark, node = entry
         return mark.line + 1, mark.column + 1
 
 
 def chunks(text: str) -> list[str]:
     """Return the documents of a YAML text one by one, each at its own line: one that is not YAML leaves the others readable."""
-    found, lines, start = list[str](), text.splitlines(keepends=True), 0
+    texts, lines, start = list[str](), text.splitlines(keepends=True), 0
     for number, line in enumerate(lines):
         is_start = line.startswith("---") and not line[3:4].strip()
         before = lines[start:number]
         if is_start and any(part.strip() and not part.lstrip().startswith(("#", "%")) for part in before):
-            found.append("\n" * start + "".join(before))
+            texts.append("\n" * start + "".join(before))
             start = number
-    found.append("\n" * start + "".join(lines[start:]))
-    return found
+    texts.append("\n" * start + "".join(lines[start:]))
+    return texts
 
 
 def _root(chunk: str) -> Any:
@@ -318,18 +318,18 @@ def _scalar(event: Any) -> Any:
 
 
 def _sequence(start: Any, advance: Next, anchors: _Anchors) -> list[Any]:
-    found: list[Any] = []
+    values: list[Any] = []
     before, known = anchors.begin(start), len(anchors.repeated)
     while type(event := advance()) is not yaml.SequenceEndEvent:
-        found.append(_value(event, advance, anchors))
+        values.append(_value(event, advance, anchors))
         if len(anchors.repeated) > known:
-            known = anchors.place(known, len(found) - 1)
-    anchors.end(start, found, event, before)
-    return found
+            known = anchors.place(known, len(values) - 1)
+    anchors.end(start, values, event, before)
+    return values
 
 
 def _mapping(start: Any, advance: Next, anchors: _Anchors) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     before, known = anchors.begin(start), len(anchors.repeated)
     merged: list[Any] = []
     while type(event := advance()) is not yaml.MappingEndEvent:
@@ -341,15 +341,15 @@ def _mapping(start: Any, advance: Next, anchors: _Anchors) -> dict[str, Any]:
         if event.value == _MERGE and event.implicit[0]:
             merged += reversed(value) if isinstance(value, list) else [value]
         else:
-            if event.value in found:
+            if event.value in fields:
                 mark: Any = event.start_mark
                 anchors.repeated.append(RepeatedKey((event.value,), mark.line + 1, mark.column + 1))
                 known += 1
-            found[event.value] = value
+            fields[event.value] = value
     if merged:
-        _merge(merged, found, start)
-    anchors.end(start, found, event, before)
-    return found
+        _merge(merged, fields, start)
+    anchors.end(start, fields, event, before)
+    return fields
 
 
 def _merge(merged: list[Any], into: dict[str, Any], start: Any) -> None:
@@ -357,11 +357,11 @@ def _merge(merged: list[Any], into: dict[str, Any], start: Any) -> None:
     if not all(isinstance(other, dict) for other in merged):
         problem = "expected a mapping or a list of mappings for merging"
         raise yaml.constructor.ConstructorError(None, None, problem, start.start_mark)
-    own = dict(into)
+    before = dict(into)
     into.clear()
     for other in merged:
         into.update(other)
-    into.update(own)
+    into.update(before)
 
 
 class _Scalars(SafeConstructor, Resolver):
@@ -438,9 +438,9 @@ class _Mappings:
 
     def build(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         """Return a mapping."""
-        found = dict(pairs)
-        self.repeat_keys |= len(found) < len(pairs)
-        return found
+        mapping = dict(pairs)
+        self.repeat_keys |= len(mapping) < len(pairs)
+        return mapping
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -475,14 +475,14 @@ def repeated_fields(
     for key in keys:
         depths = range(0, min(len(key.path), 2 * LISTS_DEEP_MAX + 3), 2)
         depth = next((depth for depth in depths if path_of(key.path[:depth]) in by_item), 0)
-        document, own = by_item.get(path_of(key.path[:depth]), whole), key.path[depth:]
-        is_read = len(own) == 1 and own[0] in ("apiVersion", "kind")
+        document, field_path = by_item.get(path_of(key.path[:depth]), whole), key.path[depth:]
+        is_read = len(field_path) == 1 and field_path[0] in ("apiVersion", "kind")
         if document.item in by_item:
             group, kind = group_and_version(document.object)[0], document.kind
             is_read |= resource_read(group, kind) is not None
         else:
-            is_read |= own[0] == "items"
-        yield RepeatedField(document, path_of(own), key.line, key.column, is_read)
+            is_read |= field_path[0] == "items"
+        yield RepeatedField(document, path_of(field_path), key.line, key.column, is_read)
 
 
 def repetition(fields: Sequence[RepeatedField], consequence: str, hint: str = "") -> InputError:

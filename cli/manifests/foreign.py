@@ -22,12 +22,12 @@ _FILL: Final = "envsubst < FILE"
 
 def action_in(text: str) -> str:
     """Return the first action of a template in a text, empty if there is none."""
-    found = _TEMPLATE.search(text)
-    if found is None:
+    action = _TEMPLATE.search(text)
+    if action is None:
         return ""
-    start = found.start()
+    start = action.start()
     end = min((at for at in map(text.find, ("}}", "%}", "%>"), 3 * [start]) if at >= 0), default=-1)
-    return text[start : end + 2] if 0 <= end < start + 60 else found[0]
+    return text[start : end + 2] if 0 <= end < start + 60 else action[0]
 
 
 def placeholder_in(value: Any) -> str:
@@ -40,15 +40,15 @@ def placeholder_in(value: Any) -> str:
         inner = (part for pair in value.items() for part in pair)
     elif isinstance(value, list):
         inner = value
-    return next((found for part in inner if (found := placeholder_in(part))), "")
+    return next((placeholder for part in inner if (placeholder := placeholder_in(part))), "")
 
 
 def template_in(value: Any) -> str:
     """Return the first action of a template or placeholder in an object that is YAML all the same."""
     if isinstance(value, dict):
-        return next((found for pair in value.items() for part in pair if (found := template_in(part))), "")
+        return next((template for pair in value.items() for part in pair if (template := template_in(part))), "")
     if isinstance(value, list):
-        return next((found for part in value if (found := template_in(part))), "")
+        return next((template for part in value if (template := template_in(part))), "")
     return (action_in(value) or placeholder_in(value)) if isinstance(value, str) else ""
 
 

@@ -26,7 +26,7 @@ from core.manifests.workloads import EXPANDED_MAX, Expansion, TooManyPodsError
 
 STANDARD_INPUT: Final = "-"
 LISTS_DEEP_MAX: Final = 16
-"""How deep lists within lists are expanded."""
+"""The most levels of nested Lists that are expanded."""
 
 
 class Document:
@@ -49,28 +49,28 @@ class Document:
 
     @property
     def kind(self) -> str:
-        """Its kind, empty if it has none."""
+        """The kind; empty if the object has none."""
         kind = self.object.get("kind")
         return kind if isinstance(kind, str) else ""
 
     @property
     def name(self) -> str:
-        """Its name, empty if it has none."""
+        """The name; empty if the object has none."""
         return self._of_metadata("name")
 
     @property
     def namespace(self) -> str:
-        """Its namespace; `default` if it names none, also for cluster-scoped kinds."""
+        """The namespace, or `default` if the object names none; cluster-scoped objects get `default`, too."""
         return self._of_metadata("namespace") or "default"
 
     @property
     def subject(self) -> str:
-        """The object for people: `Pod shop/cart-0`."""
+        """How messages name the object: `Pod shop/cart-0`."""
         namespace, name = self._of_metadata("namespace"), self.name or "without a name"
         return f"{self.kind or 'object'} {f'{namespace}/{name}' if namespace else name}"
 
     def path_name(self, resource: Resource) -> str:
-        """The name with which an object that is set aside is listed: `shop/cart-0`."""
+        """How the list of objects set aside names it: `shop/cart-0`."""
         return f"{self.namespace}/{self.name}" if resource.namespaced else self.name
 
     def error(self, problem: str) -> InputError:
@@ -91,7 +91,7 @@ class Document:
 _KARPENTER_GROUPS: Final = (labels.CORE_GROUP, labels.AWS_GROUP)
 _KINDS: Final = sorted({*resources.BY_KIND, "NodePool", "EC2NodeClass"})
 _ALIKE: Final = 0.85
-"""From this similarity to a kind of ours on, a kind is a misspelling; ClusterRole, PodMonitor and NodeMetrics are below it."""
+"""At this similarity to one of our kinds, a kind counts as misspelt. ClusterRole, PodMonitor and NodeMetrics stay below it."""
 _CURRENT: Final = {kind: resource.api_version for kind, resource in resources.BY_KIND.items()}
 
 
@@ -107,7 +107,7 @@ class Creations(NamedTuple):
     expansions: tuple[Expansion, ...] = ()
 
     def warnings(self) -> Iterator[str]:
-        """Return a line for each workload and Pod of which something is refused."""
+        """Return a line for each workload and Pod that the API server would refuse, in whole or in part."""
         for key, admitted in sorted(self.pods.items()):
             if admitted.refusal is not None:
                 yield f"Pod {key} would not be created: {admitted.refusal}"
@@ -157,13 +157,13 @@ class Inventory:
 
 
 def skipped_kinds(counts: Mapping[str, int]) -> str:
-    """Return a line about ignored objects: how many of which kind."""
+    """Return a line that counts the ignored objects by kind."""
     named = [f"{kind} {count}" for kind, count in sorted(counts.items())]
     return f"skipped {counted(sum(counts.values()), 'object')} of kinds that are not read here: {', '.join(named)}"
 
 
 def _meant(kind: str) -> str:
-    """Return the kind that a misspelt one probably stands for, as a question; empty if there is none."""
+    """Ask `did you mean` with the closest kind; empty if no kind is close."""
     near = difflib.get_close_matches(kind, _KINDS, cutoff=_ALIKE)
     return f" (did you mean {near[0]}?)" if near and near[0] != kind else ""
 
@@ -199,7 +199,7 @@ def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) 
 
 
 def refused_version_of(document: Document) -> str:
-    """Return why a document's `apiVersion` is refused; empty if it is read, or of a kind of others."""
+    """Return why a document's `apiVersion` is refused; empty if we read that version, or do not read that kind at all."""
     if document.object.get("apiVersion") == _CURRENT.get(document.kind):
         return ""
     from core.manifests.wire.versions import read_versions, refused_version  # nearly all objects are of current ones
@@ -219,18 +219,18 @@ def field_in(document: Document, resource: Resource, field: str) -> str:
 
 
 def _distinct(documents: Iterable[Document], inventory: Inventory) -> dict[tuple[Resource, str, str], Document]:
-    found: dict[tuple[Resource, str, str], Document] = {}
+    distinct: dict[tuple[Resource, str, str], Document] = {}
     for document in documents:
         resource = _resource_of(document)
         if resource is None:
             inventory.skipped[document.kind] = inventory.skipped.get(document.kind, 0) + 1
             continue
         key = (resource, document.namespace if resource.namespaced else "", document.name)
-        if key in found:
+        if key in distinct:
             inventory.repeated.append(document.subject)
-            del found[key]
-        found[key] = document
-    return found
+            del distinct[key]
+        distinct[key] = document
+    return distinct
 
 
 def _resource_of(document: Document) -> Resource | None:
@@ -241,12 +241,12 @@ def _resource_of(document: Document) -> Resource | None:
 
 
 def kind_read(document: Document) -> Resource | None:
-    """Return the kind if it is one that we read."""
+    """Return the document's kind if we read it."""
     return resources.resource_read(_group(document), document.kind)
 
 
 def _in_present_form(documents: list[Document]) -> list[Document]:
-    """Return the documents with older versions of Karpenter's objects converted, all together: some depend on others."""
+    """Convert older versions of Karpenter's objects. All are converted together, because some depend on others."""
     ours = [document for document in documents if _group(document) in _KARPENTER_GROUPS]
     if all(str(document.object["apiVersion"]).endswith("/v1") for document in ours):
         return documents
@@ -273,7 +273,26 @@ def _group(document: Document) -> str:
     return str(document.object.get("apiVersion")).rpartition("/")[0]
 
 
+def _add_made_of_groups(inventory: Inventory) -> None:
+    """Add the Jobs and StatefulSets that the controllers of JobSets and LeaderWorkerSets would create."""
+    if not (inventory.objects.get(resources.JOB_SETS) or inventory.objects.get(resources.LEADER_WORKER_SETS)):
+        return
+    from core.manifests import groups
+
+    pods = inventory.objects.get(resources.PODS, ())
+    for resource, made, kind in (
+        (resources.JOB_SETS, groups.made_of_job_set, resources.JOBS),
+        (resources.LEADER_WORKER_SETS, groups.made_of_leader_worker_set, resources.STATEFUL_SETS),
+    ):
+        present = {(obj.metadata.namespace, obj.metadata.name) for obj in inventory.objects.get(kind, ())}
+        for position, owner in enumerate(inventory.objects.get(resource, ())):
+            for workload in made(owner, pods):
+                if (workload.metadata.namespace, workload.metadata.name) not in present:
+                    inventory.add(kind, workload, inventory.documents[resource][position])
+
+
 def _expand(inventory: Inventory, max_pods: int) -> None:
+    _add_made_of_groups(inventory)
     admission, quotas = PodAdmission(inventory.objects), PodQuotas(inventory.objects)
     try:
         pods = _admit_pods(inventory, admission, quotas)
@@ -350,8 +369,8 @@ def _regions(key: Any, values: Iterable[Any]) -> Iterator[str]:
     for value in values:
         if key == labels.REGION and isinstance(value, str):
             yield value
-        elif key == labels.ZONE and (found := ZONE.fullmatch(str(value))):
-            yield found[1]
+        elif key == labels.ZONE and (zone := ZONE.fullmatch(str(value))):
+            yield zone[1]
 
 
 def _at(value: Any, *path: str) -> Any:

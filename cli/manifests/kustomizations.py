@@ -82,5 +82,5 @@ def _included(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _entries(content: Mapping[str, Any], field: str) -> list[Any]:
-    found = content.get(field)
-    return found if isinstance(found, list) else []
+    entries = content.get(field)
+    return entries if isinstance(entries, list) else []

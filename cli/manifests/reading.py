@@ -110,9 +110,15 @@ class Input:
                 else f"read the files of {folder} without its kustomization"
             )
             yield f"{what}: `kustomize build {folder} | fleetwright … -f -`, or --kustomize, reads the result"
-        left_out = {one.error.source: None for one in self.unreadable if one.is_template and not one.is_named}
+        left_out = {
+            unreadable.error.source: None
+            for unreadable in self.unreadable
+            if unreadable.is_template and not unreadable.is_named
+        }
         if templates and left_out:
-            first = next(one.error for one in self.unreadable if one.is_template and not one.is_named)
+            first = next(
+                unreadable.error for unreadable in self.unreadable if unreadable.is_template and not unreadable.is_named
+            )
             yield f"left out {_files(left_out)} with templates: {_named(left_out)}: {first.hint}; --helm renders charts"
 
     def _read(self, source: str, *, is_named: bool) -> None:
@@ -128,7 +134,7 @@ class Input:
         skips = None if is_named else self._foreign
         problems: list[UnreadableDocument] = []
         self.documents += parse(text, source, self.repeated, skips=skips, problems=problems)
-        self.unreadable += (one._replace(is_named=is_named) for one in problems)
+        self.unreadable += (problem._replace(is_named=is_named) for problem in problems)
 
 
 def read(paths: Sequence[str], *, helm: bool = False, kustomize: bool = False) -> list[Document]:
@@ -169,7 +175,7 @@ def objects_of(found: Input) -> list[Document]:
     Raises:
         InputError: If a document cannot be read that is no template in a folder, or repeats a key of a kind that we read.
     """
-    stops = [one.error for one in found.unreadable if one.is_named or not one.is_template]
+    stops = [unreadable.error for unreadable in found.unreadable if unreadable.is_named or not unreadable.is_template]
     if stops:
         raise together(stops)
     _refuse_repeated(found.repeated)
@@ -347,7 +353,7 @@ def _values(text: str, source: str, problems: list[UnreadableDocument]) -> Itera
 
         is_json = source.lower().endswith(".json")
         try:
-            yield from ((index, *found) for index, found in enumerate(json_documents(text)))
+            yield from ((index, *entry) for index, entry in enumerate(json_documents(text)))
         except JSONDecodeError as error:
             if is_json:
                 problems.append(_not_json(text, source, error.msg, error.lineno, error.colno))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ def rendered(root: Path, files: Sequence[Path], *, helm: bool, kustomize: bool) 
     """
     charts = _outermost([file.parent for file in files if file.name == CHART]) if helm else []
     folders = Kustomizations(files, root).folders if kustomize else []
-    texts = [_output(_command(("helm",), "--helm", "template", str(folder)), folder) for folder in charts]
+    texts = [_output(_command(("helm",), "--helm", "template", _argument(folder)), folder) for folder in charts]
     texts += [_output(_kustomize(folder), folder) for folder in folders]
     covered = [*charts, *(_roots_of(files) if folders else ())]
     return Rendered(texts, [file for file in files if not any(folder in file.parents for folder in covered)])
@@ -71,8 +72,13 @@ def _outermost(folders: Sequence[Path]) -> list[Path]:
 
 def _kustomize(folder: Path) -> list[str]:
     if shutil.which("kustomize"):
-        return _command(("kustomize",), "--kustomize", "build", str(folder))
-    return _command(("kubectl",), "--kustomize", "kustomize", str(folder))
+        return _command(("kustomize",), "--kustomize", "build", _argument(folder))
+    return _command(("kubectl",), "--kustomize", "kustomize", _argument(folder))
+
+
+def _argument(folder: Path) -> str:
+    """Return a folder as no tool takes it for an option: `--post-renderer=x` is a name that anyone can give a folder."""
+    return os.path.join(os.curdir, folder)  # noqa: PTH118 - a Path drops the dot
 
 
 def _command(tools: Sequence[str], flag: str, *arguments: str) -> list[str]:

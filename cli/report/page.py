@@ -23,7 +23,7 @@ from cli.terminal.output import counted
 from cli.terminal.style import Steps as Progress
 from core.api.objects import mapping, sequence
 from core.counterfactual.simulation import SimulationRules, simulated_periods
-from core.disruption.cron import Schedule
+from core.cron import Schedule
 from core.errors import InvalidInputError
 from core.interpreter import collector_paused
 from core.model.values.quantity import dollars, parse_duration
@@ -97,17 +97,17 @@ def _limit(budget: Mapping[str, Any]) -> str:
 def _moments(events: Events) -> list[Band]:
     """Return the moments; those closer than five seconds are joined with all their texts."""
     started = events[0][0]
-    found: list[tuple[datetime, str, list[str]]] = []
+    moments: list[tuple[datetime, str, list[str]]] = []
     replicas: dict[str, object] = {}
     for at, event, fields in events:
         kind, text = _kind_and_text(event, fields, replicas)
         if not kind or (kind == "step" and at <= started):
             continue
-        if found and found[-1][1] == kind and at - found[-1][0] <= _SAME_STEP:
-            found[-1][2].append(text)
+        if moments and moments[-1][1] == kind and at - moments[-1][0] <= _SAME_STEP:
+            moments[-1][2].append(text)
         else:
-            found.append((at, kind, [text]))
-    return [Band(start=at, end=at, kind=kind, text=_joined(kind, texts)) for at, kind, texts in found]
+            moments.append((at, kind, [text]))
+    return [Band(start=at, end=at, kind=kind, text=_joined(kind, texts)) for at, kind, texts in moments]
 
 
 def _kind_and_text(event: str, fields: Mapping[str, Any], replicas: dict[str, object]) -> tuple[str, str]:
@@ -118,8 +118,8 @@ def _kind_and_text(event: str, fields: Mapping[str, Any], replicas: dict[str, ob
         return "fault", f"{fields['kind']} at {fields['call']}"
     if event == "capacityChanged":
         what = "/".join(str(fields.get(key) or "*") for key in ("instanceType", "zone", "capacityType"))
-        left = fields.get("available")
-        return "capacity", f"{what}: {'as before' if left is None else f'{left} left'}"
+        available = fields.get("available")
+        return "capacity", f"{what}: {'as before' if available is None else f'{available} left'}"
     if fields.get("by") != "user" or event not in ("objectApplied", "objectDeleted"):
         return "", ""
     named = f"{fields['kind']} {fields['name']}"
@@ -340,8 +340,8 @@ def _span(first: datetime, last: datetime) -> str:
 
 
 def _left(summary: Mapping[str, Any]) -> str:
-    left = summary["podsPending"]
-    return f"{counted(left, 'pod')} had no place at the end." if left else ""
+    pending = summary["podsPending"]
+    return f"{counted(pending, 'pod')} had no place at the end." if pending else ""
 
 
 def _laws(summary: Mapping[str, Any]) -> str:
@@ -361,10 +361,10 @@ _UPLOT: Final = "uPlot-1.6.32"
 
 def render(content: PageContent) -> str:
     """Return the whole page as one string of self-contained HTML."""
-    found = lives(content.events)
-    gone, came = consolidated(found), replacements(found, content.decisions)
+    all_lives = lives(content.events)
+    gone, came = consolidated(all_lives), replacements(all_lives, content.decisions)
     lines = series.from_events(content.events, {n.instance for n in gone}, {n.instance for n in came})
-    rows = chains(found, content.decisions)
+    rows = chains(all_lives, content.decisions)
     assets = files("cli") / "assets"
     style = (assets / "vendor" / f"{_UPLOT}.min.css").read_text() + (assets / "report.css").read_text()
     uplot = (assets / "vendor" / f"{_UPLOT}.iife.min.js").read_text()
@@ -375,12 +375,12 @@ def render(content: PageContent) -> str:
             f"<title>Fleetwright: {escape(str(content.summary['scenario']))}</title>",
             f"<style>{style}</style></head><body><main>",
             _header(content),
-            f'<p id="story">{escape(paragraph(content.summary, lines, found))}</p>',
+            f'<p id="story">{escape(paragraph(content.summary, lines, all_lives))}</p>',
             _figures(content.summary, lines),
             _charts(),
             _decisions(rows),
             _unplaced(content),
-            f'<script type="application/json" id="data">{page_data(content, lines, found)}</script>',
+            f'<script type="application/json" id="data">{page_data(content, lines, all_lives)}</script>',
             f"<script>{uplot}</script><script>{(assets / 'report.js').read_text()}</script></main></body></html>",
         )
     )

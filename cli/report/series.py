@@ -149,10 +149,10 @@ class NodeLifetime:
 
 def lives(events: Events) -> tuple[NodeLifetime, ...]:
     """Return every instance of the record, in order of launch."""
-    found = _Lives()
+    all_lives = _Lives()
     for at, event, fields in events:
-        found.see(at, event, fields)
-    return tuple(found.by_instance.values())
+        all_lives.see(at, event, fields)
+    return tuple(all_lives.by_instance.values())
 
 
 class _Lives:
@@ -242,12 +242,12 @@ def replacements(lives: Sequence[NodeLifetime], decisions: Sequence[Decision]) -
 
 def commands_by_claim(decisions: Iterable[Decision]) -> dict[str, str]:
     """Return claim → the command that removed it."""
-    found = {}
+    command_of = {}
     for decision in decisions:
         match = _COMMAND.search(str(decision.get("message") or ""))
         if decision["kind"] == "terminate" and match:
-            found[str(decision["subject"])] = match.group(1)
-    return found
+            command_of[str(decision["subject"])] = match.group(1)
+    return command_of
 
 
 def chains(lives: Sequence[NodeLifetime], decisions: Sequence[Decision]) -> list[Chain]:

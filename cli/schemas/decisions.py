@@ -95,6 +95,23 @@ class WarningAnswer(msgspec.Struct, kw_only=True):
     message: str
 
 
+class GroupAnswer(msgspec.Struct, kw_only=True):
+    """Pods that start together; `domain` is the value of each topology key that all of them share, `hourly` dollars.
+
+    `reason` and `message` say why nothing is bought for it; both are missing if it is complete.
+    """
+
+    name: str
+    source: str
+    members: int
+    minimum: int
+    placed: int
+    domain: dict[str, str]
+    hourly: float = 0.0
+    reason: str = ""
+    message: str = ""
+
+
 class PlanAnswer(JsonAnswer):
     """`fleetwright plan -o json`. Every pending pod is in exactly one of nodeClaims[].pods, bindings and unschedulable."""
 
@@ -106,6 +123,7 @@ class PlanAnswer(JsonAnswer):
     cost: PlanCostAnswer
     timing: TimingAnswer
     prices: PricesAnswer
+    groups: list[GroupAnswer] = []
     warnings: list[WarningAnswer] = []
 
 
@@ -363,6 +381,7 @@ class StatusAnswer(JsonAnswer):
     breakers: list[BreakerAnswer] | None
     sweeps: SweepsAnswer | None
     prices: PricesAnswer
+    groups: list[GroupAnswer] = []
 
 
 class UnreadableAnswer(msgspec.Struct, kw_only=True):

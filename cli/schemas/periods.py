@@ -74,7 +74,7 @@ class PoolFindingAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class ExplanationAnswer(JsonAnswer):
-    """`fleetwright explain -o json`; `pod`, `node`, `workload`, `nodePool` or `code` names what it is about.
+    """`fleetwright explain -o json`; `pod`, `node`, `workload`, `group`, `nodePool` or `code` names what it is about.
 
     `nodePools` is about a pod without a place, the nearest NodePool first; of a workload, about its first pod without a place.
     """
@@ -88,6 +88,7 @@ class ExplanationAnswer(JsonAnswer):
     pod: str = ""
     node: str = ""
     workload: str = ""
+    group: str = ""
     node_pool: str = ""
     code: str = ""
 
@@ -406,6 +407,25 @@ class ReleaseAnswer(JsonAnswer):
     items: list[HandoverItemAnswer]
 
 
+class SwitchStepAnswer(msgspec.Struct, kw_only=True):
+    """One step of a switch; without `--yes` all but the plan are `due`."""
+
+    step: Literal["plan", "freeze", "hand over", "start", "verify", "undo"]
+    state: Literal["due", "done", "blocked", "failed", "undone"]
+    message: str
+
+
+class SwitchAnswer(JsonAnswer):
+    """`fleetwright switch -o json`. `acting`: whether `--yes` was given; `items` are those of `adopt` or `release`."""
+
+    kind: Literal["Switch"]
+    cluster: str
+    direction: Literal["from-karpenter", "back"]
+    acting: bool
+    steps: list[SwitchStepAnswer]
+    items: list[HandoverItemAnswer]
+
+
 # The answer of `validate`.
 
 
@@ -433,6 +453,44 @@ class ValidationAnswer(JsonAnswer):
     problems: list[ProblemAnswer]
 
 
+# The answer of `calendar`.
+
+
+class CalendarPeriodAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A time in which nothing changes; `state` is open, closed, or waking: closed, but launching again before the opening.
+
+    `rules` hold, later ones over earlier ones; `settings` are those that differ from what the NodePool says itself.
+    At `forceAt` its nodes leave regardless of pods.
+    """
+
+    begins: str = msgspec.field(name="from")
+    until: str
+    state: Literal["open", "closed", "waking"]
+    rules: list[str]
+    overruled: list[str]
+    closed_by: str | None
+    opens_at: str | None
+    force_at: str | None
+    settings: dict[str, Any]
+
+
+class PoolCalendarAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """The periods of one NodePool, in order and without gaps; `inInput` is false for one that only a Calendar names."""
+
+    name: str
+    in_input: bool
+    periods: list[CalendarPeriodAnswer]
+
+
+class CalendarAnswer(JsonAnswer):
+    """`fleetwright calendar -o json`."""
+
+    kind: Literal["CalendarView"]
+    begins: str = msgspec.field(name="from")
+    until: str
+    node_pools: list[PoolCalendarAnswer]
+
+
 # The JSON answers as types. `make docs` writes their JSON Schemas, and tests check the answers against these.
 #
 # Fields may be added, but are never renamed or removed, so readers ignore fields that they do not know.
@@ -443,6 +501,7 @@ ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
     "consolidate": DisruptionPlanAnswer,
     "savings": SavingsAnswer,
     "explain": ExplanationAnswer,
+    "calendar": CalendarAnswer,
     "validate": ValidationAnswer,
     "diff": DifferenceAnswer,
     "simulate": SimulationSummaryAnswer,
@@ -451,6 +510,7 @@ ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
     "pause": KillSwitchChangeAnswer,
     "adopt": AdoptionAnswer,
     "release": ReleaseAnswer,
+    "switch": SwitchAnswer,
     "drain": DrainAnswer,
     "what-if": WhatIfAnswer,
     "report": ReportAnswer,

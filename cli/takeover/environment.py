@@ -50,7 +50,7 @@ class TakeoverEnvironment:
     """
 
     def __init__(self, adapters: Adapters, ec2: AwsCalls, ssm: AwsCalls) -> None:
-        self.settings, self.clock = adapters.settings, adapters.clock
+        self.settings, self.clock, self.pause = adapters.settings, adapters.clock, adapters.pause
         self.cluster = adapters.settings.cluster_name
         self.kubernetes, self.cloud, self.stores = adapters.kubernetes, adapters.cloud, adapters.stores
         self._observer = Observer(adapters.kubernetes, adapters.catalogues, adapters.stores, self.settings, self.clock)
@@ -59,19 +59,29 @@ class TakeoverEnvironment:
 
     def hindrances(self) -> list[str]:
         """Return what prevents the transfer now, each with advice. Raises PortError."""
-        found = []
+        obstacles = []
         namespace = self._karpenter.namespace()
         if namespace:
-            found.append(
+            obstacles.append(
                 f"Karpenter runs: its Lease in namespace {namespace} is held. Stop it with `kubectl -n {namespace} scale "
                 "deployment karpenter --replicas=0`, and run this again a minute later"
             )
         switch = self._kill_switch()
-        return [*found, switch] if switch else found
+        return [*obstacles, switch] if switch else obstacles
 
     def karpenter_runs(self) -> bool:
         """Whether Karpenter's Lease is held, read at most every 30 seconds. Raises PortError."""
         return self._karpenter.is_there()
+
+    def mode(self) -> str:
+        """Return the setting of the kill switch, empty without one. Raises PortError."""
+        name = self.settings.kill_switch_parameter
+        return str(self._ssm.call("GetParameter", Name=name)["Parameter"]["Value"]).strip().lower() if name else ""
+
+    def turn(self, mode: str) -> None:
+        """Set the kill switch, unless it is set so already: each write delays what waits for it. Raises PortError."""
+        if self.mode() != mode:
+            self._ssm.call("PutParameter", Name=self.settings.kill_switch_parameter, Value=mode, Overwrite=True)
 
     def observe(self) -> ClusterState:
         """Return nodes, NodePools and EC2NodeClasses, with the claims of the table. Raises PortError."""
@@ -87,11 +97,11 @@ class TakeoverEnvironment:
 
     def instances(self, ids: Iterable[str]) -> dict[str, Instance]:
         """Return the cluster's living instances by id, and those of these ids whatever their tags. Raises PortError."""
-        found = {instance.instance_id: instance for instance in self.cloud.instances()}
-        others = sorted(set(ids) - found.keys())
+        by_id = {instance.instance_id: instance for instance in self.cloud.instances()}
+        others = sorted(set(ids) - by_id.keys())
         if others:
-            found |= {instance.instance_id: instance for instance in self.cloud.instances(others)}
-        return {name: instance for name, instance in sorted(found.items()) if instance.is_alive}
+            by_id |= {instance.instance_id: instance for instance in self.cloud.instances(others)}
+        return {name: instance for name, instance in sorted(by_id.items()) if instance.is_alive}
 
     def tag(self, instance: Instance, wanted: Mapping[str, str]) -> None:
         """Add the tags that are missing or different. Raises PortError."""
@@ -125,15 +135,15 @@ class TakeoverEnvironment:
         name = self.settings.kill_switch_parameter
         if not name:
             return "the functions have no kill switch, so they cannot be kept from acting meanwhile: deploy the stack again"
-        found = self._ssm.call("GetParameter", Name=name)["Parameter"]
-        if found["Value"].strip().lower() != Mode.STOP:
+        parameter = self._ssm.call("GetParameter", Name=name)["Parameter"]
+        if parameter["Value"].strip().lower() != Mode.STOP:
             return f"the functions run: stop them with `fleetwright pause --cluster {self.cluster} --everything`"
-        since = found.get("LastModifiedDate")
-        left = SETTLED_AFTER - (self.clock.now() - since) if since is not None else timedelta(0)
-        if left > timedelta(0):
+        since = parameter.get("LastModifiedDate")
+        wait = SETTLED_AFTER - (self.clock.now() - since) if since is not None else timedelta(0)
+        if wait > timedelta(0):
             return (
                 "the functions were stopped a moment ago and may still end what they have begun: run this again in "
-                f"{int(left.total_seconds()) + 1} seconds"
+                f"{int(wait.total_seconds()) + 1} seconds"
             )
         return ""
 
@@ -162,11 +172,11 @@ def with_market(view: ClusterState, catalogue: Catalogue) -> Snapshot:
 
 def nodes_by_provider_id(nodes: Iterable[Node]) -> dict[str, tuple[Node, ...]]:
     """Return the nodes by provider id, for those that have one."""
-    found: dict[str, tuple[Node, ...]] = {}
+    by_provider_id: dict[str, tuple[Node, ...]] = {}
     for node in nodes:
         if node.provider_id:
-            found[node.provider_id] = (*found.get(node.provider_id, ()), node)
-    return found
+            by_provider_id[node.provider_id] = (*by_provider_id.get(node.provider_id, ()), node)
+    return by_provider_id
 
 
 def is_karpenters(tags: Mapping[str, str]) -> bool:
@@ -240,7 +250,7 @@ def _reasons(document: JsonObject, *, shows_all: bool) -> str:
             reason = f"{item['reason']}: " if item.get("reason") else ""
             subjects.setdefault(f"{reason}{item['message']}", []).append(item["subject"])
     named = ", ".join if shows_all else output.several
-    return "\n".join(f"{named(found)}: {reason}" for reason, found in subjects.items())
+    return "\n".join(f"{named(subject)}: {reason}" for reason, subject in subjects.items())
 
 
 def _summary(document: JsonObject) -> str:
@@ -287,13 +297,13 @@ def _next_of_release(document: JsonObject) -> str:
     if document["commands"]:
         lines.append(f"{counted(document['commands'], 'command')} of disruption under way: dropped with the release.")
     lines += _hindrances(document)
-    left = sum(states.values()) - states["released"]
+    unreleased = sum(states.values()) - states["released"]
     if not document["acting"] and states["releasable"]:
         nodes = counted(states["releasable"], "node")
         lines.append(
             f"{_run(document)} `fleetwright release --cluster {cluster} --yes` to release {nodes} to Karpenter."
         )
-    elif document["acting"] and left:
+    elif document["acting"] and unreleased:
         lines.append("Do not start Karpenter yet: it terminates instances with its tags that have no NodeClaim.")
     elif document["acting"]:
         lines.append("Now start Karpenter, and remove the stacks once its NodeClaims are Ready.")

@@ -111,7 +111,9 @@ class _Observation:
         self._owners = Owners(
             cluster=environment.cluster,
             pools={pool.name: _pool_as_written(pool, view) for pool in view.snapshot.node_pools},
-            node_classes={found.name: _class_as_written(found, view) for found in view.snapshot.node_classes},
+            node_classes={
+                node_class.name: _class_as_written(node_class, view) for node_class in view.snapshot.node_classes
+            },
             records=view.claims,
         )
         self._catalogue = environment.market(view) if objects else Catalogue()
@@ -129,14 +131,14 @@ class _Observation:
                 )
                 continue
             instance = self._instances.get(_instance_id(obj))
-            found = LaunchedClaim(
+            launched = LaunchedClaim(
                 node_claim=claim,
                 finalizers=tuple(sequence(obj["metadata"].get("finalizers"))),
                 nodes=self._nodes.get(claim.provider_id, ()),
                 tags=instance.tags if instance is not None else None,
                 launched_at=instance.launched_at if instance is not None else None,
             )
-            yield self._judged(found, instance)
+            yield self._judged(launched, instance)
 
     def without_node_claim(self) -> Iterator[AdoptionCandidate]:
         """Yield Karpenter's instances and Nodes that no NodeClaim names."""
@@ -146,8 +148,8 @@ class _Observation:
             if name not in known and is_karpenters(instance.tags):
                 yield self._lost_instance(instance)
         for node in self._view.snapshot.nodes:
-            own = node.provider_id.rpartition("/")[2]
-            is_known = own in known or own in self._instances or labels.CLAIM in node.annotations
+            instance_id = node.provider_id.rpartition("/")[2]
+            is_known = instance_id in known or instance_id in self._instances or labels.CLAIM in node.annotations
             if not is_known and is_karpenters(node.labels):
                 yield _lost_node(node)
 
@@ -216,7 +218,7 @@ def _kept_classes(
     view: ClusterState, objects: dict[str, JsonObject], candidates: tuple[AdoptionCandidate, ...]
 ) -> tuple[str, ...]:
     """Return the classes with Karpenter's finalizer that no refused NodeClaim uses."""
-    refused = {found.node_claim for found in candidates if found.state is AdoptionState.REFUSED}
+    refused = {candidate.node_claim for candidate in candidates if candidate.state is AdoptionState.REFUSED}
     used = {_class_name(objects[name]) for name in refused if name in objects}
     return tuple(
         name
@@ -455,7 +457,7 @@ class Releaser:
         pools = {pool.name: pool for pool in view.snapshot.node_pools}
         claims = {claim.name: claim for claim in view.snapshot.node_claims}
         drift = DriftCheck(with_market(view, environment.market(view)))
-        found = []
+        obstacles = []
         for name, record in view.claims.items():
             tagged = sorted(
                 instance.instance_id
@@ -470,7 +472,7 @@ class Releaser:
                 tagged=tuple(tagged),
                 pool_uid=pool.uid if pool is not None and pool.deleted_at is None else "",
             )
-            found.append(
+            obstacles.append(
                 Releasable(
                     subject=f"NodeClaim/{name}",
                     objection=objection(owned),
@@ -479,7 +481,7 @@ class Releaser:
                     drift=drift.reason(claim, pool) if claim is not None and pool is not None else "",
                 )
             )
-        return found
+        return obstacles
 
 
 def _unclaimed(view: ClusterState, instances: dict[str, Instance]) -> list[Releasable]:
@@ -535,7 +537,7 @@ def adoption_document(
         "cluster": cluster,
         "acting": is_acting,
         "hindrances": list(hindrances),
-        "items": [_candidate(found) for found in survey.candidates],
+        "items": [_candidate(candidate) for candidate in survey.candidates],
         "nodeClasses": [{"subject": f"EC2NodeClass/{name}", "state": "adoptable"} for name in survey.classes],
     }
 
@@ -549,7 +551,7 @@ def release_document(cluster: str, survey: ReleaseSurvey, hindrances: Sequence[s
         "acting": is_acting,
         "hindrances": list(hindrances),
         "commands": survey.commands,
-        "items": [_releasable(found) for found in survey.claims],
+        "items": [_releasable(claim) for claim in survey.claims],
     }
 
 
@@ -637,10 +639,12 @@ def adoption(environment: TakeoverEnvironment, *, is_acting: bool) -> tuple[Json
         survey = adopter.survey()
     document = adoption_document(environment.cluster, survey, hindrances, is_acting=is_acting)
     items = list(zip(document["items"], survey.candidates, strict=True))
-    is_complete = not hindrances and all(found.state is not AdoptionState.REFUSED for found in survey.candidates)
+    is_complete = not hindrances and all(
+        candidate.state is not AdoptionState.REFUSED for candidate in survey.candidates
+    )
     if not is_acting or hindrances:
         return document, is_complete
-    due = [(part, found) for part, found in items if found.state in _DUE]
+    due = [(part, candidate) for part, candidate in items if candidate.state in _DUE]
     classes = list(zip(document["nodeClasses"], survey.classes, strict=True))
     is_done = in_turn(environment, due, adopter.adopt, "adopted")
     is_done = is_done and in_turn(environment, classes, adopter.free_class, "adopted")
@@ -659,7 +663,7 @@ def release(environment: TakeoverEnvironment, *, is_acting: bool) -> tuple[JsonO
         hindrances = environment.hindrances()
         survey = releaser.survey()
     document = release_document(environment.cluster, survey, hindrances, is_acting=is_acting)
-    is_complete = not hindrances and all(found.objection is None for found in survey.claims)
+    is_complete = not hindrances and all(claim.objection is None for claim in survey.claims)
     if not is_acting or hindrances:
         return document, is_complete
     if not _tried(document, releaser.begin):

@@ -9,12 +9,21 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from cli.errors import InputError
-from cli.terminal.style import COLOUR, on_one_line, on_one_line_each, style, takes_every_character, write_stdout
+from cli.terminal.style import (
+    COLOUR,
+    is_obeyed,
+    on_one_line,
+    on_one_line_each,
+    style,
+    takes_every_character,
+    write_stdout,
+)
 from core.api.objects import JsonObject
 
 # `-o jsonpath=TEMPLATE`: text with expressions in braces, as in kubectl, with `range` and `end`.
@@ -85,13 +94,13 @@ def _found(expression: str, document: Any) -> Iterator[Any]:
     path = expression.removeprefix("@")
     path = path if path.startswith("$") else f"${path if path[:1] in '.[' else f'.{path}'}"
     try:
-        found = parse("$" if path == "$." else path).find(document)
+        matches = parse("$" if path == "$." else path).find(document)
     except (JSONPathError, AttributeError) as error:
         problem = " ".join(str(error).split())
         raise InputError(
             f"{expression!r} is not a path such as .nodeClaims[*].name: {problem}", source=_SOURCE
         ) from error
-    return (entry.value for entry in found)
+    return (entry.value for entry in matches)
 
 
 Text = Callable[[JsonObject], str]
@@ -155,7 +164,16 @@ def as_yaml(document: JsonObject) -> str:
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     plain = msgspec.to_builtins(document)  # codes are members of enumerations, which PyYAML does not write
-    return str(yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=takes_every_character(), width=120))
+    return escaped_yaml(partial(yaml.dump, plain, Dumper=dumper, sort_keys=False, width=120))
+
+
+def escaped_yaml(dump: Callable[..., object]) -> str:
+    """Return YAML in which no character is obeyed by a terminal or turns the text around: such are escaped as YAML does.
+
+    `dump` writes the documents, and takes PyYAML's `allow_unicode`.
+    """
+    text = str(dump(allow_unicode=takes_every_character()))
+    return str(dump(allow_unicode=False)) if is_obeyed(text) else text
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

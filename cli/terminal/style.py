@@ -53,6 +53,11 @@ def printable(text: str) -> str:
     return COLOUR.sub(lambda found: _SEQUENCES[found[1]], escaped)
 
 
+def is_obeyed(text: str) -> bool:
+    """Whether a terminal obeys a character of the text."""
+    return _OBEYED_CHARACTER.search(text) is not None
+
+
 def on_one_line(text: str) -> str:
     r"""Return the text with its line ends as `\n`: a second line could be a command of the CI system that shows it."""
     return _LINE_END.sub(r"\\n", text)

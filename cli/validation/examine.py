@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from cli.manifests.documents import PART, Positions, RepeatedField
 from cli.manifests.inventory import Document, field_in, kind_read, refused_version_of
+from cli.validation.calendars import calendar_findings
 from cli.validation.formats import TEMPLATES, Code, Finding, Severity, finding_in, nearest, type_of, unknown_fields
 from cli.validation.launches import launch_findings
 from cli.validation.pools import (
@@ -28,7 +30,7 @@ from core.api.objects import group_and_version, is_ours, kind_of, mapping, name_
 from core.api.older_versions import MODELS, problems
 from core.api.schemas.fields import allowed_values
 from core.api.status import Location, path_of
-from core.disruption.cron import Schedule
+from core.cron import Schedule
 from core.errors import InvalidInputError
 from core.manifests.assemble import assemble
 from core.manifests.node_class_refs import owner_of
@@ -131,10 +133,10 @@ def _selector(document: Document) -> Iterator[Fault]:
     if document.kind not in _SELECTING_KINDS:
         return
     spec = mapping(document.object.get("spec"))
-    own = mapping(mapping(mapping(spec.get("template")).get("metadata")).get("labels"))
+    template_labels = mapping(mapping(mapping(spec.get("template")).get("metadata")).get("labels"))
     for key, value in mapping(mapping(spec.get("selector")).get("matchLabels")).items():
-        if own.get(key) != value:
-            message = f"does not match the labels of the template: they have {_label(key, own)}"
+        if template_labels.get(key) != value:
+            message = f"does not match the labels of the template: they have {_label(key, template_labels)}"
             yield ("selector", "matchLabels", key), message, Severity.ERROR
 
 
@@ -174,7 +176,7 @@ def _rules(template: Mapping[str, Any]) -> Iterator[Fault]:
     for index, toleration in enumerate(sequence(spec.get("tolerations"))):
         if mapping(toleration).get("operator") == "Exists" and mapping(toleration).get("value"):
             yield ("spec", "tolerations", index, "value"), "operator Exists takes no value", Severity.ERROR
-    own = mapping(mapping(template.get("metadata")).get("labels"))
+    pod_labels = mapping(mapping(template.get("metadata")).get("labels"))
     for index, spread in enumerate(sequence(spec.get("topologySpreadConstraints"))):
         selector = mapping(mapping(spread).get("labelSelector"))
         equal = mapping(selector.get("matchLabels"))
@@ -182,8 +184,10 @@ def _rules(template: Mapping[str, Any]) -> Iterator[Fault]:
         if not equal and not sequence(selector.get("matchExpressions")):
             yield at, "selects no pods, so the constraint spreads nothing", Severity.WARNING
         for key, value in equal.items():
-            if own.get(key) != value:
-                message = f"does not select the pod itself, which has {_label(key, own)}: its own place is not counted"
+            if pod_labels.get(key) != value:
+                message = (
+                    f"does not select the pod itself, which has {_label(key, pod_labels)}: its own place is not counted"
+                )
                 yield (*at, "matchLabels", key), message, Severity.WARNING
 
 
@@ -344,6 +348,7 @@ def examine(
     is_lenient: bool,
     gates: FeatureGates = _NO_GATES,
     builtin_region: str = "",
+    now: datetime = ANY_TIME,
 ) -> list[Finding]:
     """Return all findings, those of a file in the order of its lines.
 
@@ -355,18 +360,19 @@ def examine(
         is_lenient: Whether unknown fields are warnings.
         gates: The feature gates that are on.
         builtin_region: Of which region the catalogue is, if it is a built-in one, which may be older than AWS's offers.
+        now: The present time, from which calendars are followed.
     """
-    of_all = _of_all(documents, catalogue, gates)
+    of_all = _of_all(documents, catalogue, gates, now)
     positions = {source: Positions(text) for source, text in texts.items()}
     examined = _Examination(KnownValues(catalogue, builtin_region), catalogue, provided_labels(documents), is_lenient)
-    found = [*map(_repeated_key, repeated)]
+    findings = [*map(_repeated_key, repeated)]
     for document in documents:
-        own = [*examined.of_one(document)]
-        known = {finding.field for finding in own}
-        own += [finding for finding in of_all.get(id(document), ()) if finding.field not in known]
-        found += [_placed(finding, positions) for finding in own]
+        own_findings = [*examined.of_one(document)]
+        known = {finding.field for finding in own_findings}
+        own_findings += [finding for finding in of_all.get(id(document), ()) if finding.field not in known]
+        findings += [_placed(finding, positions) for finding in own_findings]
     order = {source: position for position, source in enumerate(texts)}
-    return sorted(found, key=lambda finding: _place(finding, order))
+    return sorted(findings, key=lambda finding: _place(finding, order))
 
 
 def _place(finding: Finding, order: Mapping[str, int]) -> tuple[int, int, int, int]:
@@ -378,17 +384,20 @@ def _repeated_key(repeated: RepeatedField) -> Finding:
     """Return the finding about a repeated key: an error where answers may depend on which of the values counts."""
     message = "the same mapping has this key already; readers differ in which of the two they take"
     severity = Severity.ERROR if repeated.is_read else Severity.WARNING
-    found = finding_in(repeated.document, Code.DUPLICATE, repeated.field, message, severity=severity)
-    return msgspec.structs.replace(found, line=repeated.line, column=repeated.column)
+    finding = finding_in(repeated.document, Code.DUPLICATE, repeated.field, message, severity=severity)
+    return msgspec.structs.replace(finding, line=repeated.line, column=repeated.column)
 
 
-def _of_all(documents: Sequence[Document], catalogue: Catalogue, gates: FeatureGates) -> dict[int, list[Finding]]:
+def _of_all(
+    documents: Sequence[Document], catalogue: Catalogue, gates: FeatureGates, now: datetime
+) -> dict[int, list[Finding]]:
     """Return findings that need the whole input, by the identity of their document."""
-    found: dict[int, list[Finding]] = {}
+    by_document: dict[int, list[Finding]] = {}
     of_launches = launch_findings(documents, catalogue, gates)
-    for finding in (*dangling_references(documents), *repeated_objects(documents), *of_launches):
-        found.setdefault(id(finding.document), []).append(finding)
-    return found
+    of_calendars = calendar_findings(documents, now)
+    for finding in (*dangling_references(documents), *repeated_objects(documents), *of_launches, *of_calendars):
+        by_document.setdefault(id(finding.document), []).append(finding)
+    return by_document
 
 
 class _Examination:
@@ -465,8 +474,8 @@ def _faults(document: Document) -> Iterable[Finding]:
         return [finding_in(document, Code.INVALID_VALUE, "apiVersion", refused, suggestion=suggestion)]
     if "did you mean" in refused and not is_ours(document.object):
         return [finding_in(document, Code.INVALID_VALUE, "kind", refused)]
-    found = problems(document.object)
-    if found:
+    faults = problems(document.object)
+    if faults:
         return [
             finding_in(
                 document,
@@ -476,7 +485,7 @@ def _faults(document: Document) -> Iterable[Finding]:
                 suggestion=probably_meant(document, p.field),
                 subject=(p.kind, p.name),
             )
-            for p in found
+            for p in faults
         ]
     resource = kind_read(document)
     if resource is None or is_ours(document.object):

@@ -49,14 +49,14 @@ def right_place(obj: dict[str, Any], location: Location) -> str:
     if location[-2:] == _GROUP_OF_REFERENCE:
         return "group"
     name = str(location[-1])
-    own = _places(kind_of(obj), group_and_version(obj)[0], name)
-    if len(own) == 1:
-        return own[0]
+    places = _places(kind_of(obj), group_and_version(obj)[0], name)
+    if len(places) == 1:
+        return places[0]
     if name in _RENAMED:
         return _RENAMED[name]
     other = _OTHERS.get(kind_of(obj), "")
     group = next((key[0] for key in MODELS if key[2] == other), "")
-    others = _places(other, group, name) if other and not own else ()
+    others = _places(other, group, name) if other and not places else ()
     return f"{others[0]} of the {other}" if len(others) == 1 else ""
 
 
@@ -103,6 +103,10 @@ class Code(StrEnum):
     NO_EFFECT = "NoEffect"
     DUPLICATE = "Duplicate"
     UNREADABLE = "Unreadable"
+    OVERLAP = "Overlap"
+    NEVER_HOLDS = "NeverHolds"
+    NEVER_OPENS = "NeverOpens"
+    LEAD_TIME = "LeadTime"
 
 
 MEANINGS: Final = {
@@ -119,6 +123,10 @@ MEANINGS: Final = {
     Code.UNREADABLE: "A file, or a document of it, cannot be read: it is not YAML or JSON, or a template that must be rendered "
     "first. The other documents are examined all the same.",
     Code.DUPLICATE: "An object is in a file, or a key in a mapping, more than once; the last one counts here.",
+    Code.OVERLAP: "Two rules of Calendars hold for a NodePool at once and set the same; the later one counts.",
+    Code.NEVER_HOLDS: "A rule of a Calendar does not hold within the next 400 days, or clocks skip a window of it.",
+    Code.NEVER_OPENS: "Calendars close a NodePool for all of the next 400 days.",
+    Code.LEAD_TIME: "A rule's lead time is at least as long as the time for which it closes, so the NodePool hardly empties.",
 }
 """Code → its meaning, for the reference page."""
 
@@ -346,8 +354,8 @@ def type_of(obj: JsonObject) -> str:
 @cache
 def kubernetes_fields() -> dict[str, dict[str, str]]:
     """The table."""
-    found: dict[str, dict[str, str]] = json.loads(KUBERNETES_FIELDS.read_text(encoding="utf-8"))
-    return found
+    fields: dict[str, dict[str, str]] = json.loads(KUBERNETES_FIELDS.read_text(encoding="utf-8"))
+    return fields
 
 
 def written_fields() -> str:
@@ -355,19 +363,19 @@ def written_fields() -> str:
     from kubernetes.client import models
 
     roots = [f"{_VERSION}{kind}" for kinds in _KINDS.values() for kind in kinds]
-    found: dict[str, dict[str, str]] = {}
+    fields: dict[str, dict[str, str]] = {}
     waiting = list(roots)
     while waiting:
         kind = waiting.pop()
-        if kind in found:
+        if kind in fields:
             continue
         described = getattr(models, kind)
         types = {described.attribute_map[name]: _struct_in(text) for name, text in described.openapi_types.items()}
         if kind in roots and "status" in types:
             types["status"] = ""  # controllers write it
-        found[kind] = dict(sorted(types.items()))
+        fields[kind] = dict(sorted(types.items()))
         waiting += [inner for inner in types.values() if inner]
-    return json.dumps(dict(sorted(found.items())), indent=1) + "\n"
+    return json.dumps(dict(sorted(fields.items())), indent=1) + "\n"
 
 
 def _struct_in(text: str) -> str:

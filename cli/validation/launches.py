@@ -61,9 +61,9 @@ def _pool_in(document: Document) -> NodePool | None:
 
 
 def _of_class(document: Document, node_class: EC2NodeClass) -> Iterator[Finding]:
-    for found in launch_problems(node_class):
-        severity = Severity.ERROR if found.is_certain else Severity.WARNING
-        yield finding_in(document, Code.INVALID_VALUE, found.field, found.problem, severity=severity)
+    for problem in launch_problems(node_class):
+        severity = Severity.ERROR if problem.is_certain else Severity.WARNING
+        yield finding_in(document, Code.INVALID_VALUE, problem.field, problem.problem, severity=severity)
 
 
 def _of_pool(
@@ -118,20 +118,20 @@ def _conflicting_overlays(
     documents: Sequence[Document], pools: Sequence[NodePool], catalogue: Catalogue
 ) -> Iterator[Finding]:
     """Return a warning for each NodeOverlay that another of its weight overrules; it is ignored as a whole."""
-    found: list[tuple[Document, NodeOverlay]] = []
+    overlays: list[tuple[Document, NodeOverlay]] = []
     for document in documents:
         if is_ours(document.object) and kind_of(document.object) == "NodeOverlay":
             overlay = _read(document, api.node_overlay)
             if overlay is not None:
-                found.append((document, overlay))
-    if len(found) < 2:
+                overlays.append((document, overlay))
+    if len(overlays) < 2:
         return
     offers = [(catalogue.types_for(pool.node_class.name), template_requirements(pool)) for pool in pools]
     kept = agreeing(
-        [overlay for _, overlay in found], offers or [(catalogue.default, Requirements())], catalogue.label_keys()
+        [overlay for _, overlay in overlays], offers or [(catalogue.default, Requirements())], catalogue.label_keys()
     )
     effective = {overlay.name for overlay in kept}
-    for document, overlay in found:
+    for document, overlay in overlays:
         if overlay.name not in effective:
             message = "sets the same price or resource of an instance type as another NodeOverlay of its weight: it is ignored"
             yield finding_in(document, Code.NO_EFFECT, "spec.weight", message, severity=Severity.WARNING)

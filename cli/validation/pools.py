@@ -21,6 +21,7 @@ from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
 from core.model.snapshot import Snapshot
+from core.model.values.quantity import HOURLY
 from core.model.values.requirements import INTEGER_OPERATORS, Requirement
 
 # Recognizes label keys that nearly match those of nodes, and keys that Karpenter no longer uses.
@@ -73,16 +74,16 @@ class KnownValues:
     def __init__(self, catalogue: Catalogue, builtin_region: str = "") -> None:
         """Take a catalogue; `builtin_region` says of which region the built-in list is, if it is one."""
         self.builtin_region = builtin_region
-        found: dict[str, set[str]] = {key: set(values) for key, values in _CLOSED.items()}
+        values_of: dict[str, set[str]] = {key: set(values) for key, values in _CLOSED.items()}
         for types in (catalogue.default, *(types for _, types in sorted(catalogue.by_node_class.items()))):
             for known in types:
-                found.setdefault(labels.INSTANCE_TYPE, set()).add(known.name)
-                found.setdefault(labels.ZONE, set()).update(offering.zone for offering in known.offerings)
+                values_of.setdefault(labels.INSTANCE_TYPE, set()).add(known.name)
+                values_of.setdefault(labels.ZONE, set()).update(offering.zone for offering in known.offerings)
                 for key, values in known.labels.items():
                     if key not in _CLOSED:
-                        found.setdefault(key, set()).update(values)
-        self._values = {key: frozenset(values) for key, values in found.items()}
-        self._regions = {match.group(1) for zone in found.get(labels.ZONE, ()) if (match := ZONE.fullmatch(zone))}
+                        values_of.setdefault(key, set()).update(values)
+        self._values = {key: frozenset(values) for key, values in values_of.items()}
+        self._regions = {match.group(1) for zone in values_of.get(labels.ZONE, ()) if (match := ZONE.fullmatch(zone))}
 
     def of(self, key: str) -> frozenset[str]:
         """Return the values of a label, empty if the catalogue does not have the label."""
@@ -235,9 +236,9 @@ def label_findings(document: Document, known: KnownValues, provided: frozenset[s
     spec = mapping(_at(document.object, (*place, "spec")))
     for entry, at, key_at in _demands(spec, (*place, "spec")):
         yield from _of_key(document, entry, key_at, known, provided)
-        for found in unmatched_entry(document, entry, at, known):
-            field = path_of(key_at) if at == key_at else found.field
-            yield msgspec.structs.replace(found, severity=Severity.WARNING, field=field)
+        for finding in unmatched_entry(document, entry, at, known):
+            field = path_of(key_at) if at == key_at else finding.field
+            yield msgspec.structs.replace(finding, severity=Severity.WARNING, field=field)
     for key, at in _topology_keys(spec, (*place, "spec")):
         meant = nearest_label(key, provided)
         if meant:
@@ -304,7 +305,7 @@ def _at(obj: Any, place: Location) -> Any:
 # Finds NodePools whose requirements exclude all instance types, and limits on resources that no instance type has.
 
 
-_ALWAYS_COUNTED: Final = ("cpu", "memory", "pods", "ephemeral-storage", "nodes")
+_ALWAYS_COUNTED: Final = ("cpu", "memory", "pods", "ephemeral-storage", "nodes", HOURLY)
 _USUALLY_MEANT: Final = {"gpu": "nvidia.com/gpu", "gpus": "nvidia.com/gpu", "vcpu": "cpu", "mem": "memory"}
 
 ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -319,18 +320,20 @@ def empty_pools(document: Document, catalogue: Catalogue, known: KnownValues | N
     pool = _pool_in(document)
     if pool is None or _depends_on_absent(pool, catalogue):
         return
-    found = [*_emptiness(document, pool, catalogue)]
-    if found and known is not None and known.builtin_region:
+    findings = [*_emptiness(document, pool, catalogue)]
+    if findings and known is not None and known.builtin_region:
         place = (labels.ZONE, labels.REGION)
         anywhere = tuple(requirement for requirement in pool.requirements if requirement.key not in place)
         newest = Catalogue(default=newest_catalogue().default)
         moved = msgspec.structs.replace(pool, requirements=anywhere)
         if not any(_emptiness(document, moved, newest)):
-            found = [
-                msgspec.structs.replace(one, severity=Severity.WARNING, message=f"{one.message}: {known.note()}")
-                for one in found
+            findings = [
+                msgspec.structs.replace(
+                    finding, severity=Severity.WARNING, message=f"{finding.message}: {known.note()}"
+                )
+                for finding in findings
             ]
-    yield from found
+    yield from findings
 
 
 def _emptiness(document: Document, pool: NodePool, catalogue: Catalogue) -> Iterator[Finding]:
@@ -360,7 +363,7 @@ def idle_limits(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
     """Return a warning for each limit on a resource that no instance type has: it never stops a launch."""
     if not is_ours(document.object) or kind_of(document.object) != "NodePool" or is_old(document.object):
         return
-    known = {*_ALWAYS_COUNTED, *(name for one in catalogue.default for name in one.capacity)}
+    known = {*_ALWAYS_COUNTED, *(name for instance_type in catalogue.default for name in instance_type.capacity)}
     for name in mapping(_field_at(document.object, ("spec", "limits"))):
         meant = _USUALLY_MEANT.get(name, "") or nearest(name, known)
         if name not in known and (meant or "/" not in name):

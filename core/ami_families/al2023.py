@@ -225,12 +225,12 @@ def _images(kubernetes: str, release: str) -> tuple[ImageParameter, ...]:
         ("x86_64", "neuron", NEURON),
     )
     root = f"/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2023"
-    found = []
+    parameters = []
     for architecture, variant, serves in variants:
         pinned = f"amazon-eks-node-al2023-{architecture}-{variant}-{kubernetes}-{release}"
         segment = "recommended" if release == LATEST else pinned
-        found.append(ImageParameter(f"{root}/{architecture}/{variant}/{segment}/image_id", (serves,)))
-    return tuple(found)
+        parameters.append(ImageParameter(f"{root}/{architecture}/{variant}/{segment}/image_id", (serves,)))
+    return tuple(parameters)
 
 
 AL2023: Final = AmiFamily(

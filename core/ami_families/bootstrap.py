@@ -79,8 +79,8 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cluster_dns(self) -> tuple[str, ...]:
         """Addresses of the cluster DNS: the class' own, else the cluster's, else none."""
-        own = self.kubelet.get("clusterDNS") or ()
-        return tuple(str(ip) for ip in own) or ((self.cluster.dns_ip,) if self.cluster.dns_ip else ())
+        addresses = self.kubelet.get("clusterDNS") or ()
+        return tuple(str(ip) for ip in addresses) or ((self.cluster.dns_ip,) if self.cluster.dns_ip else ())
 
     def dns_address(self) -> str:
         """The first of `cluster_dns`, for families that take a single one; empty where there is none.
@@ -109,8 +109,8 @@ def registered_labels(node_labels: Mapping[str, str], *, syncs_taints: bool) -> 
     fault = labels_fault(node_labels)
     if fault:
         raise InvalidInputError(fault, field="labels")
-    own = dict(node_labels) if syncs_taints else {**node_labels, labels.DO_NOT_SYNC_TAINTS: "true"}
-    return {key: own[key] for key in sorted(own) if not labels.is_kept_from_kubelets(key)}
+    registered = dict(node_labels) if syncs_taints else {**node_labels, labels.DO_NOT_SYNC_TAINTS: "true"}
+    return {key: registered[key] for key in sorted(registered) if not labels.is_kept_from_kubelets(key)}
 
 
 def registered_taints(texts: Iterable[str]) -> tuple[Taint, ...]:
@@ -119,8 +119,8 @@ def registered_taints(texts: Iterable[str]) -> tuple[Taint, ...]:
     Raises:
         InvalidInputError: If a text is not a taint.
     """
-    found = [read_taint(text) for text in texts]
-    return tuple(found) if UNREGISTERED in found else (*found, UNREGISTERED)
+    taints = [read_taint(text) for text in texts]
+    return tuple(taints) if UNREGISTERED in taints else (*taints, UNREGISTERED)
 
 
 def read_taint(text: str) -> Taint:

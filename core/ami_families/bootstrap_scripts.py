@@ -185,11 +185,11 @@ def _images(kubernetes: str, release: str) -> tuple[ImageParameter, ...]:
         ("-gpu", "amazon-eks-gpu-node", (NEURON, NVIDIA)),
     )
     root = f"/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2"
-    found = []
+    parameters = []
     for suffix, name, serves in variants:
         segment = "recommended" if release == LATEST else f"{name}-{kubernetes}-{release}"
-        found.append(ImageParameter(f"{root}{suffix}/{segment}/image_id", serves))
-    return tuple(found)
+        parameters.append(ImageParameter(f"{root}{suffix}/{segment}/image_id", serves))
+    return tuple(parameters)
 
 
 AL2: Final = AmiFamily(
@@ -225,12 +225,12 @@ def windows_user_data(bootstrap: Bootstrap) -> str:
     call = [
         f"{name} {powershell_quoted(arguments[field], field=field)}" for field, name in _POWERSHELL if arguments[field]
     ]
-    own = [bootstrap.user_data.rstrip()] if bootstrap.user_data.strip() else []
+    head = [bootstrap.user_data.rstrip()] if bootstrap.user_data.strip() else []
     script = [
         f'[string]$EKSBootstrapScriptFile = "{_WINDOWS_BOOTSTRAP}"',
         f"& $EKSBootstrapScriptFile {' '.join(call)}",
     ]
-    return "\n".join(["<powershell>", *own, *script, "</powershell>"])
+    return "\n".join(["<powershell>", *head, *script, "</powershell>"])
 
 
 def _windows(year: int, build: str, kubernetes_from: KubernetesVersion | None = None) -> AmiFamily:

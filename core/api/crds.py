@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from core import labels
 from core.api.objects import JsonObject
 from core.api.schemas import fields
+from core.api.schemas.calendar import CalendarObject
 from core.api.schemas.ec2_node_class import EC2NodeClassObject
 from core.api.schemas.fields import ApiModel, parts
 from core.api.schemas.node_pool import NodeClaimObject, NodeOverlayObject, NodePoolObject
@@ -63,7 +64,7 @@ class _Writer:
         declared = {field.alias or name: field for name, field in model.model_fields.items()}
         schema: JsonObject = {"type": "object", "description": inspect.cleandoc(model.__doc__ or "")}
         schema["properties"] = {
-            name: self._field(declared[name], found) for name, found in sorted(written["properties"].items())
+            name: self._field(declared[name], part) for name, part in sorted(written["properties"].items())
         }
         if required := sorted(written.get("required", ())):
             schema["required"] = required
@@ -167,6 +168,7 @@ class Kind(msgspec.Struct, frozen=True):
 
     Attributes:
         status: The fields of `status` that have a type here, besides the conditions; others are kept as they are.
+        category: The name under which `kubectl get` lists it with others.
         replicas: Where `kubectl scale` reads and writes, empty where it cannot.
     """
 
@@ -178,6 +180,7 @@ class Kind(msgspec.Struct, frozen=True):
     status: JsonObject
     short_names: tuple[str, ...] = ()
     replicas: str = ""
+    category: str = CATEGORY
 
     @property
     def plural(self) -> str:
@@ -264,6 +267,16 @@ KINDS: Final = (
         {"instanceProfile": _TEXT},
         short_names=("ec2nc", "ec2ncs"),
     ),
+    Kind(
+        labels.OWN_GROUP,
+        "v1alpha1",
+        "Calendar",
+        CalendarObject,
+        (Column("TimeZone", ".spec.timeZone"), _AGE),
+        {},
+        short_names=("cal",),
+        category="fleetwright",
+    ),
 )
 
 
@@ -278,7 +291,7 @@ def _definition(kind: Kind) -> JsonObject:
         "listKind": f"{kind.name}List",
         "plural": kind.plural,
         "singular": kind.name.lower(),
-        "categories": [CATEGORY],
+        "categories": [kind.category],
         **({"shortNames": list(kind.short_names)} if kind.short_names else {}),
     }
     version = {

@@ -17,10 +17,10 @@ def group_and_version(obj: JsonObject) -> tuple[str, str]:
 
 def identity_problems(obj: JsonObject) -> tuple[tuple[str, str], ...]:
     """Return which of `apiVersion` and `kind` are missing or not text, each with what is wrong."""
-    found = (("apiVersion", obj.get("apiVersion")), ("kind", obj.get("kind")))
+    identity = (("apiVersion", obj.get("apiVersion")), ("kind", obj.get("kind")))
     return tuple(
         (field, "must be text" if value else "is required")
-        for field, value in found
+        for field, value in identity
         if not value or not isinstance(value, str)
     )
 
@@ -37,13 +37,14 @@ def name_of(obj: JsonObject) -> str:
 
 def generation_of(obj: JsonObject) -> int:
     """`metadata.generation`, which counts changes of the spec; 0 where it is missing."""
-    found = mapping(obj.get("metadata")).get("generation")
-    return found if isinstance(found, int) else 0
+    generation = mapping(obj.get("metadata")).get("generation")
+    return generation if isinstance(generation, int) else 0
 
 
 def is_ours(obj: JsonObject) -> bool:
-    """Whether the object belongs to one of Karpenter's two API groups, in any version."""
-    return group_and_version(obj)[0] in (labels.CORE_GROUP, labels.AWS_GROUP)
+    """Whether the object belongs to one of Karpenter's two API groups, in any version, or is a Calendar."""
+    group = group_and_version(obj)[0]
+    return group in (labels.CORE_GROUP, labels.AWS_GROUP) or (group == labels.OWN_GROUP and kind_of(obj) == "Calendar")
 
 
 def mapping(value: object) -> JsonObject:

@@ -26,6 +26,7 @@ from core.api.objects import (
     sequence,
     without_nulls,
 )
+from core.api.schemas.calendar import CalendarObject, annotation_faults
 from core.api.schemas.ec2_node_class import EC2NodeClassObject
 from core.api.schemas.fields import ApiModel, examined
 from core.api.schemas.node_pool import NodeClaimObject, NodeOverlayObject, NodePoolObject
@@ -147,16 +148,16 @@ def _requirements(spec: JsonObject) -> list[JsonObject]:
 
 
 def _terms(selector: JsonObject) -> list[JsonObject]:
-    ids = [one for key in _IDS for one in _split(selector.get(key))]
+    ids = [part for key in _IDS for part in _split(selector.get(key))]
     if ids:
-        return [{"id": one} for one in ids]
+        return [{"id": part} for part in ids]
     return [{"tags": tags} for tags in _tag_combinations(selector) if tags]
 
 
 def _image_terms(selector: JsonObject) -> list[JsonObject]:
-    ids = [one for key in _IDS for one in _split(selector.get(key))]
+    ids = [part for key in _IDS for part in _split(selector.get(key))]
     if ids:
-        return [{"id": one} for one in ids]
+        return [{"id": part} for part in ids]
     tags = {key: value for key, value in selector.items() if not key.startswith("aws::")}
     names, owners = _split(selector.get("aws::name")), _split(selector.get("aws::owners"))
     combinations = product(names or [""], owners or [""], _tag_combinations(tags))
@@ -341,14 +342,14 @@ def all_as_v1(objects: Iterable[JsonObject]) -> list[JsonObject]:
 def remarks(obj: JsonObject) -> list[str]:
     """Return what a person must still do to a converted object before it works."""
     annotations, spec = mapping(mapping(obj.get("metadata")).get("annotations")), mapping(obj.get("spec"))
-    found = []
+    advice = []
     if kind_of(obj) == "NodePool" and KUBELET_ANNOTATION in annotations:
-        found.append(f"move the kubelet settings in its annotation {KUBELET_ANNOTATION} to its EC2NodeClass")
+        advice.append(f"move the kubelet settings in its annotation {KUBELET_ANNOTATION} to its EC2NodeClass")
     if spec.get("role") == PLACEHOLDER_ROLE:
-        found.append("it had no instance profile; put the nodes' role in spec.role")
+        advice.append("it had no instance profile; put the nodes' role in spec.role")
     if {"id": PLACEHOLDER_AMI} in sequence(spec.get("amiSelectorTerms")):
-        found.append("Ubuntu images have no alias; put their selector in spec.amiSelectorTerms")
-    return found
+        advice.append("Ubuntu images have no alias; put their selector in spec.amiSelectorTerms")
+    return advice
 
 
 def _place(objects: list[JsonObject], wanted: JsonObject) -> int:
@@ -391,10 +392,10 @@ def _with_kubelets(given: list[JsonObject], converted: list[JsonObject]) -> list
 
 
 def _copy_for(pool: JsonObject, node_class: JsonObject) -> JsonObject:
-    own = _with_kubelet(node_class, pool)
-    own["metadata"] = {**own["metadata"], "name": f"{name_of(node_class)}-{name_of(pool)}"}
-    pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] = name_of(own)
-    return own
+    copied = _with_kubelet(node_class, pool)
+    copied["metadata"] = {**copied["metadata"], "name": f"{name_of(node_class)}-{name_of(pool)}"}
+    pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] = name_of(copied)
+    return copied
 
 
 def _with_kubelet(node_class: JsonObject, pool: JsonObject) -> JsonObject:
@@ -421,6 +422,7 @@ MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {
     (labels.CORE_GROUP, "v1", "NodeClaim"): NodeClaimObject,
     (labels.CORE_GROUP, "v1alpha1", "NodeOverlay"): NodeOverlayObject,
     (labels.AWS_GROUP, "v1", "EC2NodeClass"): EC2NodeClassObject,
+    (labels.OWN_GROUP, "v1alpha1", "Calendar"): CalendarObject,
 }
 """The kinds with a model; objects of older versions are converted to these first."""
 
@@ -443,17 +445,21 @@ def problems(obj: JsonObject) -> tuple[Problem, ...]:
     model = MODELS.get((*group_and_version(present), kind_of(present)))
     if model is None:
         return (Problem(kind, name, "apiVersion", f"{obj['apiVersion']} has no kind {kind}"),)
-    found = [Problem(kind, name, path_of(location), message) for location, message in examined(model, present)[1]]
-    return (*found, *(_problems_inside(obj) if kind == "Provisioner" else ()))
+    own_problems = [
+        Problem(kind, name, path_of(location), message) for location, message in examined(model, present)[1]
+    ]
+    if kind_of(present) == "NodePool":
+        own_problems += [Problem(kind, name, place, message) for place, message in annotation_faults(present)]
+    return (*own_problems, *(_problems_inside(obj) if kind == "Provisioner" else ()))
 
 
 def _problems_inside(provisioner: JsonObject) -> Iterator[Problem]:
     """Return the problems of the EC2NodeClass that a provider inside a Provisioner becomes."""
     try:
         node_class = inline_provider(provisioner)
-        found = () if node_class is None else problems(node_class)
+        inner_problems = () if node_class is None else problems(node_class)
     except InvalidInputError as error:
-        found = (Problem("EC2NodeClass", "", error.field, error.problem),)
-    for one in found:
-        field = f"spec.provider{one.field.removeprefix('spec')}"
-        yield Problem("Provisioner", name_of(provisioner), field, one.message)
+        inner_problems = (Problem("EC2NodeClass", "", error.field, error.problem),)
+    for problem in inner_problems:
+        field = f"spec.provider{problem.field.removeprefix('spec')}"
+        yield Problem("Provisioner", name_of(provisioner), field, problem.message)

@@ -75,8 +75,8 @@ def annotations_of(obj: JsonObject) -> dict[str, str]:
     Others are dropped here, at the edge: what `kubectl apply` leaves repeats user data and environment values, and would enter
     the ledger.
     """
-    found = _texts(mapping(obj.get("metadata")).get("annotations"))
-    return {key: value for key, value in found.items() if _is_read(key)}
+    texts = _texts(mapping(obj.get("metadata")).get("annotations"))
+    return {key: value for key, value in texts.items() if _is_read(key)}
 
 
 _READ_DOMAINS: Final = ("karpenter.sh", "karpenter.k8s.aws", "fleetwright.dev")
@@ -89,7 +89,7 @@ def _is_read(key: str) -> bool:
 
 def conditions(obj: JsonObject) -> dict[str, Condition]:
     """`status.conditions` by type."""
-    found = sequence(mapping(obj.get("status")).get("conditions"))
+    entries = sequence(mapping(obj.get("status")).get("conditions"))
     return {
         str(entry["type"]): Condition(
             status=str(entry.get("status", "Unknown")),
@@ -97,7 +97,7 @@ def conditions(obj: JsonObject) -> dict[str, Condition]:
             message=str(entry.get("message", "")),
             changed_at=moment(entry.get("lastTransitionTime")),
         )
-        for entry in found
+        for entry in entries
         if isinstance(entry, dict) and "type" in entry
     }
 
@@ -116,8 +116,8 @@ def readiness(obj: JsonObject) -> bool | None:
 
 def is_stale(obj: JsonObject) -> bool:
     """Whether Ready, and the status beside it, describe an older generation of the object."""
-    found = sequence(mapping(obj.get("status")).get("conditions"))
-    seen = next((c.get("observedGeneration") for c in found if isinstance(c, dict) and c.get("type") == READY), None)
+    entries = sequence(mapping(obj.get("status")).get("conditions"))
+    seen = next((c.get("observedGeneration") for c in entries if isinstance(c, dict) and c.get("type") == READY), None)
     return isinstance(seen, int) and seen < generation_of(obj)
 
 
@@ -131,10 +131,10 @@ def moment(value: object) -> datetime | None:
     if not isinstance(value, str) or not value:
         return None
     try:
-        found = datetime.fromisoformat(value)
+        at = datetime.fromisoformat(value)
     except ValueError:
         return None
-    return in_calendar(found.replace(tzinfo=UTC) if found.tzinfo is None else found).astimezone(UTC)
+    return in_calendar(at.replace(tzinfo=UTC) if at.tzinfo is None else at).astimezone(UTC)
 
 
 def _texts(value: object) -> dict[str, str]:
@@ -166,8 +166,8 @@ def written_defaults(old: JsonObject, new: JsonObject) -> list[str]:
     fields = _OLD_FIELDS.get(kind_of(old), {})
     spec = mapping(old.get("spec"))
     unstated = [field for field, sources in fields.items() if not any(_at(spec, source) for source in sources)]
-    found = [(field, _at(new, field)) for field in unstated]
-    shown = [f"{field}: {_text(value)}" for field, value in found if value is not None]
+    defaults = [(field, _at(new, field)) for field in unstated]
+    shown = [f"{field}: {_text(value)}" for field, value in defaults if value is not None]
     return [*shown, *_requirements(old, new), *_metadata_options(spec, new)]
 
 
@@ -176,8 +176,8 @@ def _requirements(old: JsonObject, new: JsonObject) -> Iterator[str]:
     if kind_of(old) != "Provisioner":
         return
     old_spec = mapping(old.get("spec"))
-    own = sum(isinstance(entry, dict) for entry in sequence(old_spec.get("requirements")))
-    for entry in sequence(_at(new, "spec.template.spec.requirements"))[own:]:
+    position = sum(isinstance(entry, dict) for entry in sequence(old_spec.get("requirements")))
+    for entry in sequence(_at(new, "spec.template.spec.requirements"))[position:]:
         yield f"spec.template.spec.requirements: {entry['key']} {entry['operator']} {_text(entry['values'])}"
 
 

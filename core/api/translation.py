@@ -19,6 +19,7 @@ from core.api import older_versions, status
 from core.api.objects import JsonObject, kind_of, mapping, name_of, sequence, without_nulls
 from core.api.schemas import fields
 from core.api.schemas import node_pool as tuning
+from core.api.schemas.calendar import CalendarObject, annotated_calendar, calendar_of
 from core.api.schemas.ec2_node_class import EC2NodeClassObject, EC2NodeClassSpec, ami_family
 from core.api.schemas.fields import ApiModel, examined
 from core.api.schemas.node_pool import (
@@ -39,7 +40,7 @@ from core.catalogue.node_class import CapacityReservation, EC2NodeClass, read_no
 from core.catalogue.node_memory import placement_group_of
 from core.catalogue.reservations import leaves_at
 from core.errors import InvalidInputError
-from core.model.node_pool import Budget, Disruption, NodeClass, NodePool
+from core.model.node_pool import Budget, Calendar, Disruption, NodeClass, NodePool
 from core.model.plan import NodeClaim, ObjectRef
 from core.model.snapshot import NodeOverlay
 from core.model.values import quantity
@@ -121,17 +122,17 @@ def _canonical(value: Any) -> str:
 
 def node_class_of(spec: EC2NodeClassSpec, present: JsonObject) -> NodeClass:
     """Return the class in the model; `present` is the object of version v1 without nulls, `spec` its spec."""
-    found, resolved = mapping(present.get("status")), _resolved(present)
-    identity, subnets = status.identity(present), status.identified(found.get("subnets"))
+    written_status, resolved = mapping(present.get("status")), _resolved(present)
+    identity, subnets = status.identity(present), status.identified(written_status.get("subnets"))
     return NodeClass(
         name=identity["name"],
         uid=identity["uid"],
         deleted_at=identity["deleted_at"],
         is_ready=status.is_ready(present),
-        amis=tuple((str(ami["id"]), _raw_requirements(ami)) for ami in status.identified(found.get("amis"))),
-        security_groups=tuple(str(group["id"]) for group in status.identified(found.get("securityGroups"))),
+        amis=tuple((str(ami["id"]), _raw_requirements(ami)) for ami in status.identified(written_status.get("amis"))),
+        security_groups=tuple(str(group["id"]) for group in status.identified(written_status.get("securityGroups"))),
         subnets=tuple((str(net["id"]), str(net.get("zone", ""))) for net in subnets),
-        reservations=_reservations(found, resolved),
+        reservations=_reservations(written_status, resolved),
         reservation_begins=_reservation_begins(resolved),
         reservation_ends=_reservation_ends(resolved),
         placement_group=_placement_group(resolved),
@@ -147,8 +148,8 @@ def _reservations(found: JsonObject, resolved: EC2NodeClass | None) -> tuple[str
     """Return the ids of the reservations that a class selects, None where its status says nothing of them."""
     if found.get("capacityReservations") is None:
         return None
-    begun = tuple(str(one["id"]) for one in status.identified(found["capacityReservations"]))
-    return (*begun, *(one.id for one in _upcoming(resolved)))
+    begun = tuple(str(reservation["id"]) for reservation in status.identified(found["capacityReservations"]))
+    return (*begun, *(reservation.id for reservation in _upcoming(resolved)))
 
 
 def _resolved(present: JsonObject) -> EC2NodeClass | None:
@@ -160,17 +161,21 @@ def _resolved(present: JsonObject) -> EC2NodeClass | None:
 
 
 def _reservation_begins(resolved: EC2NodeClass | None) -> dict[str, datetime]:
-    found = _upcoming(resolved)
-    if not found:
+    upcoming = _upcoming(resolved)
+    if not upcoming:
         return {}
     from core.catalogue.reservations import begins_at
 
-    return {one.id: begins for one in found if (begins := begins_at(one)) is not None}
+    return {reservation.id: begins for reservation in upcoming if (begins := begins_at(reservation)) is not None}
 
 
 def _reservation_ends(resolved: EC2NodeClass | None) -> dict[str, datetime]:
     begun = resolved.status.capacity_reservations if resolved is not None else ()
-    return {one.id: leaves for one in (*begun, *_upcoming(resolved)) if (leaves := leaves_at(one)) is not None}
+    return {
+        reservation.id: leaves
+        for reservation in (*begun, *_upcoming(resolved))
+        if (leaves := leaves_at(reservation)) is not None
+    }
 
 
 def _upcoming(resolved: EC2NodeClass | None) -> tuple[CapacityReservation, ...]:
@@ -182,13 +187,13 @@ def _upcoming(resolved: EC2NodeClass | None) -> tuple[CapacityReservation, ...]:
 
 
 def _placement_group(resolved: EC2NodeClass | None) -> str:
-    found = placement_group_of(resolved) if resolved is not None else None
-    return found.id if found is not None else ""
+    group = placement_group_of(resolved) if resolved is not None else None
+    return group.id if group is not None else ""
 
 
 def _addresses_per_node(resolved: EC2NodeClass | None) -> int:
-    found = reading_of(resolved) if resolved is not None else None
-    return found.per_node if found is not None else 1
+    reading = reading_of(resolved) if resolved is not None else None
+    return reading.per_node if reading is not None else 1
 
 
 def _raw_requirements(holder: JsonObject) -> tuple[Requirement, ...]:
@@ -269,6 +274,8 @@ def node_pool(obj: JsonObject) -> NodePool:
         disruption=_disruption(spec.disruption, budgets),
         is_ready=status.is_ready(present),
         own_annotations=annotations,
+        own_labels=status.labels_of(present),
+        calendar=annotated_calendar(present, name_of(present)),
         price_factors=tuning.price_factors(annotations),
         expires_forcefully=tuning.expires_forcefully(annotations),
         evictions_per_hour=tuning.evictions_per_hour(annotations),
@@ -297,7 +304,7 @@ def node_claim(obj: JsonObject) -> NodeClaim:
     """
     present = _present(obj)
     spec = _read(NodeClaimObject, present).spec
-    found, identity = mapping(present.get("status")), status.identity(present)
+    written_status, identity = mapping(present.get("status")), status.identity(present)
     return NodeClaim(
         labels=status.labels_of(present),
         annotations=status.annotations_of(present),
@@ -308,13 +315,13 @@ def node_claim(obj: JsonObject) -> NodeClaim:
         node_class=_reference(spec.node_class_ref),
         expire_after=_duration(spec.expire_after),
         termination_grace_period=_duration(spec.termination_grace_period),
-        provider_id=str(found.get("providerID", "")),
-        node_name=str(found.get("nodeName", "")),
-        image_id=str(found.get("imageID", "")),
-        capacity=_amounts(found, "capacity", identity["name"]),
-        allocatable=_amounts(found, "allocatable", identity["name"]),
+        provider_id=str(written_status.get("providerID", "")),
+        node_name=str(written_status.get("nodeName", "")),
+        image_id=str(written_status.get("imageID", "")),
+        capacity=_amounts(written_status, "capacity", identity["name"]),
+        allocatable=_amounts(written_status, "allocatable", identity["name"]),
         conditions=status.conditions(present),
-        last_pod_event_at=status.moment(found.get("lastPodEventTime")),
+        last_pod_event_at=status.moment(written_status.get("lastPodEventTime")),
         **identity,
     )
 
@@ -335,6 +342,16 @@ def node_overlay(obj: JsonObject) -> NodeOverlay:
         capacity=quantity.parse_resources(spec.capacity),
         weight=spec.weight or 0,
     )
+
+
+def calendar(obj: JsonObject) -> Calendar:
+    """Read a Calendar.
+
+    Raises:
+        InvalidInputError: If anything in it is wrong.
+    """
+    present: JsonObject = without_nulls(obj)
+    return calendar_of(_read(CalendarObject, present).spec, name_of(present))
 
 
 def _present(obj: JsonObject) -> JsonObject:

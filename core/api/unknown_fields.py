@@ -7,6 +7,7 @@ from typing import Final
 
 from core import labels
 from core.api.objects import JsonObject, group_and_version, kind_of, mapping
+from core.api.schemas.calendar import CalendarObject
 from core.api.schemas.ec2_node_class import EC2NodeClassObject
 from core.api.schemas.fields import ApiModel, parts
 from core.api.schemas.node_pool import NodeClaimObject, NodeOverlayObject, NodePoolObject
@@ -17,6 +18,7 @@ _MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {
     (labels.CORE_GROUP, "v1", "NodeClaim"): NodeClaimObject,
     (labels.CORE_GROUP, "v1alpha1", "NodeOverlay"): NodeOverlayObject,
     (labels.AWS_GROUP, "v1", "EC2NodeClass"): EC2NodeClassObject,
+    (labels.OWN_GROUP, "v1alpha1", "Calendar"): CalendarObject,
 }
 
 
@@ -29,12 +31,12 @@ def unknown_fields(obj: JsonObject) -> tuple[str, ...]:
 
 def not_ignored(obj: JsonObject) -> tuple[str, ...]:
     """Return the unknown fields that the object's annotation `labels.IGNORED_FIELDS` does not name."""
-    found = unknown_fields(obj)
-    if not found:
+    unknown = unknown_fields(obj)
+    if not unknown:
         return ()
     written = mapping(mapping(obj.get("metadata")).get("annotations")).get(labels.IGNORED_FIELDS)
     ignored = {name.strip() for name in written.split(",")} if isinstance(written, str) else set()
-    return tuple(name for name in found if name not in ignored)
+    return tuple(name for name in unknown if name not in ignored)
 
 
 def unknown_in(value: object, model: type[ApiModel], at: Location) -> Iterator[Location]:

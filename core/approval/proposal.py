@@ -12,10 +12,10 @@ import msgspec
 from core.model.plan import Command
 
 EXPIRES_AFTER: Final = timedelta(days=1)
-"""A day reaches into the next working morning. A command that still holds then is proposed again, which reminds people."""
+"""One day, so that a proposal lasts into the next working morning. After that, a command that still pays is proposed again."""
 
 PROPOSALS_MAX: Final = 10
-"""The most proposals that may wait at once. Each is decided as if the nodes of the others stayed."""
+"""The most proposals that may wait at once. Each is planned as if the other proposals' nodes stayed."""
 
 
 class ProposalVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,17 +64,17 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def expires_at(self) -> datetime:
-        """When it lapses unconditionally."""
+        """When the proposal expires, whatever happens."""
         return self.proposed_at + EXPIRES_AFTER
 
     @property
     def digest(self) -> str:
-        """Return a digest of exactly what is to be done, for whom it waits since when: a verdict holds for this alone."""
+        """Return a digest of the id, the date and the command. A verdict applies to exactly this digest."""
         content = msgspec.json.encode((self.id, self.proposed_at, self.command), order="deterministic")
         return blake2b(content, digest_size=16).hexdigest()
 
     def keeps_nodes(self, now: datetime) -> bool:
-        """Whether other commands leave its nodes alone: while it waits, and after a rejection until it expires."""
+        """Whether other commands must not touch its nodes: while it waits, and from a rejection until it expires."""
         return self.end is None or (self.is_rejected and now < self.expires_at)
 
     @property

@@ -40,15 +40,17 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
         price = command.savings + sum(claim.price for claim in command.replacements)
         moved = sorted({move.pod.partition("/")[0] for move in command.moves})
         guarded = [name for name in moved if any(fnmatchcase(name, pattern) for pattern in self.namespaces)]
-        found = []
+        reasons = []
         if self.above_dollars is not None and price > self.above_dollars:
-            found.append(f"its nodes cost ${dollars(price):.4f} an hour, more than ${dollars(self.above_dollars):.4f}")
+            reasons.append(
+                f"its nodes cost ${dollars(price):.4f} an hour, more than ${dollars(self.above_dollars):.4f}"
+            )
         if self.above_nodes is not None and len(command.nodes) > self.above_nodes:
-            found.append(f"it has {len(command.nodes)} nodes, more than {self.above_nodes}")
+            reasons.append(f"it has {len(command.nodes)} nodes, more than {self.above_nodes}")
         if guarded:
-            found.append(f"it moves pods of {', '.join(guarded)}")
+            reasons.append(f"it moves pods of {', '.join(guarded)}")
         is_unbounded = self.above_dollars is None and self.above_nodes is None and not self.namespaces
-        return "every command waits" if is_unbounded else "; ".join(found)
+        return "every command waits" if is_unbounded else "; ".join(reasons)
 
 
 def rule_from(*, above_dollars: str, above_nodes: int | None, namespaces: str) -> ApprovalRule:

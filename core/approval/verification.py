@@ -86,10 +86,10 @@ class Verification:
             return Refusal(CommandReason.APPROVAL_EXPIRED, message)
         if proposal.is_rejected:
             return None
-        found = self._unbounded.check(proposal.command)
-        if isinstance(found, Refusal):
-            return Refusal(CommandReason.PROPOSAL_LAPSED, found.message)
-        if not _is_same(found.command, proposal.command):
+        verdict = self._unbounded.check(proposal.command)
+        if isinstance(verdict, Refusal):
+            return Refusal(CommandReason.PROPOSAL_LAPSED, verdict.message)
+        if not _is_same(verdict.command, proposal.command):
             return Refusal(CommandReason.PROPOSAL_LAPSED, "another command applies to its nodes by now")
         return None
 
@@ -100,13 +100,13 @@ class Verification:
         """
         if self._bounded is None:
             self._bounded = Validation(self._commands, self._snapshot)
-        found = self._bounded.check(proposal.command)
-        if isinstance(found, Refusal):
-            return found
-        if found.left_out:  # what was approved starts as a whole
-            return Refusal(CommandReason.VALIDATION_FAILED, next(iter(found.left_out.values())))
-        self._bounded.carry_out(found.command)
-        return found.command
+        verdict = self._bounded.check(proposal.command)
+        if isinstance(verdict, Refusal):
+            return verdict
+        if verdict.left_out:  # what was approved starts as a whole
+            return Refusal(CommandReason.VALIDATION_FAILED, next(iter(verdict.left_out.values())))
+        self._bounded.carry_out(verdict.command)
+        return verdict.command
 
 
 def without_proposed(snapshot: Snapshot, proposals: Sequence[Proposal]) -> Snapshot:
@@ -135,5 +135,5 @@ def _hold(proposal: Proposal) -> Hold:
 
 
 def _is_same(found: Command, command: Command) -> bool:
-    pools, planned = ([claim.node_pool for claim in one.replacements] for one in (command, found))
+    pools, planned = ([claim.node_pool for claim in proposed.replacements] for proposed in (command, found))
     return (found.nodes, found.reason, planned) == (command.nodes, command.reason, pools)

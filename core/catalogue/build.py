@@ -58,11 +58,11 @@ def kube_reserved(shape: Shape, sizing: Sizing) -> dict[str, int]:
 
 def cpu_reserved_millicores(millicores: int) -> int:
     """6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest, each band rounded down."""
-    reserved, left = 0, millicores
+    reserved, remaining_cpu = 0, millicores
     for width, share in _CPU_BANDS:
-        band = left if width is None else min(left, width)
+        band = remaining_cpu if width is None else min(remaining_cpu, width)
         reserved += band * share // 10_000
-        left -= band
+        remaining_cpu -= band
     return reserved
 
 
@@ -98,10 +98,10 @@ def type_labels(shape: Shape, family: AmiFamily, region: str) -> dict[str, tuple
             for suffix, value in part.items()
         },
     }
-    found: dict[str, tuple[str, ...]] = {key: (value,) for key, value in single.items() if value}
-    found[f"{labels.AWS_GROUP}/instance-hypervisor"] = (shape.hypervisor,)
-    found[labels.TENANCY] = ("dedicated", "default")
-    return dict(sorted(found.items()))
+    values: dict[str, tuple[str, ...]] = {key: (value,) for key, value in single.items() if value}
+    values[f"{labels.AWS_GROUP}/instance-hypervisor"] = (shape.hypervisor,)
+    values[labels.TENANCY] = ("dedicated", "default")
+    return dict(sorted(values.items()))
 
 
 def _operating_system(shape: Shape, family: AmiFamily) -> str:
@@ -234,8 +234,8 @@ class CatalogueBuilder:
         self._built[plain] = estimated = self._types(plain)
         shown = {name for name, _ in sizing.discovered}
         seen = instance_types((s for s in self._shapes if s.instance_type in shown), self._market, sizing)
-        by_name = {found.name: found for found in seen}
-        return tuple(by_name.get(found.name, found) for found in estimated)
+        by_name = {instance_type.name: instance_type for instance_type in seen}
+        return tuple(by_name.get(instance_type.name, instance_type) for instance_type in estimated)
 
     def _sizing(self, manifest: Mapping[str, Any]) -> Sizing | None:
         try:
@@ -265,6 +265,8 @@ def is_compatible(shape: Shape, sizing: Sizing) -> bool:
     if not sizing.family.boots(shape.instance_type, shape.architecture):
         return False
     if sizing.needs_nitro and shape.hypervisor != "nitro":
+        return False
+    if sizing.encrypts and shape.ebs_info.encryption_support == "unsupported":
         return False
     if sizing.nested_virtualization and "nested-virtualization" not in shape.processor_info.supported_features:
         return False
@@ -296,7 +298,7 @@ def _instance_type(shape: Shape, market: Market, sizing: Sizing) -> InstanceType
 def _offerings(shape: Shape, market: Market, sizing: Sizing) -> tuple[Offering, ...]:
     """Return one offering per priced zone and capacity type; unavailable if the class cannot launch it or spot is unlisted."""
     compatible, name = is_compatible(shape, sizing), shape.instance_type
-    found = []
+    offerings = []
     for zone in sorted(market.offered[name]):
         available = compatible and (not sizing.zones or zone in sizing.zones)
         for capacity_type in (labels.ON_DEMAND, labels.SPOT):
@@ -306,8 +308,8 @@ def _offerings(shape: Shape, market: Market, sizing: Sizing) -> tuple[Offering, 
             price = market.spot_price(name, zone) if spot else market.on_demand.get(name)
             if price is not None:
                 is_listed = not spot or market.lists_spot(name, zone)
-                found.append(Offering(name, zone, capacity_type, price, available and is_listed))
-    return tuple(found)
+                offerings.append(Offering(name, zone, capacity_type, price, available and is_listed))
+    return tuple(offerings)
 
 
 def _interfaces_fit(shape: Shape, sizing: Sizing) -> bool:

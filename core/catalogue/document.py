@@ -74,12 +74,12 @@ def vcpu_quotas(raw: bytes) -> dict[str, int]:
     Raises:
         InvalidInputError: If it cannot be read, or names a code that is not a vCPU quota of EC2.
     """
-    found = _part(raw, _Quotas).vcpu_quotas
-    for code in sorted(found):
+    quotas = _part(raw, _Quotas).vcpu_quotas
+    for code in sorted(quotas):
         if code not in CODES:
             problem = f"{code!r} is not a vCPU quota of EC2, use one of {', '.join(sorted(CODES))}"
             raise InvalidInputError(problem, subject="catalogue", field="vcpuQuotas")
-    return found
+    return quotas
 
 
 def _part(raw: bytes, part: type[_Part]) -> _Part:
@@ -106,7 +106,7 @@ def decode(raw: bytes) -> Catalogue:
         raise InvalidInputError(f"is not JSON: {error}", subject="catalogue") from error
     return Catalogue(
         default=_types(document.instance_types),
-        by_node_class={name: _types(found) for name, found in sorted(document.node_classes.items())},
+        by_node_class={name: _types(class_types) for name, class_types in sorted(document.node_classes.items())},
     )
 
 
@@ -114,13 +114,14 @@ def encode(
     catalogue: Catalogue, origin: CatalogueOrigin | None = None, quotas: Mapping[str, int] | None = None
 ) -> bytes:
     """Write a catalogue, with its origin and quotas if given; `decode` is the inverse."""
-    document: dict[str, Any] = {"instanceTypes": [_written(found) for found in catalogue.default]}
+    document: dict[str, Any] = {"instanceTypes": [_written(instance_type) for instance_type in catalogue.default]}
     document |= msgspec.structs.asdict(origin) if origin is not None else {}
     if quotas:
         document["vcpuQuotas"] = dict(quotas)
     if catalogue.by_node_class:
         document["nodeClasses"] = {
-            name: [_written(found) for found in types] for name, types in catalogue.by_node_class.items()
+            name: [_written(instance_type) for instance_type in types]
+            for name, types in catalogue.by_node_class.items()
         }
     return msgspec.json.encode(document, order="sorted")
 
@@ -135,16 +136,16 @@ def _unpacked(raw: bytes) -> bytes:
 
 
 def _types(written: Iterable[_InstanceType]) -> tuple[InstanceType, ...]:
-    found: dict[str, InstanceType] = {}
+    by_name: dict[str, InstanceType] = {}
     for entry in written:
         subject = f"instance type {entry.name}"
-        if entry.name in found:
+        if entry.name in by_name:
             raise InvalidInputError("is listed twice", subject=subject)
         try:
-            found[entry.name] = _type(entry)
+            by_name[entry.name] = _type(entry)
         except InvalidInputError as error:
             raise error.within(subject=subject) from error
-    return tuple(found.values())
+    return tuple(by_name.values())
 
 
 def _type(entry: _InstanceType) -> InstanceType:
@@ -358,9 +359,10 @@ class EbsBandwidth(_Wire, frozen=True, kw_only=True):
 
 
 class EbsInfo(_Wire, frozen=True, kw_only=True):
-    """`EbsInfo`. A `shared` attachment limit is shared with network interfaces."""
+    """`EbsInfo`. A `shared` attachment limit is shared with network interfaces. Some old types take no encrypted volumes."""
 
     ebs_optimized_support: str = ""
+    encryption_support: str = "supported"
     ebs_optimized_info: EbsBandwidth | None = None
     attachment_limit_type: str = ""
     maximum_ebs_attachments: int = 0
@@ -508,4 +510,8 @@ def _accelerators(shape: Shape) -> int:
     gpus = shape.gpu_info.gpus if shape.gpu_info is not None else ()
     others = shape.inference_accelerator_info.accelerators if shape.inference_accelerator_info is not None else ()
     neurons = shape.neuron_info.neuron_devices if shape.neuron_info is not None else ()
-    return sum(found.count for found in gpus) + sum(found.count for found in others) + sum(n.count for n in neurons)
+    return (
+        sum(accelerator.count for accelerator in gpus)
+        + sum(accelerator.count for accelerator in others)
+        + sum(n.count for n in neurons)
+    )

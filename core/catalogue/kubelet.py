@@ -141,6 +141,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         discovered: Instance type → memory in MiB that nodes of this class reported, by type.
         placement_group: The group that its nodes are launched into.
         needs_nitro: Whether it sets something that only the Nitro hypervisor supports.
+        encrypts: Whether a volume is encrypted, which some old types do not support.
     """
 
     family: AmiFamily = AL2023
@@ -154,6 +155,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     nested_virtualization: bool = False
     enclaves: bool = False
     needs_nitro: bool = False
+    encrypts: bool = True
     delegates_prefixes: bool = False
     placement_group: PlacementGroup | None = None
     discovered: tuple[tuple[str, int], ...] = ()
@@ -183,11 +185,19 @@ def sizing_of(node_class: EC2NodeClass, settings: SizingSettings) -> Sizing:
         nested_virtualization=spec.cpu_options is not None and spec.cpu_options.nested_virtualization == "enabled",
         enclaves=spec.has_enclaves,
         needs_nitro=spec.connection_tracking is not None,
+        encrypts=_encrypts(spec.block_device_mappings, family),
         delegates_prefixes=node_class.delegates_prefixes,
         placement_group=placement_group_of(node_class),
         discovered=discovered_memory(node_class),
         settings=settings,
     )
+
+
+def _encrypts(devices: tuple[BlockDevice, ...], family: AmiFamily) -> bool:
+    """Whether a node has an encrypted volume: one of the class's own, else the family's, which all are."""
+    if devices:
+        return any(device.ebs is not None and bool(device.ebs.encrypted) for device in devices)
+    return bool(family.default_volumes)
 
 
 def volume_bytes(device: BlockDevice) -> int | None:

@@ -56,12 +56,12 @@ def with_seen(node_class: EC2NodeClass, seen: Iterable[SeenMemory]) -> str | Non
     before = _read(node_class)
     after = dict(before)
     reports: dict[str, list[int]] = {}
-    for one in seen:
-        if one.memory >= MIB and one.image_id in images:
-            reports.setdefault(one.instance_type, []).append(one.memory // MIB)
-    for instance_type, found in sorted(reports.items()):
+    for report in seen:
+        if report.memory >= MIB and report.image_id in images:
+            reports.setdefault(report.instance_type, []).append(report.memory // MIB)
+    for instance_type, measured in sorted(reports.items()):
         if instance_type in after or len(after) < TYPES_MAX:
-            after[instance_type] = _agreed(sorted(found), after.get(instance_type))
+            after[instance_type] = _agreed(sorted(measured), after.get(instance_type))
     if after == before:
         return None
     return msgspec.json.encode(_Written(_digest(_images(node_class)), after), order="deterministic").decode()
@@ -127,19 +127,19 @@ def placement_group_of(node_class: EC2NodeClass) -> PlacementGroup | None:
     selector = node_class.spec.placement_group_selector
     if selector is None:
         return None
-    found = node_class.status.placement_group or _read_placement_group(
+    group = node_class.status.placement_group or _read_placement_group(
         node_class.metadata.annotations.get(labels.PLACEMENT_GROUP, "")
     )
-    is_selected = found is not None and (found.id == selector.id if selector.id else found.name == selector.name)
-    return found if is_selected else None
+    is_selected = group is not None and (group.id == selector.id if selector.id else group.name == selector.name)
+    return group if is_selected else None
 
 
 def group_labels(group: PlacementGroup) -> dict[str, tuple[str, ...]]:
     """Return the values of the labels that a node of the group may carry (Karpenter)."""
-    found: dict[str, tuple[str, ...]] = {labels.PLACEMENT_GROUP_ID: (group.id,)}
+    offered: dict[str, tuple[str, ...]] = {labels.PLACEMENT_GROUP_ID: (group.id,)}
     if group.strategy == PARTITION:
-        found[labels.PLACEMENT_GROUP_PARTITION] = tuple(str(number + 1) for number in range(group.partitions))
-    return found
+        offered[labels.PLACEMENT_GROUP_PARTITION] = tuple(str(number + 1) for number in range(group.partitions))
+    return offered
 
 
 def written_group(group: Mapping[str, Any]) -> str:

@@ -50,10 +50,10 @@ def ends_at(reservation: CapacityReservation) -> datetime | None:
 def moment(written: str) -> datetime | None:
     """Read a time of a status, which others may write; None for an empty or unreadable one, UTC where it has no zone."""
     try:
-        found = datetime.fromisoformat(written)
+        at = datetime.fromisoformat(written)
     except ValueError:
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
 def reclaimed_before(reservation: CapacityReservation) -> timedelta:
@@ -107,9 +107,13 @@ def upcoming_of(node_class: EC2NodeClass) -> _Entries:
 
     Users may write anything into the annotation; what its status lists has begun.
     """
-    found = read_upcoming(node_class.metadata.annotations.get(labels.UPCOMING_RESERVATIONS, "")) or ()
-    begun = {one.id for one in node_class.status.capacity_reservations}
-    by_id = {one.id: one for one in found if one.state in UPCOMING and one.id not in begun}
+    upcoming = read_upcoming(node_class.metadata.annotations.get(labels.UPCOMING_RESERVATIONS, "")) or ()
+    begun = {reservation.id for reservation in node_class.status.capacity_reservations}
+    by_id = {
+        reservation.id: reservation
+        for reservation in upcoming
+        if reservation.state in UPCOMING and reservation.id not in begun
+    }
     return tuple(by_id.values())
 
 
@@ -123,8 +127,8 @@ def read_upcoming(text: str) -> _Entries | None:
 
 def written_upcoming(entries: Iterable[Mapping[str, Any]]) -> str | None:
     """Return the value of the annotation `labels.UPCOMING_RESERVATIONS`, None for no annotation."""
-    found = [dict(sorted(entry.items())) for entry in entries]
-    return msgspec.json.encode(found).decode() if found else None
+    written = [dict(sorted(entry.items())) for entry in entries]
+    return msgspec.json.encode(written).decode() if written else None
 
 
 def upcoming_message(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -174,7 +178,10 @@ def reservations_of(node_class: EC2NodeClass) -> tuple[CapacityReservation, ...]
     annotations, begun = node_class.metadata.annotations, node_class.status.capacity_reservations
     known = _places(annotations.get(labels.RESERVATION_PLACES, ""))
     counted = tuple(
-        one if one.places is not None else msgspec.structs.replace(one, places=known.get(one.id)) for one in begun
+        reservation
+        if reservation.places is not None
+        else msgspec.structs.replace(reservation, places=known.get(reservation.id))
+        for reservation in begun
     )
     if labels.UPCOMING_RESERVATIONS not in annotations:
         return counted
@@ -211,11 +218,11 @@ def _with_offerings(
         by_type.setdefault(reservation.instance_type, []).append(reservation)
 
     def offered(found: InstanceType) -> InstanceType:
-        own = {offering.reservation_id for offering in found.offerings}
+        identities = {offering.reservation_id for offering in found.offerings}
         added = [
-            _offering(found, one, node_class.zones, taken.get(one.id, 0), now)
-            for one in by_type.get(found.name, ())
-            if one.id not in own
+            _offering(found, entry, node_class.zones, taken.get(entry.id, 0), now)
+            for entry in by_type.get(found.name, ())
+            if entry.id not in identities
         ]
         return msgspec.structs.replace(found, offerings=(*found.offerings, *added)) if added else found
 
@@ -226,7 +233,7 @@ def _offering(
     found: InstanceType, reservation: CapacityReservation, zones: Iterable[str], taken: int, now: datetime
 ) -> Offering:
     """Return the offering; one that cannot be launched is marked unavailable and still prices running nodes."""
-    left = max(0, (reservation.places or 0) - taken)
+    places_left = max(0, (reservation.places or 0) - taken)
     is_open = reservation.state != EXPIRING and has_begun(reservation, now) and takes_instances(reservation, now)
     # The other offerings of the zone say whether the class can run this type at all; a type that is sold in capacity blocks
     # only has none.
@@ -238,9 +245,9 @@ def _offering(
         zone=reservation.availability_zone,
         capacity_type=labels.RESERVED,
         price=paid_for(min(listed, default=0)),
-        available=bool(left) and fits and is_open,
+        available=bool(places_left) and fits and is_open,
         reservation_id=reservation.id,
-        reservation_capacity=left,
+        reservation_capacity=places_left,
         reservation_type=reservation.reservation_type,
         interruptible=reservation.interruptible,
     )

@@ -41,15 +41,15 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _replaced(recorded: Iterable[T], given: Iterable[T], name: Callable[[T], str]) -> tuple[T, ...]:
-    found = {name(one): one for one in recorded} | {name(one): one for one in given}
-    return tuple(found[key] for key in sorted(found))
+    by_key = {name(obj): obj for obj in recorded} | {name(obj): obj for obj in given}
+    return tuple(by_key[key] for key in sorted(by_key))
 
 
 def _as_live(pool: NodePool) -> NodePool:
     """Return the pool with its template hash, so that nodes of the recorded pool drift if the template differs."""
     hashes = {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
-    own = {**pool.own_annotations, **(hashes if pool.template_hash else {})}
-    return msgspec.structs.replace(pool, own_annotations=own, is_ready=True)
+    stamped = {**pool.own_annotations, **(hashes if pool.template_hash else {})}
+    return msgspec.structs.replace(pool, own_annotations=stamped, is_ready=True)
 
 
 # The proven minimum cost of a fleet, beside its cost.

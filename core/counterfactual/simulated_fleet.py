@@ -94,12 +94,12 @@ def carried_over(places: Mapping[str, str], workloads: Mapping[str, str], presen
     freed: dict[str, list[str]] = {}
     for key in sorted(places.keys() - present.keys()):
         freed.setdefault(workloads[key], []).append(places[key])
-    found = {key: place for key, place in places.items() if key in present}
+    taken_over = {key: place for key, place in places.items() if key in present}
     for key in sorted(present.keys() - places.keys()):
-        left = freed.get(present[key])
-        if left and key not in workloads:
-            found[key] = left.pop(0)
-    return found
+        freed_places = freed.get(present[key])
+        if freed_places and key not in workloads:
+            taken_over[key] = freed_places.pop(0)
+    return taken_over
 
 
 # Sums up a recorded fleet: its cost, the evicted pods, how long pods waited, how long nodes took to boot.
@@ -238,12 +238,12 @@ class RecordedFleet:
 
     def _note_boots(self, claims: dict[str, NodeClaim]) -> None:
         for claim in claims.values():
-            found = claim.conditions.get(plan.INITIALIZED)
+            condition = claim.conditions.get(plan.INITIALIZED)
             is_new = claim.name not in self._first_claims and claim.name not in self._boots
-            if not is_new or found is None or found.status != "True" or found.changed_at is None:
+            if not is_new or condition is None or condition.status != "True" or condition.changed_at is None:
                 continue
-            if claim.created_at is not None and found.changed_at >= claim.created_at:
-                self._boots[claim.name] = found.changed_at - claim.created_at
+            if claim.created_at is not None and condition.changed_at >= claim.created_at:
+                self._boots[claim.name] = condition.changed_at - claim.created_at
 
 
 # The pods of recorded snapshots that need a place in a simulated fleet.
@@ -273,7 +273,7 @@ class SimulatedPods:
         if snapshot is not self._last:
             # An entry keeps its pod alive, so no other pod has its identity.
             self._known = {id(pod): self._known.get(id(pod)) or _examined(pod) for pod in snapshot.pods}
-            self._found = [found for _, found in self._known.values() if found is not None]
+            self._found = [place for _, place in self._known.values() if place is not None]
             self._last = snapshot
         return self._found
 
@@ -315,8 +315,8 @@ class SimulatedFleet:
         self.claims: dict[str, NodeClaim] = {node.name: claim for claim, node in running}
         self._nodes: dict[str, Node] = {node.name: node for _, node in running}
         self._simulated = SimulatedPods()
-        self._present = {one.key: one for one in self._simulated(first)}
-        on_node = {key: one.pod.node_name for key, one in self._present.items()}
+        self._present = {pod.key: pod for pod in self._simulated(first)}
+        on_node = {key: pod.pod.node_name for key, pod in self._present.items()}
         self._places = {key: node for key, node in on_node.items() if node in self._nodes}
         self.launched = self.moves = self.waited = 0
         self.commands: Counter[str] = Counter()
@@ -333,15 +333,15 @@ class SimulatedFleet:
 
         A pod counts as gone since its real node last lost or gained a pod, if that is known.
         """
-        before, self._present = self._present, {one.key: one for one in self._simulated(snapshot)}
-        for key in [key for key, one in before.items() if self._present.get(key) is not one]:
+        before, self._present = self._present, {pod.key: pod for pod in self._simulated(snapshot)}
+        for key in [key for key, pod in before.items() if self._present.get(key) is not pod]:
             self._in_place.pop(key, None)
-        left, came = before.keys() - self._present.keys(), self._present.keys() - before.keys()
-        freed = {key: self._places.pop(key) for key in sorted(left & self._places.keys())}
+        departed, came = before.keys() - self._present.keys(), self._present.keys() - before.keys()
+        freed = {key: self._places.pop(key) for key in sorted(departed & self._places.keys())}
         if not freed:
             return
         gone, new = (
-            {key: pods[key].workload for key in keys} for pods, keys in ((before, left), (self._present, came))
+            {key: pods[key].workload for key in keys} for pods, keys in ((before, departed), (self._present, came))
         )
         self._places |= carried_over(freed, gone, new)
         known = {claim.node_name: claim.last_pod_event_at for claim in snapshot.node_claims}
@@ -364,7 +364,7 @@ class SimulatedFleet:
             asked,
             now=now,
             options=options,
-            pods=tuple([in_place.get(one.key) or self._moved_in(one) for one in self._simulated(asked)]),
+            pods=tuple([in_place.get(pod.key) or self._moved_in(pod) for pod in self._simulated(asked)]),
             nodes=(
                 *(node for node in asked.nodes if node.name in foreign),
                 *(node for _, node in sorted(self._nodes.items())),
@@ -426,24 +426,24 @@ class SimulatedFleet:
         covered: dict[str, NodeCoverage] = {}
         if asked.options.commitments:
             covered = coverage_of(self.in_snapshot(asked, now, karpenter_moves_only=False)).nodes
-        found = {}
+        by_node = {}
         for name, claim in self.claims.items():
             listed = self._prices.of(self._nodes[name].labels, claim.node_pool)
-            found[name] = (claim.node_pool, covered[name].price if name in covered else listed)
-        return found
+            by_node[name] = (claim.node_pool, covered[name].price if name in covered else listed)
+        return by_node
 
     def _moved_in(self, one: SimulatedPod) -> Pod:
         """Return the pod in its simulated place; it is the same object until the pod or its place changes."""
         pod = one.pod
         place = self._places.get(one.key, pod.node_name if pod.node_name in self._foreign else "")
-        found = self._in_place[one.key] = msgspec.structs.replace(
+        moved = self._in_place[one.key] = msgspec.structs.replace(
             pod,
             node_name=place,
             nominated_node_name="",
             phase="Running" if place else "Pending",
             is_ready=bool(place) or pod.is_ready,
         )
-        return found
+        return moved
 
     def _note(self, pods: Iterable[str], placement: Placement) -> None:
         for pod in pods:

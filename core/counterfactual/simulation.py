@@ -51,8 +51,8 @@ def broken_rules(commands: Sequence[Command], snapshot: Snapshot) -> tuple[Broke
 
     Windows and limits of budgets are read by the same code as in decisions; the nodes are counted separately here.
     """
-    found = [*_budgets(commands, snapshot), *_pod_budgets(commands, snapshot), *_protected(commands, snapshot)]
-    return tuple(BrokenRule(snapshot.now, rule, subject) for rule, subject in sorted(set(found)))
+    broken = [*_budgets(commands, snapshot), *_pod_budgets(commands, snapshot), *_protected(commands, snapshot)]
+    return tuple(BrokenRule(snapshot.now, rule, subject) for rule, subject in sorted(set(broken)))
 
 
 def _budgets(commands: Iterable[Command], snapshot: Snapshot) -> Iterable[tuple[str, str]]:
@@ -269,13 +269,13 @@ class FleetSimulation:
 
     def _quiet_at(self, nodes: Collection[str]) -> dict[str, datetime]:
         """Return when `consolidateAfter` ends for those of these nodes whose pools consolidate."""
-        found, waits = {}, {pool.name: pool.disruption.consolidate_after for pool in self._snapshot.node_pools}
+        quiet, waits = {}, {pool.name: pool.disruption.consolidate_after for pool in self._snapshot.node_pools}
         for name in sorted(nodes):
             claim = self._fleet.claims[name]
             wait, since = waits.get(claim.node_pool), claim.idle_since
             if wait is not None and since is not None:
-                found[name] = since + wait
-        return found
+                quiet[name] = since + wait
+        return quiet
 
     def _next_budget_change(self) -> datetime | None:
         counts = Counter(claim.node_pool for claim in self._fleet.claims.values())
@@ -285,15 +285,15 @@ class FleetSimulation:
 
     def _step(self, now: datetime) -> None:
         self._charge(now)
-        asked = self._snapshot
-        if now == asked.now:
-            self._fleet.meet(asked)
-        snapshot, planner = self._placed(asked, now)
+        last = self._snapshot
+        if now == last.now:
+            self._fleet.meet(last)
+        snapshot, planner = self._placed(last, now)
         if self._rules.consolidates and self._fleet.claims:
             self._is_due = self._looked_at is not None and now < self._due_at(self._looked_at)
             if not self._is_due:
                 self._let_go(snapshot, planner or self._planner(snapshot))
-        self._prices = self._fleet.prices(asked, now)
+        self._prices = self._fleet.prices(last, now)
         hourly = sum(price for _, price in self._prices.values())
         if not self._series or self._series[-1][1] != hourly:
             self._series.append((now, hourly))
@@ -308,7 +308,7 @@ class FleetSimulation:
         planner = self._planner(snapshot)
         plan = planner.without_reasons().plan(proves=False)
         self._fleet.place(plan, snapshot)
-        self._unplaced = tuple(found.pod for found in plan.unschedulable)
+        self._unplaced = tuple(refusal.pod for refusal in plan.unschedulable)
         self._fleet.refused.update(self._unplaced)
         if plan.claims or plan.bindings:
             return self._fleet.in_snapshot(asked, now, karpenter_moves_only=only), None

@@ -32,7 +32,6 @@ PUBLIC = (
     "budgets",
     "command",
     "consolidation_nodes",
-    "cron",
     "decision",
     "deletion_costs",
     "disruption_pass",

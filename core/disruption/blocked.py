@@ -26,25 +26,25 @@ _KEPT: Final = (
 def blocked_nodes(disruption_pass: DisruptionPass, snapshot: Snapshot) -> tuple[Blocked, ...]:
     """Return the reasons why each remaining node of the snapshot stays, by node; each code once per node."""
     present = {node.name for node in snapshot.nodes}
-    found = list(disruption_pass.survey.blocked)
+    blocking = list(disruption_pass.survey.blocked)
     for candidate in disruption_pass.survey.candidates:
-        found += blocks(candidate, disruption_pass)
-    by_code = {(block.node, block.reason): block for block in reversed(found) if block.node in present}
+        blocking += blocks(candidate, disruption_pass)
+    by_code = {(block.node, block.reason): block for block in reversed(blocking) if block.node in present}
     return tuple(by_code[key] for key in sorted(by_code))
 
 
 def blocks(candidate: Candidate, disruption_pass: DisruptionPass) -> list[Blocked]:
     """Return why a candidate stays: because of its pods, else its pool's rules, else budgets, else what the methods found."""
     refusal = disruption_pass.refusals.get(candidate.name)
-    found = list(candidate.protected)
+    rules = list(candidate.protected)
     if candidate.drift and candidate.may_drift:
-        found = [_drift_block(candidate, disruption_pass)]
+        rules = [_drift_block(candidate, disruption_pass)]
     rule = objection(candidate, disruption_pass)
     if rule is not None and not candidate.drift:
-        found.append(rule)
+        rules.append(rule)
     if refusal is not None and refusal.reason in (NodeReason.MANY_UNHEALTHY, NodeReason.DO_NOT_REPAIR):
-        found.append(refusal)
-    return found or [_method_block(candidate, disruption_pass)]
+        rules.append(refusal)
+    return rules or [_method_block(candidate, disruption_pass)]
 
 
 def _drift_block(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked:

@@ -92,13 +92,13 @@ def wakes_at(
 
     None if no window opens by itself.
     """
-    found = []
+    openings = []
     for pool in sorted(pools, key=lambda pool: pool.name):
         if pool.name in nodes:
             opening = _next_opening(pool, nodes[pool.name].present, reasons, now)
             if opening is not None:
-                found.append(opening - (pool.disruption.consolidate_after or timedelta(0)) - AHEAD)
-    return min(found, default=None)
+                openings.append(opening - (pool.disruption.consolidate_after or timedelta(0)) - AHEAD)
+    return min(openings, default=None)
 
 
 def _may_go(pool: NodePool, nodes: PoolNodes, reasons: Collection[str], now: datetime) -> bool:

@@ -10,15 +10,39 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.disruption.cron import WEEKDAYS, Schedule, Values
+from core.calendars import boundaries
+from core.cron import WEEKDAYS, Schedule, Values
 from core.errors import InvalidInputError
 from core.model.node_pool import NodePool
+from core.model.snapshot import Snapshot
 
 PROLONGED_MAX: Final = 1500
 """The most starts that prolong one window: one each minute for a day. The end of a longer window is found when it is nearer."""
 
 _MINUTE: Final = timedelta(minutes=1)
 _MINUTES_A_DAY: Final = 24 * 60
+
+
+CALENDAR_AHEAD: Final = timedelta(days=2)
+"""How far ahead calendars' boundaries become schedules; `reconcile` renews them every few minutes."""
+
+CALENDAR_SCHEDULES_MAX: Final = 50
+"""The most schedules of calendars: the nearest boundaries."""
+
+
+def all_schedules(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return the schedules of budget windows, and one `at(…)` in UTC for each of the next boundaries of calendars.
+
+    A recurring schedule in the rule's zone could express neither excepted dates nor lead times, and EventBridge Scheduler
+    leaves out a local time that does not exist. A moment is right whatever the zone's clocks do.
+    """
+    moments = boundaries(snapshot, snapshot.now + CALENDAR_AHEAD, at_most=CALENDAR_SCHEDULES_MAX)
+    schedules = dict(window_schedules(snapshot.node_pools, snapshot.now))
+    for moment in moments:
+        whole = moment if not moment.microsecond else moment + timedelta(seconds=1)
+        expression = f"at({whole:%Y-%m-%dT%H:%M:%S})"
+        schedules[_name(expression)] = expression
+    return schedules
 
 
 def window_schedules(node_pools: Iterable[NodePool], now: datetime) -> Mapping[str, str]:
@@ -28,7 +52,7 @@ def window_schedules(node_pools: Iterable[NodePool], now: datetime) -> Mapping[s
     that the schedule restricts), the end of the window that is open or opens next is a single `at(...)`; call again after it.
     Unreadable budgets have no windows: their pools are closed.
     """
-    found: set[str] = set()
+    expressions: set[str] = set()
     for pool in node_pools:
         for budget in pool.disruption.budgets:
             if budget.schedule is None or budget.duration is None:
@@ -37,9 +61,9 @@ def window_schedules(node_pools: Iterable[NodePool], now: datetime) -> Mapping[s
                 schedule = Schedule.parse(budget.schedule)
             except InvalidInputError:
                 continue
-            found.update(_expressions(schedule, timedelta(0), now))
-            found.update(_expressions(schedule, budget.duration, now))
-    return {_name(expression): expression for expression in sorted(found)}
+            expressions.update(_expressions(schedule, timedelta(0), now))
+            expressions.update(_expressions(schedule, budget.duration, now))
+    return {_name(expression): expression for expression in sorted(expressions)}
 
 
 def _name(expression: str) -> str:
@@ -77,7 +101,7 @@ def _shifted_times(schedule: Schedule, shift: timedelta) -> list[tuple[int, Valu
     minutes_by_hours: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for (days, minute), hours in sorted(hours_by_minute.items()):
         minutes_by_hours.setdefault((days, tuple(sorted(set(hours)))), []).append(minute)
-    return [(days, tuple(found), hours) for (days, hours), found in sorted(minutes_by_hours.items())]
+    return [(days, tuple(minutes), hours) for (days, hours), minutes in sorted(minutes_by_hours.items())]
 
 
 def _next_end(schedule: Schedule, shift: timedelta, now: datetime) -> Iterator[str]:

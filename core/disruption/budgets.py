@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from core.disruption.cron import Schedule
+from core.cron import Schedule
 from core.errors import InvalidInputError
 from core.model import plan
 from core.model.node_pool import Budget, NodePool
@@ -24,7 +24,7 @@ from core.reasons.code import BUDGETED, TerminationReason
 
 _NODES: Final = re.compile(r"(100|\d{1,2})%|(\d+)")
 
-UNNAMED: Final = (TerminationReason.EXPIRED, TerminationReason.SCHEDULED_CHANGE)
+UNNAMED: Final = (TerminationReason.EXPIRED, TerminationReason.SCHEDULED_CHANGE, TerminationReason.OUTSIDE_HOURS)
 """Reasons that budgets limit although they cannot name them."""
 
 _DEFAULT: Final = Budget("10%")
@@ -192,15 +192,17 @@ def _counted(
     With `ready_only`, a node that is not Ready is away like one that is leaving. The budgets for repair do not count it:
     nodes that wait for repair would use up what the first of them needs.
     """
-    found: dict[str, list[tuple[str, str, bool]]] = {}
+    by_pool: dict[str, list[tuple[str, str, bool]]] = {}
     for state in states:
         claim = state.claim
         is_counted = state.is_initialized or state.is_rebooting
         if claim is None or not is_counted or claim.is_true(plan.INSTANCE_TERMINATING):
             continue
         is_unready = ready_only and state.node is not None and not state.node.is_ready
-        found.setdefault(state.node_pool, []).append((claim.name, state.name, is_unready or _is_going(state, snapshot)))
-    return found
+        by_pool.setdefault(state.node_pool, []).append(
+            (claim.name, state.name, is_unready or _is_going(state, snapshot))
+        )
+    return by_pool
 
 
 def _is_going(state: StateNode, snapshot: Snapshot) -> bool:
@@ -225,15 +227,15 @@ class RemainingBudgets:
 
     def allows(self, pool: str, reason: str, nodes: int = 1) -> bool:
         """Whether that many more nodes of the pool may go for this reason."""
-        left = self.left(pool, reason)
-        return left is None or left >= nodes
+        nodes_left = self.left(pool, reason)
+        return nodes_left is None or nodes_left >= nodes
 
     def take(self, pool: str) -> None:
         """Count one node of the pool as going."""
         by_reason = self._left.get(pool, {})
-        for reason, left in by_reason.items():
-            if left is not None:
-                by_reason[reason] = max(0, left - 1)
+        for reason, nodes_left in by_reason.items():
+            if nodes_left is not None:
+                by_reason[reason] = max(0, nodes_left - 1)
 
 
 # Finds when a NodePool's budgets next allow a different number of nodes: the next edge of a window that counts.

@@ -13,6 +13,7 @@ from core import labels
 from core.commitments import paid_price
 from core.disruption.deletion_costs import UNIT, reschedule_cost
 from core.disruption.drift import DriftCheck
+from core.disruption.expiration import kept_together
 from core.model import plan
 from core.model.catalogue import InstanceType
 from core.model.node_pool import BALANCED, NodePool
@@ -115,7 +116,7 @@ def survey(
 
     `nominated` maps names of nodes and claims to the pod that is expected there.
     """
-    drift = DriftCheck(snapshot)
+    drift, together = DriftCheck(snapshot), kept_together(snapshot)
     pools = {pool.name: pool for pool in snapshot.node_pools}
     repairs = snapshot.options.feature_gates.node_repair
     candidates: list[Candidate] = []
@@ -135,7 +136,7 @@ def survey(
             or (kept and not (repairs and _only_repair(state, pool, kept, snapshot)))
         ):
             continue
-        candidate = _candidate(state, state.claim, pool, snapshot, why, _protected(state, snapshot, budgets))
+        candidate = _candidate(state, state.claim, pool, snapshot, why, _protected(state, snapshot, budgets, together))
         (repairable if kept else candidates).append(candidate)
     return Survey(tuple(candidates), tuple(blocked), frozenset(drifted), tuple(repairable))
 
@@ -180,18 +181,18 @@ def _kept(
         return (Blocked(name, NodeReason.REBOOTING, f"Karpenter is rebooting node {name}"),)
     if not state.is_initialized:
         return (Blocked(name, NodeReason.NOT_INITIALIZED, f"node {name} is not initialized yet"),)
-    found: list[Blocked] = []
+    blocking: list[Blocked] = []
     expected = nominated.get(name) or nominated.get(claim.name)
     if expected:
-        found.append(Blocked(name, NodeReason.NOMINATED, f"{expected} is expected on node {name}"))
+        blocking.append(Blocked(name, NodeReason.NOMINATED, f"{expected} is expected on node {name}"))
     if claim.hold is not None and snapshot.now < claim.hold.until:
-        found.append(Blocked(name, claim.hold.reason, claim.hold.message))
+        blocking.append(Blocked(name, claim.hold.reason, claim.hold.message))
     if state.node.blocks_disruption(snapshot.now):
         until = protected_until(state.annotations.get(labels.DO_NOT_DISRUPT), state.node.created_at)
         text = f" until {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else ""
-        found.append(Blocked(name, NodeReason.DO_NOT_DISRUPT, f"node {name} has {labels.DO_NOT_DISRUPT}{text}"))
-    found += _unreadable(state, state.node)
-    return (*found, *_pool_keeps(name, state.node_pool, pool, snapshot))
+        blocking.append(Blocked(name, NodeReason.DO_NOT_DISRUPT, f"node {name} has {labels.DO_NOT_DISRUPT}{text}"))
+    blocking += _unreadable(state, state.node)
+    return (*blocking, *_pool_keeps(name, state.node_pool, pool, snapshot))
 
 
 def _only_repair(state: StateNode, pool: NodePool, kept: Iterable[Blocked], snapshot: Snapshot) -> bool:
@@ -204,43 +205,51 @@ def _only_repair(state: StateNode, pool: NodePool, kept: Iterable[Blocked], snap
 
 def _pool_keeps(name: str, named: str, pool: NodePool | None, snapshot: Snapshot) -> list[Blocked]:
     """Return why no node of the NodePool is a candidate; the node's label names the pool."""
-    found: list[Blocked] = []
+    blocking: list[Blocked] = []
     if named in snapshot.paused_pools:
-        found.append(Blocked(name, NodeReason.PAUSED, snapshot.paused_pools[named]))
+        blocking.append(Blocked(name, NodeReason.PAUSED, snapshot.paused_pools[named]))
     if pool is None:
         stated = named or "(none)"
-        found.append(Blocked(name, NodeReason.NODE_POOL_NOT_FOUND, f"NodePool {stated} of node {name} does not exist"))
+        blocking.append(
+            Blocked(name, NodeReason.NODE_POOL_NOT_FOUND, f"NodePool {stated} of node {name} does not exist")
+        )
     elif pool.is_observed:
         text = f"NodePool {pool.name} is only observed: its annotation {labels.MODE} says so"
-        found.append(Blocked(name, NodeReason.OBSERVED, text))
+        blocking.append(Blocked(name, NodeReason.OBSERVED, text))
     elif pool.problem:
-        found.append(Blocked(name, NodeReason.NODE_POOL_INVALID, f"NodePool {pool.name} is invalid: {pool.problem}"))
+        blocking.append(Blocked(name, NodeReason.NODE_POOL_INVALID, f"NodePool {pool.name} is invalid: {pool.problem}"))
     elif not snapshot.catalogue.types_for(pool.node_class.name):
         text = f"NodePool {pool.name} has no instance types to choose from"
-        found.append(Blocked(name, NodeReason.NODE_POOL_NOT_FOUND, text))
-    return found
+        blocking.append(Blocked(name, NodeReason.NODE_POOL_NOT_FOUND, text))
+    return blocking
 
 
 def _unreadable(state: StateNode, node: Node) -> list[Blocked]:
     """Return which field of the node or its pods is unreadable: it may be the field that forbids disruption."""
-    found = []
+    blocking = []
     if node.unreadable:
-        found.append(Blocked(state.name, NodeReason.UNREADABLE_NODE, f"node {state.name}: {node.unreadable}"))
+        blocking.append(Blocked(state.name, NodeReason.UNREADABLE_NODE, f"node {state.name}: {node.unreadable}"))
     pod = next((pod for pod in state.pods if pod.unreadable and not pod.is_terminal), None)
     if pod is not None:
-        found.append(Blocked(state.name, NodeReason.UNREADABLE_POD, f"pod {pod.key}: {pod.unreadable}"))
-    return found
+        blocking.append(Blocked(state.name, NodeReason.UNREADABLE_POD, f"pod {pod.key}: {pod.unreadable}"))
+    return blocking
 
 
-def _protected(state: StateNode, snapshot: Snapshot, budgets: DisruptionBudgets) -> tuple[Blocked, ...]:
-    found: list[Blocked] = []
+def _protected(
+    state: StateNode, snapshot: Snapshot, budgets: DisruptionBudgets, together: Mapping[str, str]
+) -> tuple[Blocked, ...]:
+    blocking: list[Blocked] = []
     pod = next((pod for pod in state.pods if pod.blocks_disruption(snapshot.now)), None)
     if pod is not None:
-        found.append(Blocked(state.name, NodeReason.DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}"))
+        blocking.append(Blocked(state.name, NodeReason.DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}"))
+    member = next((pod for pod in state.pods if pod.key in together), None) if together else None
+    if member is not None:
+        text = f"pod {member.key} belongs to group {together[member.key]}, which runs"
+        blocking.append(Blocked(state.name, NodeReason.GROUP_RUNS, text))
     text = next(filter(None, map(budgets.not_evicted_now, state.pods)), "")
     if text:
-        found.append(Blocked(state.name, NodeReason.POD_DISRUPTION_BUDGET, text))
-    return tuple(found)
+        blocking.append(Blocked(state.name, NodeReason.POD_DISRUPTION_BUDGET, text))
+    return tuple(blocking)
 
 
 # Policy Balanced: the share of the pool's cost that a move saves must be at least half its share of the pool's disruption.
@@ -279,11 +288,11 @@ def rejecting_pool(candidates: Sequence[Candidate], savings: int, totals: Mappin
     """
     total_price = sum(c.price for c in candidates)
     for name in sorted({c.pool.name for c in candidates}):
-        own = [c for c in candidates if c.pool.name == name]
-        if own[0].pool.disruption.policy != BALANCED:
+        pool_candidates = [c for c in candidates if c.pool.name == name]
+        if pool_candidates[0].pool.disruption.policy != BALANCED:
             continue
         pool = totals.get(name, PoolTotals(0, 0))
-        own_price, moved = sum(c.price for c in own), sum(c.cost for c in own)
+        own_price, moved = sum(c.price for c in pool_candidates), sum(c.cost for c in pool_candidates)
         # savings · own/total / pool.price ÷ (moved / pool.cost) ≥ 1/k, without division
         share, whole = (own_price, total_price) if total_price else (1, 1)
         worth = pool.price > 0 and savings > 0

@@ -65,7 +65,7 @@ def joined(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, Node]:
     """Return the claim and the node that the cheapest offering would become."""
     instance_type, offerings = ReplacementOptions.of(planned, snapshot).types[0]
     offering = min(offerings, key=lambda o: (o.price, o.zone, o.capacity_type))
-    own = {
+    shared_labels = {
         **planned.labels,
         **{key: values[0] for key, values in instance_type.labels.items() if len(values) == 1},
         **{r.key: r.values[0] for r in planned.requirements if _is_single(r)},
@@ -78,7 +78,7 @@ def joined(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, Node]:
     provider_id = f"planned:///{planned.name}"
     claim = NodeClaim(
         name=planned.name,
-        labels=own,
+        labels=shared_labels,
         taints=planned.taints,
         startup_taints=planned.startup_taints,
         requirements=planned.requirements,
@@ -94,7 +94,7 @@ def joined(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, Node]:
     node = Node(
         name=planned.name,
         provider_id=provider_id,
-        labels={**own, labels.HOSTNAME: planned.name, labels.REGISTERED: "true", labels.INITIALIZED: "true"},
+        labels={**shared_labels, labels.HOSTNAME: planned.name, labels.REGISTERED: "true", labels.INITIALIZED: "true"},
         taints=planned.taints,
         capacity=instance_type.capacity,
         allocatable=instance_type.allocatable(),
@@ -179,16 +179,16 @@ class Independence:
 
 def _selectors(pods: Iterable[Pod], spreads: DefaultSpreads) -> set[LabelSelector]:
     """Return the selectors of the rules over zones and other shared domains. Rules within a node do not matter here."""
-    found: set[LabelSelector] = set()
+    selectors: set[LabelSelector] = set()
     for pod in pods:
         rules = [(r.topology_key, r.selector) for r in spreads.required_of(pod)]
         rules += [(term.topology_key, term.selector) for term in (*pod.spec.affinity, *pod.spec.anti_affinity)]
-        found |= {selector for key, selector in rules if selector is not None and key != labels.HOSTNAME}
-    return found
+        selectors |= {selector for key, selector in rules if selector is not None and key != labels.HOSTNAME}
+    return selectors
 
 
 def _bears(selectors: Iterable[LabelSelector], names: Iterable[Labels]) -> bool:
-    return any(selector.matches(dict(found)) for selector in selectors for found in names)
+    return any(selector.matches(dict(pod_labels)) for selector in selectors for pod_labels in names)
 
 
 # Sorts the required topology rules of a pod by their domains: hosts, or zones and other shared ones.
@@ -271,8 +271,8 @@ class Merger:
         if not earlier or has_unplanned_pods or any(c.replacements or c.reason != command.reason for c in earlier):
             return [*commands, command]
         if _is_built_upon(earlier, commands) or any(
-            self._comes_first(own, [c for c in after if c not in earlier], [*after, command], command)
-            for own, after in _with_later(earlier, commands)
+            self._comes_first(moved, [c for c in after if c not in earlier], [*after, command], command)
+            for moved, after in _with_later(earlier, commands)
         ):
             return [*commands, command]
         # Others that fill the merged command's nodes may have been kept apart by commands that are part of it now.
@@ -337,16 +337,16 @@ class Merger:
 
     def _moved_by(self, commands: Iterable[Command]) -> list[tuple[Move, Pod]]:
         """Return the moves of these commands, with the pods; without pods that have ended since."""
-        return [found for command in commands for found in self._moved(command)]
+        return [pod for command in commands for pod in self._moved(command)]
 
     def _moved(self, command: Command) -> list[tuple[Move, Pod]]:
         return [(move, self._pods[move.pod]) for move in command.moves if move.pod in self._pods]
 
     def _rules(self, pod: Pod) -> PodRules:
-        found = self._known.get(pod.key)
-        if found is None:
-            found = self._known[pod.key] = PodRules.of(pod, self._defaults, self._namespaces)
-        return found
+        rules = self._known.get(pod.key)
+        if rules is None:
+            rules = self._known[pod.key] = PodRules.of(pod, self._defaults, self._namespaces)
+        return rules
 
     @cached_property
     def _pods(self) -> dict[str, Pod]:
@@ -355,11 +355,11 @@ class Merger:
     @cached_property
     def _pods_by_node(self) -> dict[str, list[Pod]]:
         """Return node → its pods that have not finished."""
-        found: dict[str, list[Pod]] = {}
+        by_node: dict[str, list[Pod]] = {}
         for pod in self._snapshot.pods:
             if pod.node_name and not pod.is_terminal:
-                found.setdefault(pod.node_name, []).append(pod)
-        return found
+                by_node.setdefault(pod.node_name, []).append(pod)
+        return by_node
 
     @cached_property
     def _namespaces(self) -> Namespaces:

@@ -81,26 +81,26 @@ def affordable(
     options = ReplacementOptions.of(claim, disruption_pass.snapshot)
     is_spot = all(c.capacity_type == labels.SPOT for c in candidates)
     if is_spot and labels.SPOT in claim.capacity_types:
-        found = _spot_options(options, price, alone=len(candidates) == 1, disruption_pass=disruption_pass)
+        choice = _spot_options(options, price, alone=len(candidates) == 1, disruption_pass=disruption_pass)
     else:
-        found = _cheaper(options, price)
-        if not isinstance(found, Refusal):
-            spot = found.restricted_to(labels.SPOT)
-            found = spot if spot.types and not spot.missing_values() else found
-    if not isinstance(found, Refusal) and len(candidates) > 1:
-        found = _without_same_type(found, candidates)
-    return found if isinstance(found, Refusal) else found.planned()
+        choice = _cheaper(options, price)
+        if not isinstance(choice, Refusal):
+            spot = choice.restricted_to(labels.SPOT)
+            choice = spot if spot.types and not spot.missing_values() else choice
+    if not isinstance(choice, Refusal) and len(candidates) > 1:
+        choice = _without_same_type(choice, candidates)
+    return choice if isinstance(choice, Refusal) else choice.planned()
 
 
 def _cheaper(options: ReplacementOptions, price: int) -> ReplacementOptions | Refusal:
     """Return the types whose most expensive launch is below `price`, or a refusal if there are none or minValues fail."""
-    found = options.below(price)
-    if not found.types:
+    cheaper = options.below(price)
+    if not cheaper.types:
         return Refusal(NodeReason.NO_CHEAPER_OPTION, "no cheaper instance type could hold its pods")
-    missing = found.missing_values()
+    missing = cheaper.missing_values()
     if missing:
         return Refusal(NodeReason.NO_CHEAPER_OPTION, f"too few cheaper instance types for minValues of {missing}")
-    return found
+    return cheaper
 
 
 def _spot_options(
@@ -109,13 +109,13 @@ def _spot_options(
     if not disruption_pass.snapshot.options.feature_gates.spot_to_spot_consolidation:
         text = "a spot node is replaced by another only with the feature gate SpotToSpotConsolidation"
         return Refusal(NodeReason.SPOT_TO_SPOT, text)
-    found = _cheaper(options.restricted_to(labels.SPOT), price)
-    if isinstance(found, Refusal) or not alone:
-        return found
-    if len(found.types) < FLEXIBLE_TYPES:
-        text = f"{FLEXIBLE_TYPES} cheaper spot instance types are needed, there are {len(found.types)}"
+    spot_options = _cheaper(options.restricted_to(labels.SPOT), price)
+    if isinstance(spot_options, Refusal) or not alone:
+        return spot_options
+    if len(spot_options.types) < FLEXIBLE_TYPES:
+        text = f"{FLEXIBLE_TYPES} cheaper spot instance types are needed, there are {len(spot_options.types)}"
         return Refusal(NodeReason.SPOT_TO_SPOT, text)
-    return found.first(max(FLEXIBLE_TYPES, found.needed_for_min_values()))
+    return spot_options.first(max(FLEXIBLE_TYPES, spot_options.needed_for_min_values()))
 
 
 def _without_same_type(options: ReplacementOptions, candidates: Sequence[Candidate]) -> ReplacementOptions | Refusal:
@@ -218,12 +218,12 @@ def _nodes_of(commands: Sequence[Command]) -> set[str]:
 
 def underutilized(disruption_pass: DisruptionPass) -> list[Candidate]:
     """Return candidates for consolidation that budgets allow, the highest ratio of price to disruption first, ties by name."""
-    found = [
+    paying = [
         c
         for c in disruption_pass.candidates(TerminationReason.UNDERUTILIZED)
         if not c.is_empty and objection(c, disruption_pass) is None
     ]
-    return sorted(found, key=lambda c: (-c.savings_ratio, c.name))
+    return sorted(paying, key=lambda c: (-c.savings_ratio, c.name))
 
 
 def objection(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked | None:
@@ -264,7 +264,11 @@ def _kept_room(name: str, disruption_pass: DisruptionPass) -> Blocked | None:
     """Return what keeps an empty node."""
     if name not in disruption_pass.buffer_nodes:
         return None
-    return Blocked(name, NodeReason.CAPACITY_BUFFER, f"a capacity buffer uses the room of node {name}")
+    return Blocked(
+        name,
+        NodeReason.CAPACITY_BUFFER,
+        f"a capacity buffer, or a member that a group awaits, uses the room of node {name}",
+    )
 
 
 # Finds one command by Karpenter's methods for a small fleet whose target has no part that may go now.

@@ -45,7 +45,7 @@ def narrowed_claims(
     """
     total = sum(claim.price for claim in claims)
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
-    found = []
+    narrower = []
     for claim in claims:
         options = _launch_options(claim)
         changes = known.get(options)
@@ -55,8 +55,8 @@ def narrowed_claims(
             if narrowed is None:
                 return None
             changes = known[options] = dict(zip(_LAUNCH_FIELDS, _launch_options(narrowed), strict=True))
-        found.append(msgspec.structs.replace(claim, **changes))
-    return tuple(found)
+        narrower.append(msgspec.structs.replace(claim, **changes))
+    return tuple(narrower)
 
 
 def _limit(price: int, total: int, budget: int | None) -> int:
@@ -81,8 +81,8 @@ def _narrowed(
         options = options.with_types(others)
     if not options.types:
         return None
-    for one in _from_wide_to_narrow(options):
-        near = one.below(limit)
+    for width in _from_wide_to_narrow(options):
+        near = width.below(limit)
         if near.types and near.price == options.price and not near.missing_values():
             return near.planned()
     if not is_bounded:
@@ -98,7 +98,7 @@ def _from_wide_to_narrow(options: ReplacementOptions) -> Iterator[ReplacementOpt
 
 def _of_cheapest_zone(options: ReplacementOptions) -> ReplacementOptions:
     """Return the same types in the zone of the cheapest offering: in other zones they may cost several times as much."""
-    offers = [offer for _, found in options.types for offer in found]
+    offers = [offer for _, offers_of_type in options.types for offer in offers_of_type]
     zone = min(offers, key=lambda offer: (offer.price, offer.zone)).zone
     claim = msgspec.structs.replace(options.claim, zones=(zone,))
     return ReplacementOptions(claim, ()).with_types(t for t, _ in options.types)

@@ -98,14 +98,14 @@ def startable(commands: Iterable[Command]) -> tuple[Command, ...]:
     """
     launched: set[str] = set()
     expecting: set[str] = set()
-    found: list[Command] = []
+    starting: list[Command] = []
     for command in commands:
         targets = {move.to for move in command.moves}
         if not targets & launched and not expecting.intersection(command.nodes):
-            found.append(command)
+            starting.append(command)
         launched.update(claim.name for claim in command.replacements)
         expecting |= targets
-    return tuple(found)
+    return tuple(starting)
 
 
 def run(
@@ -117,8 +117,8 @@ def run(
 ) -> DisruptionPass:
     """Run the pass of `disrupt`, and return it with its findings about each node."""
     karpenter_only = snapshot.options.karpenter_moves_only
-    own = BEFORE_THE_TARGET if snapshot.options.ignore_budgets else BEFORE_THE_TARGET + ROLLOUT
-    order = REPAIR + (KARPENTER if karpenter_only else own)
+    own_methods = BEFORE_THE_TARGET if snapshot.options.ignore_budgets else BEFORE_THE_TARGET + ROLLOUT
+    order = REPAIR + (KARPENTER if karpenter_only else own_methods)
     disruption_pass = DisruptionPass(snapshot, planner, deadline)
     while not disruption_pass.is_exhausted:
         commands = next((commands for method in order if (commands := method(disruption_pass))), [])

@@ -49,10 +49,10 @@ def deletion_cost_changes(pods: Iterable[Pod], going: Collection[str]) -> tuple[
     Costs that users set stay. If one pod of a ReplicaSet has one, no other pod of it gets ours: its user ranks them.
     Removals come first.
     """
-    own = sorted((pod for pod in pods if pod.is_active and _has_replica_set(pod)), key=lambda pod: pod.key)
-    ranked = {pod.workload for pod in own if _is_users(pod)}
+    pool_pods = sorted((pod for pod in pods if pod.is_active and _has_replica_set(pod)), key=lambda pod: pod.key)
+    ranked = {pod.workload for pod in pool_pods if _is_users(pod)}
     undone, made = [], []
-    for pod in own:
+    for pod in pool_pods:
         is_ours = labels.STEERED in pod.annotations
         wanted = pod.node_name in going and pod.workload not in ranked
         if is_ours and not wanted:

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.calendars import closed_pools
 from core.commitments import paid_price
 from core.disruption.candidate import Candidate, PoolTotals, Survey, pool_totals, survey
 from core.disruption.command import Merger, carried_out
@@ -194,11 +195,11 @@ class ReplacementNames:
 
     def named_apart(self, claims: Iterable[PlannedClaim]) -> tuple[PlannedClaim, ...]:
         """Return the replacements, each with a name that no node and no other replacement has."""
-        found: list[PlannedClaim] = []
+        named: list[PlannedClaim] = []
         for claim in claims:
-            name = self.new(claim.node_pool, {one.name for one in found})
-            found.append(msgspec.structs.replace(claim, name=name))
-        return tuple(found)
+            name = self.new(claim.node_pool, {other.name for other in named})
+            named.append(msgspec.structs.replace(claim, name=name))
+        return tuple(named)
 
 
 SIMULATIONS_MAX: Final = 2000
@@ -375,11 +376,11 @@ class DisruptionPass:
             new_nodes=new_nodes,
             with_blocked=with_blocked,
         )
-        found = simulated(self._simulator_below(below))
-        if found.stranded and not consolidation and self.ending.take_nodes:
+        simulation = simulated(self._simulator_below(below))
+        if simulation.stranded and not consolidation and self.ending.take_nodes:
             self._at_any_cost = self._at_any_cost or Simulator(Planner(self.ending.allowed(self.snapshot)))
-            found = simulated(self._at_any_cost)
-        return self.names.renamed(found)
+            simulation = simulated(self._at_any_cost)
+        return self.names.renamed(simulation)
 
     def refuse(self, candidate: Candidate, reason: ReasonCode, message: str, savings: int = 0) -> None:
         """Record why a candidate does not go now, and what it saves if it goes later; the latest reason counts."""
@@ -423,8 +424,8 @@ class DisruptionPass:
             self.refusals.pop(name, None)
         self._adopted_savings += sum(command.savings for command in commands)
         self.commands = [*self.commands, *commands]
-        left = tuple(c for c in self.survey.candidates if c.name not in gone)
-        self.survey = msgspec.structs.replace(self.survey, candidates=left)
+        remaining = tuple(c for c in self.survey.candidates if c.name not in gone)
+        self.survey = msgspec.structs.replace(self.survey, candidates=remaining)
 
     def commands_of(self, pool: str) -> list[Command]:
         """Return the commands that take a node of this NodePool."""
@@ -451,24 +452,29 @@ class DisruptionPass:
     def _nominated(self) -> dict[str, str]:
         """Nodes on which pods are expected: by an earlier decision, or because a pending pod goes there now."""
         base = self._simulators[None].base
-        found = {claim.name: "what it was launched for" for command in self.commands for claim in command.replacements}
-        found |= {binding.node: f"pod {binding.pod}" for binding in reversed(base.plan.bindings)}
+        nominated = {
+            claim.name: "what it was launched for" for command in self.commands for claim in command.replacements
+        }
+        nominated |= {binding.node: f"pod {binding.pod}" for binding in reversed(base.plan.bindings)}
         for name, until in sorted(self.snapshot.nominated_until.items()):
             if until > self.snapshot.now:
-                found.setdefault(name, "a pod")
-        return found
+                nominated.setdefault(name, "a pod")
+        return nominated
 
 
 # Nodes of a disruption pass that will leave soon, to which pods are not moved: they would soon move again.
 
 
 def short_lived(disruption_pass: DisruptionPass) -> frozenset[str]:
-    """Return the names of nodes that have drifted, expire soon or are in a capacity reservation that ends soon.
+    """Return the names of nodes that have drifted, expire soon, or are in a closed NodePool or an ending reservation.
 
     A drifted node counts even if something keeps it for now.
     """
     ending = disruption_pass.ending.nodes(disruption_pass.states)
-    return disruption_pass.survey.drifted | expiring(disruption_pass) | ending
+    closed = closed_pools(disruption_pass.snapshot)
+    positions = disruption_pass.planner.context.positions
+    closing = frozenset(s.name for s in disruption_pass.states if s.node_pool in closed and s.name in positions)
+    return disruption_pass.survey.drifted | expiring(disruption_pass) | ending | closing
 
 
 def expiring(disruption_pass: DisruptionPass) -> frozenset[str]:

@@ -58,12 +58,14 @@ class DriftCheck:
     def _types_of(self, node_class: str) -> dict[str, InstanceType]:
         """Return the types of a class by name."""
         if node_class not in self._types:
-            self._types[node_class] = {found.name: found for found in self._catalogue.types_for(node_class)}
+            self._types[node_class] = {
+                instance_type.name: instance_type for instance_type in self._catalogue.types_for(node_class)
+            }
         return self._types[node_class]
 
     def _demands_of(self, pool: NodePool) -> Requirements:
         if pool.name not in self._demands:
-            self._demands[pool.name] = Requirements(pool.requirements)
+            self._demands[pool.name] = Requirements(pool.written_requirements)
         return self._demands[pool.name]
 
     def _image_of(self, node_class: NodeClass, claim: NodeClaim, instance_type: InstanceType | None) -> str:

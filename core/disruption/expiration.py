@@ -9,7 +9,7 @@ No simulation checks that their pods find a place; the drain respects the pods' 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Final
@@ -23,6 +23,7 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.pod_disruption_budgets import DisruptionBudgets
+from core.pods import names_group
 
 SHARE: Final = 10
 EARLY_AT_MOST: Final = timedelta(days=1)
@@ -74,28 +75,43 @@ def _early(claim: NodeClaim, lasting: timedelta) -> timedelta:
     return timedelta(microseconds=spread // timedelta(microseconds=1) * draw >> 32)
 
 
-def objections(snapshot: Snapshot, claims: Collection[str]) -> dict[str, str]:
+def objections(snapshot: Snapshot, claims: Collection[str], *, grace_ends_them: bool = True) -> dict[str, str]:
     """Return claim → why a pod blocks its drain permanently; only for named claims with such a pod.
 
-    With a terminationGracePeriod no pod can block the drain. Karpenter starts such a drain without one too, and leaves the node
-    half empty and closed to pods.
+    With a terminationGracePeriod no pod can block the drain, if that may end it. Karpenter starts such a drain without one too,
+    and leaves the node half empty and closed to pods.
     """
     budgets = DisruptionBudgets.of(snapshot)
     nodes = {
-        c.node_name: c.name for c in snapshot.node_claims if c.name in claims and c.termination_grace_period is None
+        c.node_name: c.name
+        for c in snapshot.node_claims
+        if c.name in claims and (c.termination_grace_period is None or not grace_ends_them)
     }
     pods: dict[str, list[Pod]] = {}
     for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
         if pod.node_name in nodes:
             pods.setdefault(nodes[pod.node_name], []).append(pod)
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    together = kept_together(snapshot) if pods else {}
     for claim, present in pods.items():
         protected = next((pod for pod in present if pod.blocks_disruption(snapshot.now)), None)
         unevictable = next(filter(None, map(budgets.never_evicted, present)), "")
         why = f"pod {protected.key} has {labels.DO_NOT_DISRUPT}" if protected else unevictable
+        member = next((pod for pod in present if pod.key in together), None)
+        if not why and member is not None:
+            why = f"pod {member.key} belongs to group {together[member.key]}, which runs"
         if why:
-            found[claim] = why
-    return found
+            reasons[claim] = why
+    return reasons
+
+
+def kept_together(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return key of a running member → its group, for groups that no member may leave while they run."""
+    if not any(map(names_group, snapshot.pods)):
+        return {}
+    from core import gangs  # most clusters have none
+
+    return {key: gang.name for key, gang in gangs.kept_together(snapshot).items()}
 
 
 # Finds capacity reservations that end soon: no pod is moved there by choice, since it would move again at their end.
@@ -138,7 +154,7 @@ class EndingReservations:
 def _without_launches(catalogue: Catalogue, reservations: frozenset[str]) -> Catalogue:
     """Return the catalogue in which these reservations take no new node; the same one if they take none already."""
     every = (catalogue.default, *catalogue.by_node_class.values())
-    if not any(_takes_nodes(one, reservations) for types in every for one in types if reservations):
+    if not any(_takes_nodes(instance_type, reservations) for types in every for instance_type in types if reservations):
         return catalogue
     by_class = {name: _closed(types, reservations) for name, types in catalogue.by_node_class.items()}
     return Catalogue(_closed(catalogue.default, reservations), by_class)
@@ -149,7 +165,10 @@ def _takes_nodes(one: InstanceType, reservations: frozenset[str]) -> bool:
 
 
 def _closed(types: tuple[InstanceType, ...], reservations: frozenset[str]) -> tuple[InstanceType, ...]:
-    return tuple(_type_closed(one, reservations) if _takes_nodes(one, reservations) else one for one in types)
+    return tuple(
+        _type_closed(instance_type, reservations) if _takes_nodes(instance_type, reservations) else instance_type
+        for instance_type in types
+    )
 
 
 def _type_closed(one: InstanceType, reservations: frozenset[str]) -> InstanceType:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.calendars import why_closed
 from core.catalogue.node_class import CAPACITY_BLOCK
 from core.disruption.candidate import Candidate, rejecting_pool
 from core.disruption.command import Independence
@@ -40,10 +41,10 @@ def find_left(disruption_pass: DisruptionPass) -> list[Command]:
 
     A single node's pods may go where those of a target do not: to nodes that have drifted as well.
     """
-    left = [candidate for candidate in _drifted(disruption_pass) if disruption_pass.goes_with_target(candidate)]
-    for candidate in left:
+    waiting = [candidate for candidate in _drifted(disruption_pass) if disruption_pass.goes_with_target(candidate)]
+    for candidate in waiting:
         disruption_pass.refusals.pop(candidate.name, None)
-    return _found(disruption_pass, left)
+    return _found(disruption_pass, waiting)
 
 
 def _drifted(disruption_pass: DisruptionPass) -> list[Candidate]:
@@ -60,9 +61,9 @@ def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Co
     no other: that pod's new place may be a node that another command takes.
     """
     closed = short_lived(disruption_pass)
-    left = disruption_pass.budgets.reservation()
+    reservation = disruption_pass.budgets.reservation()
     together = Independence(disruption_pass.snapshot, disruption_pass.default_spreads)
-    found: list[Command] = []
+    drifting: list[Command] = []
     last: Command | None = None
     for candidate in sorted(drifted, key=lambda c: _order(c, disruption_pass)):
         if disruption_pass.is_exhausted:
@@ -70,8 +71,8 @@ def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Co
         # A node that was refused stays refused: the cluster has only become fuller since.
         if candidate.name in disruption_pass.refusals or not candidate.may_drift:
             continue
-        if not left.allows(candidate, TerminationReason.DRIFTED) or not disruption_pass.passes_rollout(
-            candidate, found
+        if not reservation.allows(candidate, TerminationReason.DRIFTED) or not disruption_pass.passes_rollout(
+            candidate, drifting
         ):
             continue
         replaced = disruption_pass.replaced(candidate, TerminationReason.DRIFTED, "drift", closed=closed)
@@ -82,13 +83,13 @@ def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Co
             continue
         if not together.takes(replaced.command, candidate):
             continue
-        left.take(candidate, TerminationReason.DRIFTED)
+        reservation.take(candidate, TerminationReason.DRIFTED)
         disruption_pass.names.take(replaced.command.replacements)
-        found.append(replaced.command)
-    if not found and last is not None:
+        drifting.append(replaced.command)
+    if not drifting and last is not None:
         disruption_pass.names.take(last.replacements)
         return [last]
-    return found
+    return drifting
 
 
 def _order(candidate: Candidate, disruption_pass: DisruptionPass) -> tuple[bool, float, str]:
@@ -135,11 +136,11 @@ def find_multi_node(disruption_pass: DisruptionPass) -> list[Command]:
     best: Command | None = None
     count = high
     while low <= high and not disruption_pass.is_exhausted:
-        found = consolidated(candidates[:count], disruption_pass, method="multi")
-        if isinstance(found, Refusal):
+        command = consolidated(candidates[:count], disruption_pass, method="multi")
+        if isinstance(command, Refusal):
             high = count - 1
         else:
-            best, low = found, count + 1
+            best, low = command, count + 1
         count = (low + high) // 2
     return [best] if best is not None else []
 
@@ -231,10 +232,10 @@ def find_single_node(disruption_pass: DisruptionPass) -> list[Command]:
                 candidate, NodeReason.BALANCED, f"even deleting it saves too little for NodePool {pool} (Balanced)"
             )
             continue
-        found = consolidated([candidate], disruption_pass, method="single")
-        if not isinstance(found, Refusal):
-            return [found]
-        disruption_pass.refuse(candidate, found.reason, found.message)
+        command = consolidated([candidate], disruption_pass, method="single")
+        if not isinstance(command, Refusal):
+            return [command]
+        disruption_pass.refuse(candidate, command.reason, command.message)
     return []
 
 
@@ -242,7 +243,7 @@ def _in_turns(candidates: list[Candidate]) -> list[Candidate]:
     by_pool: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         by_pool.setdefault(candidate.pool.name, []).append(candidate)
-    turns = [(place, name, c) for name, own in by_pool.items() for place, c in enumerate(own)]
+    turns = [(place, name, c) for name, pool_candidates in by_pool.items() for place, c in enumerate(pool_candidates)]
     return [candidate for _, _, candidate in sorted(turns, key=lambda turn: turn[:2])]
 
 
@@ -307,21 +308,25 @@ def _goes_first(candidate: Candidate, disruption_pass: DisruptionPass) -> bool:
     """Whether a node is removed before it is replaced: its pool is at the limit, and no other node of the pool is missing."""
     pool, snapshot = candidate.pool, disruption_pass.snapshot
     limit = pool.limits.get(quantity.NODES)
-    own = [claim for claim in snapshot.node_claims if claim.node_pool == pool.name]
-    if limit is None or not snapshot.options.feature_gates.static_capacity or len(own) != limit:
+    pool_claims = [claim for claim in snapshot.node_claims if claim.node_pool == pool.name]
+    if limit is None or not snapshot.options.feature_gates.static_capacity or len(pool_claims) != limit:
         return False
     going = {name for command in disruption_pass.commands for name in command.claims} | set(
         snapshot.marked_for_deletion
     )
     broken = candidate.claim.name if not candidate.state.is_initialized else ""
-    works = all(claim.deleted_at is None and claim.is_true(INITIALIZED) for claim in own if claim.name != broken)
-    return works and len(own) == pool.replicas and not any(claim.name in going for claim in own)
+    works = all(
+        claim.deleted_at is None and claim.is_true(INITIALIZED) for claim in pool_claims if claim.name != broken
+    )
+    return works and len(pool_claims) == pool.replicas and not any(claim.name in going for claim in pool_claims)
 
 
 def _objection(pool: NodePool, disruption_pass: DisruptionPass) -> str:
     """Return why no node of the pool may be replaced now, empty if one may."""
-    own = [claim for claim in disruption_pass.snapshot.node_claims if claim.node_pool == pool.name]
-    running = [claim for claim in own if claim.deleted_at is None]
+    if pool.is_closed:
+        return f"NodePool {pool.name} {why_closed(pool)}"
+    pool_claims = [claim for claim in disruption_pass.snapshot.node_claims if claim.node_pool == pool.name]
+    running = [claim for claim in pool_claims if claim.deleted_at is None]
     if len(running) > (pool.replicas or 0):
         return f"NodePool {pool.name} has {len(running)} nodes and wants {pool.replicas}: it shrinks first"
     limit = pool.limits.get(quantity.NODES)
@@ -333,7 +338,7 @@ def _objection(pool: NodePool, disruption_pass: DisruptionPass) -> str:
     leaving = sum(
         claim.node_pool == pool.name for command in disruption_pass.commands for claim in command.replacements
     )
-    if limit is not None and len(own) + leaving >= limit:
+    if limit is not None and len(pool_claims) + leaving >= limit:
         return f"limits.nodes of NodePool {pool.name} leaves no room for a replacement"
     return ""
 
@@ -382,9 +387,9 @@ def objection(candidate: Candidate, snapshot: Snapshot) -> str:
     reservation = candidate.state.labels.get(labels.RESERVATION_ID, "")
     if candidate.state.labels.get(labels.CAPACITY_TYPE) != labels.RESERVED or not reservation:
         return "it is in no capacity reservation"
-    own = [claim for claim in snapshot.node_claims if claim.node_pool == candidate.pool.name]
+    pool_claims = [claim for claim in snapshot.node_claims if claim.node_pool == candidate.pool.name]
     going = set(snapshot.marked_for_deletion)
-    if any(c.deleted_at is not None or not c.is_true(INITIALIZED) or c.name in going for c in own):
+    if any(c.deleted_at is not None or not c.is_true(INITIALIZED) or c.name in going for c in pool_claims):
         return f"another node of NodePool {candidate.pool.name} goes or comes"
     freed = _with_place(snapshot, candidate, reservation)
     if freed is None:
@@ -399,10 +404,15 @@ def _with_place(snapshot: Snapshot, candidate: Candidate, reservation: str) -> S
     """Return the snapshot with one more place in the reservation; None if it has free places or cannot be launched into."""
     name = candidate.claim.node_class.name if candidate.claim.node_class is not None else ""
     types = snapshot.catalogue.types_for(name)
-    places = [offering for one in types for offering in one.offerings if offering.reservation_id == reservation]
+    places = [
+        offering
+        for instance_type in types
+        for offering in instance_type.offerings
+        if offering.reservation_id == reservation
+    ]
     if not places or any(o.reservation_capacity or o.reservation_type == CAPACITY_BLOCK for o in places):
         return None
-    changed = tuple(_with_offering(one, reservation) for one in types)
+    changed = tuple(_with_offering(instance_type, reservation) for instance_type in types)
     catalogue = snapshot.catalogue
     if name in catalogue.by_node_class:
         by_class = {**catalogue.by_node_class, name: changed}

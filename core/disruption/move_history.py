@@ -153,10 +153,10 @@ def rollouts(snapshot: Snapshot, known: Mapping[str, Rollout]) -> dict[str, Pool
     claims: dict[str, list[NodeClaim]] = {}
     for claim in snapshot.node_claims:
         claims.setdefault(claim.labels.get(labels.NODEPOOL, ""), []).append(claim)
-    found: dict[str, PoolRollout] = {}
+    by_pool: dict[str, PoolRollout] = {}
     for pool in sorted(snapshot.node_pools, key=lambda pool: pool.name):
-        own = claims.get(pool.name, ())
-        drifted = {claim.name for claim in own if drift.reason(claim, pool)}
+        pool_claims = claims.get(pool.name, ())
+        drifted = {claim.name for claim in pool_claims if drift.reason(claim, pool)}
         before = known.get(pool.name)
         if not drifted and before is None:
             continue
@@ -165,15 +165,17 @@ def rollouts(snapshot: Snapshot, known: Mapping[str, Rollout]) -> dict[str, Pool
             before = Rollout(node_pool=pool.name, target=target, started_at=snapshot.now)
         elif before.target != target:
             before = before.changed_to(target, snapshot.now)
-            found[pool.name] = PoolRollout(before, None)
+            by_pool[pool.name] = PoolRollout(before, None)
         if drifted:
-            found[pool.name] = _advanced(before, own, drifted, pods, snapshot)
-    return found
+            by_pool[pool.name] = _advanced(before, pool_claims, drifted, pods, snapshot)
+    return by_pool
 
 
 def target_of(pool: NodePool, snapshot: Snapshot) -> str:
     """Return a digest of what a new node of the pool is: template, EC2NodeClass, images."""
-    node_class = next((found for found in snapshot.node_classes if found.name == pool.node_class.name), None)
+    node_class = next(
+        (candidate for candidate in snapshot.node_classes if candidate.name == pool.node_class.name), None
+    )
     images = [image for image, _ in node_class.amis] if node_class is not None else []
     hashes = [pool.own_annotations.get(labels.NODEPOOL_HASH, "")]
     hashes += [node_class.own_annotations.get(labels.NODECLASS_HASH, "")] if node_class is not None else []
@@ -243,8 +245,8 @@ def _unready(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], now: d
     Workloads that are unready elsewhere do not count.
     """
     names = {claim.node_name for claim in new if claim.node_name}
-    late = {name: [pod for pod in own if _is_late(pod, now)] for name, own in pods.items()}
-    elsewhere = {pod.workload for name, found in late.items() if name not in names for pod in found}
+    late = {name: [pod for pod in node_pods if _is_late(pod, now)] for name, node_pods in pods.items()}
+    elsewhere = {pod.workload for name, late_pods in late.items() if name not in names for pod in late_pods}
     return next((pod.key for name in sorted(names) for pod in late.get(name, ()) if pod.workload not in elsewhere), "")
 
 
@@ -267,11 +269,11 @@ def _has_settled(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], no
 
 def _pods_by_node(snapshot: Snapshot) -> dict[str, list[Pod]]:
     """Return the pods that serve a workload, by node."""
-    found: dict[str, list[Pod]] = {}
+    by_node: dict[str, list[Pod]] = {}
     for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
         if pod.node_name and pod.is_active and not pod.is_daemon and not pod.is_static:
-            found.setdefault(pod.node_name, []).append(pod)
-    return found
+            by_node.setdefault(pod.node_name, []).append(pod)
+    return by_node
 
 
 WATCHED_FOR: Final = timedelta(minutes=10)
@@ -336,9 +338,9 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
     def unsettled(self, now: datetime) -> dict[str, MovedWorkload]:
         """Return the workloads some or all of whose pods consolidation does not move, by name."""
         return {
-            name: found
-            for name, found in sorted(self.workloads.items())
-            if now < found.settles_at or (found.held_until is not None and now < found.held_until)
+            name: workload
+            for name, workload in sorted(self.workloads.items())
+            if now < workload.settles_at or (workload.held_until is not None and now < workload.held_until)
         }
 
     def is_paused(self, command: Command, now: datetime) -> bool:
@@ -371,19 +373,21 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     def after_launch(self, launches: Sequence[LaunchedNode], now: datetime) -> MoveHistory:
         """Return the changed records after a launch: watched commands are charged for nodes that serve their moved pods."""
-        watched = [found for _, found in sorted(self.outcomes.items()) if now - found.carried_out_at < WATCHED_FOR]
-        spent = dict.fromkeys((found.command for found in watched), 0)
+        watched = [
+            outcome for _, outcome in sorted(self.outcomes.items()) if now - outcome.carried_out_at < WATCHED_FOR
+        ]
+        spent = dict.fromkeys((outcome.command for outcome in watched), 0)
         for launch in launches:
-            served = [found for found in watched if launch.serves(found.workloads)]
-            for found in served:
-                spent[found.command] += launch.price // len(served)
+            served = [outcome for outcome in watched if launch.serves(outcome.workloads)]
+            for outcome in served:
+                spent[outcome.command] += launch.price // len(served)
         charged = {
-            found.command: msgspec.structs.replace(found, spent=found.spent + spent[found.command])
-            for found in watched
-            if spent[found.command]
+            outcome.command: msgspec.structs.replace(outcome, spent=outcome.spent + spent[outcome.command])
+            for outcome in watched
+            if spent[outcome.command]
         }
         unpaid = [c for c in charged.values() if c.did_not_pay and not self.outcomes[c.command].did_not_pay]
-        names = sorted({name for found in unpaid for name in found.workloads})
+        names = sorted({name for outcome in unpaid for name in outcome.workloads})
         changed = {name: _with_hold(self.workloads.get(name), name, now) for name in names}
         return MoveHistory(workloads=changed, outcomes=charged)
 
@@ -426,8 +430,8 @@ def first_reason(workloads: Mapping[str, MovedWorkload], pods: Iterable[Pod], no
     if not workloads:
         return ""
     for pod in pods:
-        found = workloads.get(pod.workload)
-        why = found.keeps(pod, now) if found is not None else ""
+        state = workloads.get(pod.workload)
+        why = state.keeps(pod, now) if state is not None else ""
         if why:
             return why
     return ""

@@ -130,15 +130,15 @@ def has_unhealthy_node(nodes: Iterable[Node]) -> bool:
 def _matching(node: Node) -> list[tuple[RepairPolicy, NodeCondition]]:
     """Return the policies that apply to the node's conditions, in the order of the policies."""
     conditions = {condition.type: condition for condition in node.conditions}
-    found: list[tuple[RepairPolicy, NodeCondition]] = []
+    matches: list[tuple[RepairPolicy, NodeCondition]] = []
     for policy in POLICIES:
         condition = conditions.get(policy.type)
         if condition is None or condition.status != policy.status:
             continue
         is_named = any(other.names(condition) for other in POLICIES if other.type == policy.type)
         if policy.names(condition) if is_named else not policy.reason:
-            found.append((policy, condition))
-    return found
+            matches.append((policy, condition))
+    return matches
 
 
 def _rebooted_at(claim: NodeClaim | None) -> datetime | None:

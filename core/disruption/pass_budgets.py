@@ -143,8 +143,8 @@ class PassBudgets:
 
     def within(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
         """Return the candidates, in order, that all budgets let go together."""
-        left = self.reservation()
-        return [candidate for candidate in candidates if left.take(candidate, reason)]
+        reservation = self.reservation()
+        return [candidate for candidate in candidates if reservation.take(candidate, reason)]
 
     def within_one_command(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
         """Return the candidates, in order, that may go together in one command.
@@ -152,8 +152,8 @@ class PassBudgets:
         Each alone must be allowed by the PodDisruptionBudgets beside the commands decided so far (Karpenter). The nodes of one
         command may share a budget that lets fewer pods go: their drains evict these one after another, as a single node's do.
         """
-        left = self.reservation()
-        return [candidate for candidate in candidates if left.take(candidate, reason, shares_evictions=True)]
+        reservation = self.reservation()
+        return [candidate for candidate in candidates if reservation.take(candidate, reason, shares_evictions=True)]
 
     def reservation(self) -> BudgetReservation:
         """Return all budgets after the commands decided so far, for tentative reservations."""

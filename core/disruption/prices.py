@@ -33,8 +33,8 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
     def of(cls, claim: PlannedClaim, snapshot: Snapshot) -> ReplacementOptions:
         """Look up the claim's types among those of its NodePool."""
         known = pool_types(snapshot).by_name(claim.node_pool, claim.node_class.name)
-        found = (known[name] for name in claim.instance_types if name in known)
-        return cls(claim, ()).with_types(map(_paid_for, found) if claim.commitment else found)
+        instance_types = (known[name] for name in claim.instance_types if name in known)
+        return cls(claim, ()).with_types(map(_paid_for, instance_types) if claim.commitment else instance_types)
 
     @property
     def price(self) -> int:
@@ -76,12 +76,12 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
 
     def needed_for_min_values(self) -> int:
         """Return how many of the cheapest types it takes to meet all minValues; 0 if there are none."""
-        asked = [r for r in self.claim.requirements if r.min_values is not None]
-        return max((self._needed(r, r.min_values or 0) or len(self.types) for r in asked), default=0)
+        with_minimum = [r for r in self.claim.requirements if r.min_values is not None]
+        return max((self._needed(r, r.min_values or 0) or len(self.types) for r in with_minimum), default=0)
 
     def planned(self) -> PlannedClaim:
         """Return the claim narrowed to these types, and to the zones and capacity types in which they are available."""
-        offerings = [offering for _, found in self.types for offering in found]
+        offerings = [offering for _, offers in self.types for offering in offers]
         names = tuple(t.name for t, _ in self.types)
         capacity_types = tuple(sorted({o.capacity_type for o in offerings}))
         narrowed = [
@@ -147,9 +147,9 @@ class _AdmittedOfferings:
 
 def worst_price(offerings: Iterable[Offering]) -> int:
     """Return the highest price of the capacity type that a launch tries first: reserved, spot, then on-demand."""
-    found = tuple(offerings)
+    listed = tuple(offerings)
     for capacity_type in labels.CAPACITY_TYPES:
-        prices = [o.price for o in found if o.capacity_type == capacity_type]
+        prices = [o.price for o in listed if o.capacity_type == capacity_type]
         if prices:
             return max(prices)
     return 0

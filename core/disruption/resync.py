@@ -51,6 +51,9 @@ def next_run_at(snapshot: Snapshot, gathered: timedelta) -> datetime | None:
 def _moments(snapshot: Snapshot) -> Iterator[datetime]:
     yield from next_relief(snapshot)
     yield from snapshot.nominated_until.values()
+    yield from (
+        p.hours.changes_at for p in snapshot.node_pools if p.hours is not None and p.hours.changes_at is not None
+    )
     yield from (gate.until for gate in snapshot.rollouts.values() if gate.until is not None)
     for moved in snapshot.moved_workloads.values():
         yield moved.settles_at

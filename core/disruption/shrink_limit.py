@@ -96,7 +96,7 @@ class ShrinkLimit:
     def beyond(self, commands: Iterable[tuple[str, Command]], states: Iterable[StateNode]) -> dict[str, str]:
         """Return id → why, for each of these commands that the limit holds back if those before it are carried out."""
         by_name = {state.name: state for state in states}
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for name, command in commands:
             if command.reason == TerminationReason.UNHEALTHY:
                 continue
@@ -104,11 +104,11 @@ class ShrinkLimit:
             amounts = [(state.node_pool, cpu_of(state)) for state in going if state.node_pool in self._rooms]
             why = self._objection(amounts)
             if why:
-                found[name] = why
+                reasons[name] = why
                 continue
             for pool, amount in amounts:
                 self._taken[pool] += amount
-        return found
+        return reasons
 
     def brakes(self, states: Iterable[StateNode]) -> tuple[Brake, ...]:
         """Return the brake of each NodePool that has shrunk so far that none of its nodes with pods may follow now."""

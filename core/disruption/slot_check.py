@@ -74,13 +74,13 @@ def breaks_domain_rule(slots: Sequence[DomainSlot], counts: DomainCounts, contex
     not fill it for the others (see `DomainCounts.admits`). The counts are changed.
     """
     ruled = [(slot, rules) for slot in slots if (rules := slot.rules(context))]
-    left = _denied(ruled, counts, context)
-    if left:
+    denied = _denied(ruled, counts, context)
+    if denied:
         for slot in slots:
             if not slot.rules(context):
                 slot.record(counts)
-        left = _denied(left, counts, context)
-    return bool(left)
+        denied = _denied(denied, counts, context)
+    return bool(denied)
 
 
 def _denied(
@@ -88,15 +88,15 @@ def _denied(
 ) -> list[tuple[DomainSlot, list[TopologyRule]]]:
     """Return the pods that never get their slot; the others are counted."""
     while waiting:  # each round places at least one pod
-        left = []
+        denied = []
         for slot, rules in waiting:
             if all(counts.admits(rule, slot.domain(rule.key, context), slot.group.signature) for rule in rules):
                 slot.record(counts)
             else:
-                left.append((slot, rules))
-        if len(left) == len(waiting):
+                denied.append((slot, rules))
+        if len(denied) == len(waiting):
             break
-        waiting = left
+        waiting = denied
     return waiting
 
 
@@ -159,15 +159,15 @@ def _lacks_company(slots: Sequence[Slot], counts: DomainCounts, context: Schedul
 
     waiting = sorted(slots, key=lambda slot: not _host_rules(slot[0], AFFINITY))
     while waiting:  # each round places at least one pod
-        left: list[Slot] = []
+        lonely: list[Slot] = []
         for group, name in waiting:
             if all(admits(rule, name) for rule in _host_rules(group, AFFINITY)):
                 arrived.update((number, name) for number in group.signature.selected_by)
             else:
-                left.append((group, name))
-        if len(left) == len(waiting):
+                lonely.append((group, name))
+        if len(lonely) == len(waiting):
             return True
-        waiting = left
+        waiting = lonely
     return False
 
 

@@ -41,8 +41,10 @@ class AddressRoom:
         """`planned`: the claims for pods, which go first; each takes an address in every zone in which it may be launched."""
         self._snapshot = snapshot
         self._left = dict(snapshot.subnet_addresses)
-        self._each = {found.name: found.addresses_per_node for found in snapshot.node_classes}
-        self._scarce = {found.name: _scarce_zones(found.subnets, self._left) for found in snapshot.node_classes}
+        self._each = {node_class.name: node_class.addresses_per_node for node_class in snapshot.node_classes}
+        self._scarce = {
+            node_class.name: _scarce_zones(node_class.subnets, self._left) for node_class in snapshot.node_classes
+        }
         for claim in planned if self._left else ():
             self._take_worst(claim)
 
@@ -61,7 +63,7 @@ class AddressRoom:
         plenty = self._within(claim, [zone for zone in claim.zones if zone not in self._zones_of(claim)])
         if plenty is not None:
             return [plenty] * number
-        found: list[PlannedClaim] = []
+        fitted: list[PlannedClaim] = []
         by_zone = {zone: self._within(claim, [zone]) for zone in claim.zones}
         for _ in range(number):
             zones = (zone for zone, narrowed in by_zone.items() if narrowed is not None and self._has_room(claim, zone))
@@ -70,8 +72,8 @@ class AddressRoom:
             if zone is None or narrowed is None:
                 break
             self._take(claim, zone)
-            found.append(narrowed)
-        return found
+            fitted.append(narrowed)
+        return fitted
 
     def _within(self, claim: PlannedClaim, zones: list[str]) -> PlannedClaim | None:
         """Return the claim in these zones only, None if nothing, or less than minValues demand, can be launched there."""
@@ -104,7 +106,9 @@ def _scarce_zones(subnets: Iterable[tuple[str, str]], free: dict[str, int]) -> d
     by_zone: dict[str, list[str]] = {}
     for subnet, zone in sorted(subnets):
         by_zone.setdefault(zone, []).append(subnet)
-    return {zone: found for zone, found in by_zone.items() if all(subnet in free for subnet in found)}
+    return {
+        zone: free_subnets for zone, free_subnets in by_zone.items() if all(subnet in free for subnet in free_subnets)
+    }
 
 
 # Makes a claim from a NodePool's template alone, for no particular pod.
@@ -112,10 +116,12 @@ def _scarce_zones(subnets: Iterable[tuple[str, str]], free: dict[str, int]) -> d
 
 def template_claim(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
     """Return a claim for any type that the template allows; None if none can be launched now."""
-    asked = template_requirements(pool)
+    requirements = template_requirements(pool)
     types = pool_types(snapshot).of(pool.name)
-    fitting = admitted_types(types, asked, snapshot.catalogue.label_keys())
-    offerings = [o for t in fitting for o in t.offerings if o.available and o.requirements().conflict(asked) is None]
+    fitting = admitted_types(types, requirements, snapshot.catalogue.label_keys())
+    offerings = [
+        o for t in fitting for o in t.offerings if o.available and o.requirements().conflict(requirements) is None
+    ]
     claim = PlannedClaim(
         name=pool.name,
         node_pool=pool.name,
@@ -124,7 +130,9 @@ def template_claim(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
         annotations=_annotations(pool),
         taints=pool.taints,
         startup_taints=pool.startup_taints,
-        requirements=tuple(r for r in asked.without(*SIMULATED, labels.NODEPOOL).values() if r.key not in pool.labels),
+        requirements=tuple(
+            r for r in requirements.without(*SIMULATED, labels.NODEPOOL).values() if r.key not in pool.labels
+        ),
         zones=tuple(sorted({o.zone for o in offerings})),
         capacity_types=tuple(sorted({o.capacity_type for o in offerings})),
         expire_after=pool.expire_after,
@@ -168,15 +176,15 @@ def static_claims(snapshot: Snapshot, planned: Sequence[PlannedClaim] = ()) -> t
         return tuple(claim for claim, number in lacking for _ in range(number))
 
     room = AddressRoom(snapshot, planned)
-    return tuple(found for claim, number in lacking for found in room.fitting(claim, number))
+    return tuple(fitting for claim, number in lacking for fitting in room.fitting(claim, number))
 
 
 def waiting_for_addresses(snapshot: Snapshot, claims: Iterable[PlannedClaim]) -> dict[str, int]:
     """Return static NodePool → how many of its nodes are not among these claims for lack of free addresses."""
     if not snapshot.options.feature_gates.static_capacity or not snapshot.subnet_addresses:
         return {}
-    found = Counter(claim.node_pool for claim in claims)
-    short = {pool.name: _lacking(snapshot, pool) - found[pool.name] for pool in snapshot.node_pools}
+    planned = Counter(claim.node_pool for claim in claims)
+    short = {pool.name: _lacking(snapshot, pool) - planned[pool.name] for pool in snapshot.node_pools}
     launchable = (pool.name for pool in snapshot.node_pools if short[pool.name] > 0 and template_claim(pool, snapshot))
     return {name: short[name] for name in sorted(launchable)}
 
@@ -190,19 +198,19 @@ def surplus(snapshot: Snapshot) -> tuple[NodeClaim, ...]:
     if not snapshot.options.feature_gates.static_capacity:
         return ()
     states = {state.claim.name: state for state in state_nodes(snapshot) if state.claim is not None}
-    found: list[NodeClaim] = []
+    spare: list[NodeClaim] = []
     for pool in sorted(snapshot.node_pools, key=lambda pool: pool.name):
         if not _is_sized(pool):
             continue
         active = _active(snapshot, pool)
         ranked = sorted(active, key=lambda claim: (_missed(states.get(claim.name), snapshot), claim.name))
-        found += ranked[: max(0, len(active) - (pool.replicas or 0))]
-    return tuple(found)
+        spare += ranked[: max(0, len(active) - (pool.replicas or 0))]
+    return tuple(spare)
 
 
 def _lacking(snapshot: Snapshot, pool: NodePool) -> int:
     """Return how many claims to create for the pool."""
-    if not _is_sized(pool) or pool.is_ready is False:
+    if not _is_sized(pool) or pool.is_ready is False or pool.is_closed:
         return 0
     wanted = (pool.replicas or 0) - len(_active(snapshot, pool))
     limit = pool.limits.get(quantity.NODES)
@@ -264,19 +272,23 @@ def schedule_beside_static_nodes(snapshot: Snapshot, out_of_time: Callable[[], f
         if binding.node in names:
             pods[binding.node].append(binding.pod)
     static = tuple(msgspec.structs.replace(claim, pods=tuple(pods[claim.name])) for claim in missing)
-    own = sum(claim.price for claim in static)
+    static_cost = sum(claim.price for claim in static)
     bound = plan.cost.lower_bound
     return msgspec.structs.replace(
         plan,
         claims=(*static, *plan.claims),
         bindings=tuple(binding for binding in plan.bindings if binding.node not in names),
-        cost=Cost(plan.cost.hourly + own, None if bound is None else bound + own),
+        cost=Cost(plan.cost.hourly + static_cost, None if bound is None else bound + static_cost),
     )
 
 
 def _booting(claim: PlannedClaim, snapshot: Snapshot) -> NodeClaim:
     """Return a static NodePool's claim as if its instance were booting."""
-    kind = next(found for found in pool_types(snapshot).of(claim.node_pool) if found.name == claim.instance_types[0])
+    kind = next(
+        instance_type
+        for instance_type in pool_types(snapshot).of(claim.node_pool)
+        if instance_type.name == claim.instance_types[0]
+    )
     zone = claim.zones[0]
     offered = [o for o in kind.offerings if o.available and o.zone == zone and o.capacity_type in claim.capacity_types]
     capacity_type = min(offered, key=lambda o: (o.price, o.capacity_type)).capacity_type if offered else ""

@@ -50,10 +50,10 @@ def paying_part(part: Command, candidates: Sequence[Candidate], fresh: Disruptio
             return failed_validation(
                 f"spot node {candidates[0].name} is the only one left, and other rules apply to its replacement"
             )
-        found = narrowed_claims(claims, sum(candidate.price for candidate in candidates), {}, fresh.snapshot)
-        if found is None:
+        narrowed = narrowed_claims(claims, sum(candidate.price for candidate in candidates), {}, fresh.snapshot)
+        if narrowed is None:
             return failed_validation("the nodes that may still go do not pay for their new nodes")
-        part = _with(part, candidates, found)
+        part = _with(part, candidates, narrowed)
         if part.savings * WORTHWHILE < sum(candidate.price for candidate in candidates):
             return failed_validation("the nodes that may still go save too little")
     pool = rejecting_pool(candidates, part.savings, fresh.totals)
@@ -175,8 +175,8 @@ class Validation:
 
     def __init__(self, commands: Iterable[Command], snapshot: Snapshot) -> None:
         commands = tuple(commands)
-        own = {name for command in commands for name in command.claims}
-        marks = tuple(name for name in snapshot.marked_for_deletion if name not in own)
+        names = {name for command in commands for name in command.claims}
+        marks = tuple(name for name in snapshot.marked_for_deletion if name not in names)
         self._pass = DisruptionPass(msgspec.structs.replace(snapshot, marked_for_deletion=marks))
         self._ahead: list[Command] = []
         self._unchecked = {command.claims for command in commands if command.method in DIVISIBLE}
@@ -195,9 +195,9 @@ class Validation:
         no pods: rebuilding it after each of hundreds would cost half a second each in a large cluster.
         """
         if self._ahead and _is_apart(command, self._ahead):
-            found = self._check(command, closed={name for other in self._ahead for name in _nodes_of(other)})
-            if isinstance(found, ValidCommand) and not found.left_out:
-                return found
+            verdict = self._check(command, closed={name for other in self._ahead for name in _nodes_of(other)})
+            if isinstance(verdict, ValidCommand) and not verdict.left_out:
+                return verdict
         if self._ahead:
             self._pass.rebuild(self._ahead)
             self._ahead = []
@@ -211,8 +211,8 @@ class Validation:
         if command.method in DIVISIBLE:
             goes_on = bool(self._unchecked) or _has_later_waves(self._pass.snapshot)
             return _divided(going, left_out, command, self._pass, closed, goes_on=goes_on)
-        found = _consolidated_again(going, command, self._pass) if left_out else _whole(going, command, self._pass)
-        return found if isinstance(found, Refusal) else ValidCommand(found, left_out)
+        verdict = _consolidated_again(going, command, self._pass) if left_out else _whole(going, command, self._pass)
+        return verdict if isinstance(verdict, Refusal) else ValidCommand(verdict, left_out)
 
     def carry_out(self, command: Command) -> None:
         """Remove the command's nodes from the snapshot.
@@ -259,10 +259,10 @@ def _divided(
         part, simulation = _placed(going, command, fresh, closed)
     if simulation.stranded:
         return failed_validation(simulation.stranded)
-    found = part if part.reason == TerminationReason.DRIFTED else _voluntary(part, going, simulation, goes_on=goes_on)
-    if not isinstance(found, Refusal) and left_out and part.reason != TerminationReason.DRIFTED:
-        found = paying_part(found, going, fresh)
-    return found if isinstance(found, Refusal) else ValidCommand(found, left_out)
+    verdict = part if part.reason == TerminationReason.DRIFTED else _voluntary(part, going, simulation, goes_on=goes_on)
+    if not isinstance(verdict, Refusal) and left_out and part.reason != TerminationReason.DRIFTED:
+        verdict = paying_part(verdict, going, fresh)
+    return verdict if isinstance(verdict, Refusal) else ValidCommand(verdict, left_out)
 
 
 def _placed(
@@ -308,11 +308,11 @@ def _voluntary(
 
 def _consolidated_again(going: list[Candidate], command: Command, fresh: DisruptionPass) -> Command | Refusal:
     """Return Karpenter's consolidation of the remaining nodes, with no more new nodes than the command had."""
-    found = consolidated(going, fresh, method=command.method if len(going) > 1 else "single")
-    if isinstance(found, Refusal):
-        return failed_validation(found.message)
-    problem = _more(found.replacements, command)
-    return failed_validation(problem) if problem else found
+    again = consolidated(going, fresh, method=command.method if len(going) > 1 else "single")
+    if isinstance(again, Refusal):
+        return failed_validation(again.message)
+    problem = _more(again.replacements, command)
+    return failed_validation(problem) if problem else again
 
 
 def _whole(going: list[Candidate], command: Command, fresh: DisruptionPass) -> Command | Refusal:
@@ -322,7 +322,7 @@ def _whole(going: list[Candidate], command: Command, fresh: DisruptionPass) -> C
     if command.method == methods.REPAIR and all(candidate.pool.is_static for candidate in going):
         return command
     if command.method == methods.TERMINATE_FIRST:
-        problem = next(filter(None, (methods.objection(found, fresh.snapshot) for found in going)), "")
+        problem = next(filter(None, (methods.objection(subject, fresh.snapshot) for subject in going)), "")
         return failed_validation(problem) if problem else command
     is_repair = command.reason == TerminationReason.UNHEALTHY
     simulation = fresh.simulate(going, consolidation=not is_repair, with_blocked=is_repair)

@@ -256,8 +256,8 @@ def shortened(message: str) -> str:
 
 def encoded_part(message: str) -> str:
     """Return the input of `aws sts decode-authorization-message`, with EC2's words before it; empty if the message has none."""
-    found = _ENCODED.search(message)
-    return found[1] if found is not None else ""
+    match = _ENCODED.search(message)
+    return match[1] if match is not None else ""
 
 
 # Maps EC2's reasons for the end of an instance whose node never joined to their meaning for further launches.
@@ -587,8 +587,8 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
     def _quotas(self) -> str:
         """The quotas that are short, by Service Quotas' names."""
         names, capacity_types = self.scope.quotas or (), self.scope.capacity_types or ()
-        found = [BY_NAME[name].described(capacity_type) for name in names for capacity_type in capacity_types]
-        return f" ({'; '.join(found)})" if found else ""
+        quotas = [BY_NAME[name].described(capacity_type) for name in names for capacity_type in capacity_types]
+        return f" ({'; '.join(quotas)})" if quotas else ""
 
     def _continues(self, found: DeniedLaunch, now: datetime) -> bool:
         last = max((moment for moment in (self.until, self.denied_at) if moment is not None), default=None)
@@ -674,8 +674,8 @@ def closed_zones(subnets: Iterable[tuple[str, str]], refused: Iterable[OfferingK
         refused: What EC2 recently refused.
     """
     full, pairs = refused_subnets(refused), tuple(subnets)
-    left = {zone for subnet, zone in pairs if subnet not in full}
-    return frozenset(zone for _, zone in pairs if zone not in left)
+    open_zones = {zone for subnet, zone in pairs if subnet not in full}
+    return frozenset(zone for _, zone in pairs if zone not in open_zones)
 
 
 def subnet_by_zone(
@@ -688,14 +688,14 @@ def subnet_by_zone(
         chosen: Zone → subnet.
         avoided: Ids of subnets.
     """
-    found: dict[str, str] = {}
+    chosen_subnets: dict[str, str] = {}
     for subnet, zone in subnets:
-        if subnet not in avoided and (zone not in found or chosen.get(zone) == subnet):
-            found[zone] = subnet
-    return found
+        if subnet not in avoided and (zone not in chosen_subnets or chosen.get(zone) == subnet):
+            chosen_subnets[zone] = subnet
+    return chosen_subnets
 
 
 def subnets_of(node_class: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return (subnet id, zone) of what an EC2NodeClass manifest resolves to; others may write anything into its status."""
-    found = map(mapping, sequence(mapping(node_class.get("status")).get("subnets")))
-    return tuple((str(subnet.get("id", "")), str(subnet.get("zone", ""))) for subnet in found if subnet)
+    subnets = map(mapping, sequence(mapping(node_class.get("status")).get("subnets")))
+    return tuple((str(subnet.get("id", "")), str(subnet.get("zone", ""))) for subnet in subnets if subnet)

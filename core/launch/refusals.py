@@ -68,7 +68,7 @@ def launch_problems(node_class: EC2NodeClass, cluster: Cluster = STAND_IN) -> tu
 
 def first_certain(problems: Iterable[LaunchProblem]) -> LaunchProblem | None:
     """Return the first problem for which no launch can succeed, None without any."""
-    return next((found for found in problems if found.is_certain), None)
+    return next((problem for problem in problems if problem.is_certain), None)
 
 
 def _of_rendering(node_class: EC2NodeClass, cluster: Cluster) -> Iterator[LaunchProblem]:

@@ -56,6 +56,7 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         token: EC2 answers the same token with the same fleet.
         count: How many instances to launch; EC2 may launch fewer.
+        minimum: How many must be launched if any is.
         is_ranked: Whether the offerings' prices are the NodePool's own, so that EC2 follows their order instead of its prices.
         tags: Tags of the instance, its volumes and the fleet.
         context: The class' opaque `spec.context`.
@@ -64,6 +65,7 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     tags: dict[str, str]
     count: int = 1
+    minimum: int = 1
     context: str = ""
     is_ranked: bool = False
 
@@ -90,10 +92,22 @@ def fleet_request(configs: Sequence[FleetConfig], subnets: Mapping[str, str], te
         ],
     }
     if first is not None:
-        request |= fleet_options(first, spot=spot, on_demand=on_demand)
+        request |= _all_or_none(fleet_options(first, spot=spot, on_demand=on_demand), terms.minimum)
     if terms.context:
         request["Context"] = terms.context
     return request
+
+
+def _all_or_none(options: dict[str, Any], minimum: int) -> dict[str, Any]:
+    """Return the fleet's options with a minimum target capacity (docs/engineering/aws-facts.md#minimum-target-capacity).
+
+    Reserved capacity has none: EC2 says there itself what a reservation has left.
+    """
+    if minimum <= 1:
+        return options
+    least = {"MinTargetCapacity": minimum, "SingleAvailabilityZone": True}
+    kinds = ("SpotOptions", "OnDemandOptions")
+    return {name: {**chosen, **least} if name in kinds else chosen for name, chosen in options.items()}
 
 
 def _config(config: FleetConfig, subnets: Mapping[str, str], priorities: Mapping[OfferingKey, int]) -> dict[str, Any]:
@@ -133,7 +147,7 @@ def image_for(instance_type: InstanceType, node_class: EC2NodeClass) -> Ami | No
         for key, values in instance_type.labels.items()
         if labels.normalized(key) in wanted.keys
     )
-    return next((ami for ami, asked in wanted.images if carried.compatible(asked)), None)
+    return next((ami for ami, requirements in wanted.images if carried.compatible(requirements)), None)
 
 
 def _read(node_class: EC2NodeClass) -> _Images:
@@ -141,7 +155,7 @@ def _read(node_class: EC2NodeClass) -> _Images:
         (ami, Requirements(Requirement.of(r.key, r.operator, r.values) for r in ami.requirements))
         for ami in node_class.status.amis
     )
-    return _Images(images, frozenset(key for _, asked in images for key in asked))
+    return _Images(images, frozenset(key for _, requirements in images for key in requirements))
 
 
 _images_of: Final = ByIdentity(_read, size=_CLASSES_KEPT)
@@ -200,8 +214,8 @@ def render_launch(order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster
     Raises:
         InvalidInputError: If the class is not resolved, or its user data, volumes or taints cannot be rendered.
     """
-    own = ((subnet.id, subnet.zone) for subnet in node_class.status.subnets)
-    subnets = subnet_by_zone(own, order.subnets, order.avoided_subnets)
+    pairs = ((subnet.id, subnet.zone) for subnet in node_class.status.subnets)
+    subnets = subnet_by_zone(pairs, order.subnets, order.avoided_subnets)
     if not node_class.status.subnets:
         raise InvalidInputError("not resolved yet", subject=f"EC2NodeClass {node_class.name}", field="status.subnets")
     bootable = {t.name: ami for t in order.instance_types if (ami := image_for(t, node_class)) is not None}
@@ -216,6 +230,7 @@ def render_launch(order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster
     terms = FleetTerms(
         token=order.token,
         count=order.count,
+        minimum=order.minimum,
         tags=tags,
         context=node_class.spec.context,
         is_ranked=order.is_ranked,
@@ -227,7 +242,7 @@ def render_launch(order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster
 def _grouped(chosen: Iterable[Offering], order: LaunchOrder, images: Mapping[str, Ami]) -> dict[_Group, list[Offering]]:
     groups: dict[_Group, list[Offering]] = {}
     wants_efa = order.requests.get(EFA, 0) > 0
-    types = {found.name: found for found in order.instance_types}
+    types = {kind.name: kind for kind in order.instance_types}
     for offering in chosen:
         instance_type, ami = types[offering.instance_type], images[offering.instance_type]
         efa = instance_type.capacity.get(EFA, 0) if wants_efa else 0
@@ -283,8 +298,8 @@ _PODS: Final = 1_000
 def may_exceed(node_class: EC2NodeClass, node_pool: NodePool) -> bool:
     """Whether the user data must be rendered to check its size; nearly always it is far below the limit."""
     spec = node_class.spec
-    own = (text for pair in _labels(node_pool).items() for text in pair)
-    written = (spec.user_data, json.dumps(spec.kubelet), *own, *_taints(node_pool))
+    texts = (text for pair in _labels(node_pool).items() for text in pair)
+    written = (spec.user_data, json.dumps(spec.kubelet), *texts, *_taints(node_pool))
     return sum(len(text.encode()) for text in written) > ALWAYS_FITS
 
 
@@ -310,11 +325,11 @@ def _render(node_class: EC2NodeClass, cluster: Cluster, own: Mapping[str, str], 
 
 def _labels(pool: NodePool) -> dict[str, str]:
     """Return the labels that its nodes register with: the template's, and the longest allowed value for each open label."""
-    found = {**template_labels(pool), labels.CAPACITY_TYPE: labels.ON_DEMAND}
+    pool_labels = {**template_labels(pool), labels.CAPACITY_TYPE: labels.ON_DEMAND}
     for requirement in pool.requirements:
         if requirement.key not in labels.WELL_KNOWN and requirement.is_finite and requirement.values:
-            found.setdefault(requirement.key, max(requirement.values, key=lambda value: (len(value), value)))
-    return found
+            pool_labels.setdefault(requirement.key, max(requirement.values, key=lambda value: (len(value), value)))
+    return pool_labels
 
 
 def _taints(pool: NodePool) -> tuple[str, ...]:

@@ -143,9 +143,11 @@ def admits_reservation(requirements: Iterable[Requirement], offering: Offering) 
     """Whether a claim's requirements admit the offering's reservation; true for other capacity."""
     if not offering.reservation_id:
         return True
-    own = offering.reservation_labels()
-    asked = (requirement for requirement in requirements if requirement.key in labels.RESERVATION_LABELS)
-    return all(r.has(own[r.key]) if r.key in own else r.tolerates_absence for r in asked)
+    offered = offering.reservation_labels()
+    reservation_requirements = (
+        requirement for requirement in requirements if requirement.key in labels.RESERVATION_LABELS
+    )
+    return all(r.has(offered[r.key]) if r.key in offered else r.tolerates_absence for r in reservation_requirements)
 
 
 def in_one_request(offerings: Iterable[Offering]) -> list[Offering]:
@@ -189,25 +191,25 @@ def first_of_each(ordered: Sequence[InstanceType], wanted: Mapping[str, int]) ->
     chosen: dict[str, InstanceType] = {}
     for key, count in sorted(wanted.items()):
         seen = set(_values(chosen.values(), key))
-        for found in ordered:
+        for instance_type in ordered:
             if len(seen) >= count:
                 break
-            own = _values((found,), key)
-            if not own <= seen:
-                chosen[found.name] = found
-                seen |= own
+            values = _values((instance_type,), key)
+            if not values <= seen:
+                chosen[instance_type.name] = instance_type
+                seen |= values
     return tuple(chosen.values())
 
 
 def _values(types: Iterable[InstanceType], key: str) -> set[str]:
     """Return the values that these types have for a label."""
     if key == labels.INSTANCE_TYPE:
-        return {found.name for found in types}
+        return {instance_type.name for instance_type in types}
     if key == labels.ZONE:
-        return {offering.zone for found in types for offering in found.offerings}
+        return {offering.zone for instance_type in types for offering in instance_type.offerings}
     if key == labels.CAPACITY_TYPE:
-        return {offering.capacity_type for found in types for offering in found.offerings}
-    return {value for found in types for value in found.labels.get(key, ())}
+        return {offering.capacity_type for instance_type in types for offering in instance_type.offerings}
+    return {value for instance_type in types for value in instance_type.labels.get(key, ())}
 
 
 TYPES_MAX: Final = 60
@@ -250,17 +252,24 @@ def select_offerings(claim: PlannedClaim, types: Iterable[InstanceType], policy:
         types: The instance types of its NodePool, at the NodePool's prices.
         policy: `Strict` refuses a claim whose minValues `TYPES_MAX` types cannot meet, `BestEffort` launches it anyway.
     """
-    named = {found.name: found for found in types if found.name in set(claim.instance_types)}
+    named = {
+        instance_type.name: instance_type for instance_type in types if instance_type.name in set(claim.instance_types)
+    }
     wanted = {r.key: r.min_values for r in claim.requirements if r.min_values is not None}
-    left = [offering for found in named.values() for offering in found.offerings if _is_open(offering, claim)]
+    open_offerings = [
+        offering
+        for instance_type in named.values()
+        for offering in instance_type.offerings
+        if _is_open(offering, claim)
+    ]
     if not wanted:
-        left = _without_exotic(left, named)
-        left = _without_spot_above_on_demand(left)
-    left = _of_one_capacity_type(left)
-    if not left:
+        open_offerings = _without_exotic(open_offerings, named)
+        open_offerings = _without_spot_above_on_demand(open_offerings)
+    open_offerings = _of_one_capacity_type(open_offerings)
+    if not open_offerings:
         tried = f"none of the {len(claim.instance_types)} instance types of the claim has an offering that is available"
         return Refusal(PodReason.NO_OFFERING_AVAILABLE, tried)
-    ordered = _types_of(left, named)
+    ordered = _types_of(open_offerings, named)
     needed = first_of_each(ordered, wanted)
     is_relaxed = len(needed) > TYPES_MAX
     if is_relaxed and policy != BEST_EFFORT:
@@ -268,8 +277,8 @@ def select_offerings(claim: PlannedClaim, types: Iterable[InstanceType], policy:
         problem = f"minValues demand {demanded}, which takes {len(needed)} instance types; EC2 is asked for {TYPES_MAX}"
         return Refusal(PodReason.MIN_VALUES_NOT_MET, problem)
     chosen = _cheapest_types(ordered, () if is_relaxed else needed)
-    names = {found.name for found in chosen}
-    offerings = one_request(offering for offering in left if offering.instance_type in names)
+    names = {instance_type.name for instance_type in chosen}
+    offerings = one_request(offering for offering in open_offerings if offering.instance_type in names)
     return Selection(offerings=offerings, types=chosen, min_values_relaxed=is_relaxed)
 
 
@@ -296,10 +305,10 @@ def _is_open(offering: Offering, claim: PlannedClaim) -> bool:
 
 
 def _of_one_capacity_type(offerings: Iterable[Offering]) -> list[Offering]:
-    found = list(offerings)
-    on_offer = {offering.capacity_type for offering in found}
+    listed = list(offerings)
+    on_offer = {offering.capacity_type for offering in listed}
     chosen = next((kind for kind in labels.CAPACITY_TYPES if kind in on_offer), labels.ON_DEMAND)
-    kept = [offering for offering in found if offering.capacity_type == chosen]
+    kept = [offering for offering in listed if offering.capacity_type == chosen]
     return in_one_request(kept) if chosen == labels.RESERVED else kept
 
 
@@ -308,15 +317,17 @@ def _types_of(offerings: Iterable[Offering], types: _Types) -> tuple[InstanceTyp
     kept: dict[str, list[Offering]] = {}
     for offering in cheapest_first(offerings):
         kept.setdefault(offering.instance_type, []).append(offering)
-    return tuple(msgspec.structs.replace(types[name], offerings=tuple(own)) for name, own in kept.items())
+    return tuple(
+        msgspec.structs.replace(types[name], offerings=tuple(kept_offerings)) for name, kept_offerings in kept.items()
+    )
 
 
 def _cheapest_types(ordered: Sequence[InstanceType], needed: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
     """Return the needed types and the cheapest others up to `TYPES_MAX`, in the order given."""
-    names = {found.name for found in needed}
-    others = [found.name for found in ordered if found.name not in names]
+    names = {instance_type.name for instance_type in needed}
+    others = [instance_type.name for instance_type in ordered if instance_type.name not in names]
     names.update(others[: TYPES_MAX - len(names)])
-    return tuple(found for found in ordered if found.name in names)
+    return tuple(instance_type for instance_type in ordered if instance_type.name in names)
 
 
 def _without_exotic(offerings: list[Offering], types: _Types) -> list[Offering]:

@@ -142,8 +142,8 @@ _CONFINING: Final = ("placementGroupSelector", "cpuOptions")
 
 def tenancy(requirements: Iterable[Requirement]) -> str:
     """Return the tenancy that a claim is launched with: dedicated only if shared hardware is excluded (Karpenter)."""
-    asked = next((requirement for requirement in requirements if requirement.key == labels.TENANCY), None)
-    return DEDICATED if asked is not None and not asked.has(SHARED) and asked.has(DEDICATED) else SHARED
+    demanded = next((requirement for requirement in requirements if requirement.key == labels.TENANCY), None)
+    return DEDICATED if demanded is not None and not demanded.has(SHARED) and demanded.has(DEDICATED) else SHARED
 
 
 def is_confined(requirements: Iterable[Requirement], node_class: Mapping[str, Any]) -> bool:
@@ -160,10 +160,12 @@ def partition(requirements: Iterable[Requirement]) -> int:
 
     Karpenter takes the alphabetically first, so `10` before `2`.
     """
-    asked = next((one for one in requirements if one.key == labels.PLACEMENT_GROUP_PARTITION), None)
-    if asked is None or not asked.is_finite:
+    requirement = next(
+        (requirement for requirement in requirements if requirement.key == labels.PLACEMENT_GROUP_PARTITION), None
+    )
+    if requirement is None or not requirement.is_finite:
         return 0
-    return min((int(value) for value in asked.values if value.isdecimal()), default=0)
+    return min((int(value) for value in requirement.values if value.isdecimal()), default=0)
 
 
 def placement(spec: NodeClassSpec, node_tenancy: str, partition_number: int = 0) -> dict[str, Any]:

@@ -215,8 +215,10 @@ def validation_orders(
         ami = image_for(instance_type, node_class)
         if ami is not None:
             chosen.setdefault(ami.id, instance_type)
-    asked = [image for image in dict.fromkeys(ami.id for ami in node_class.status.amis) if image in chosen][:IMAGES_MAX]
-    return tuple(_order(chosen[image], manifest, uses_reservations=uses_reservations) for image in asked)
+    images = [image for image in dict.fromkeys(ami.id for ami in node_class.status.amis) if image in chosen][
+        :IMAGES_MAX
+    ]
+    return tuple(_order(chosen[image], manifest, uses_reservations=uses_reservations) for image in images)
 
 
 def _order(instance_type: InstanceType, manifest: dict[str, Any], *, uses_reservations: bool) -> LaunchOrder:
@@ -238,16 +240,16 @@ def _admitted(types: tuple[InstanceType, ...], node_pools: Iterable[NodePool]) -
     """Yield the types that each NodePool admits, with the offerings that it admits."""
     keys = frozenset(key for instance_type in types for key in instance_type.labels)
     for pool in node_pools:
-        asked = template_requirements(pool)
+        requirements = template_requirements(pool)
         # Hundreds of types have offerings in the same few places.
         is_admitted: dict[tuple[str, str, str], bool] = {}
-        for found in admitted_types(types, asked, keys):
-            for offering in found.offerings:
+        for instance in admitted_types(types, requirements, keys):
+            for offering in instance.offerings:
                 place = _place(offering)
                 if place not in is_admitted:
-                    is_admitted[place] = offering.requirements().conflict(asked) is None
-            offerings = tuple(offering for offering in found.offerings if is_admitted[_place(offering)])
-            yield msgspec.structs.replace(found, offerings=offerings)
+                    is_admitted[place] = offering.requirements().conflict(requirements) is None
+            offerings = tuple(offering for offering in instance.offerings if is_admitted[_place(offering)])
+            yield msgspec.structs.replace(instance, offerings=offerings)
 
 
 def _place(offering: Offering) -> tuple[str, str, str]:
@@ -257,14 +259,14 @@ def _place(offering: Offering) -> tuple[str, str, str]:
 
 def _by_price(types: Iterable[InstanceType]) -> list[InstanceType]:
     """Return the types with available offerings, each with one: on-demand before spot, cheapest first."""
-    found: list[tuple[tuple[int, int, OfferingKey], InstanceType]] = []
+    ranked: list[tuple[tuple[int, int, OfferingKey], InstanceType]] = []
     for instance_type in types:
         offerings = [o for o in instance_type.offerings if o.available and o.capacity_type in _ASKED]
         best = min(offerings, key=_rank, default=None)
         if best is not None:
-            found.append((_rank(best), msgspec.structs.replace(instance_type, offerings=(best,))))
-    found.sort(key=lambda pair: pair[0])
-    return [instance_type for _, instance_type in found]
+            ranked.append((_rank(best), msgspec.structs.replace(instance_type, offerings=(best,))))
+    ranked.sort(key=lambda pair: pair[0])
+    return [instance_type for _, instance_type in ranked]
 
 
 def _rank(offering: Offering) -> tuple[int, int, OfferingKey]:

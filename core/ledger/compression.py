@@ -84,13 +84,13 @@ def _elements(runs: list[tuple[int, int, int]], new: list[bytes], old: list[byte
     for skipped, copied, following in runs:
         start = position + skipped
         position, end = start + copied, taken + following
-        found = [*old[start:position], *new[taken:end]]
-        if len(elements) + len(found) > at_most // ELEMENT_BYTES:
+        delta = [*old[start:position], *new[taken:end]]
+        if len(elements) + len(delta) > at_most // ELEMENT_BYTES:
             raise InvalidInputError("has too many elements", subject="difference")
-        size += sum(map(len, found)) + len(_BETWEEN) * len(found)
+        size += sum(map(len, delta)) + len(_BETWEEN) * len(delta)
         if size > at_most + len(_BETWEEN):
             raise InvalidInputError(f"is more than {at_most >> 20} MiB when decompressed", subject="difference")
-        elements += found
+        elements += delta
         taken = end
     return elements
 
@@ -166,10 +166,10 @@ def _of_one_frame(raw: bytes, base: bytes) -> bytes:
     options: dict[int, int] = {DecompressionParameter.window_log_max: WINDOW_LOG}
     frame = zstd.ZstdDecompressor(zstd_dict=_dictionary(base), options=options)
     try:
-        found = frame.decompress(raw, max_length=DECOMPRESSED_MAX + 1)
+        content = frame.decompress(raw, max_length=DECOMPRESSED_MAX + 1)
     except zstd.ZstdError:
         return b""
-    return found if frame.eof and not frame.unused_data and len(found) <= DECOMPRESSED_MAX else b""
+    return content if frame.eof and not frame.unused_data and len(content) <= DECOMPRESSED_MAX else b""
 
 
 def _of_any_frames(raw: bytes, base: bytes) -> bytes:

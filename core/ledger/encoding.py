@@ -72,7 +72,7 @@ class ArrayReader:
 
     def _compared(self, text: bytes) -> list[Block]:
         """Return the blocks of a text of elements, each with a comma at its end."""
-        found: list[Block] = []
+        blocks: list[Block] = []
         passed: list[Block] = []
         at = skipped = 0
         for block in self._blocks:
@@ -85,11 +85,11 @@ class ArrayReader:
                 passed.append(block)
                 skipped += len(block.text)
                 continue
-            self._add(text[at:start], passed, found)
-            found.append(block)
+            self._add(text[at:start], passed, blocks)
+            blocks.append(block)
             at, passed, skipped = start + len(block.text), [], 0
-        self._add(text[at:], passed, found)
-        return found
+        self._add(text[at:], passed, blocks)
+        return blocks
 
     def _add(self, text: bytes, passed: Sequence[Block], found: list[Block]) -> None:
         """Add the blocks of a text that replaces the passed blocks; a small block before it becomes part of them."""
@@ -109,7 +109,7 @@ class ArrayReader:
         size = max(1, len(elements) if length <= 2 * BLOCK_BYTES else len(elements) * BLOCK_BYTES // length)
         for start in range(0, len(elements), size):
             part = tuple(elements[start : start + size])
-            objects = tuple(known[one] if one in known else self._decode(one) for one in part)
+            objects = tuple(known[element] if element in known else self._decode(element) for element in part)
             yield Block(part, b",".join(part) + b",", objects)
 
 
@@ -219,20 +219,20 @@ class _PodReader:
             if identity not in kept
             for record, pod in zip(block.objects, pods, strict=True)
         }
-        found = {id(block): kept.get(id(block)) or (block, _pods_of(block, specs, records)) for block in blocks}
-        self._last_specs, self._known = specs, found
-        return tuple(chain.from_iterable(pods for _, pods in found.values()))
+        by_block = {id(block): kept.get(id(block)) or (block, _pods_of(block, specs, records)) for block in blocks}
+        self._last_specs, self._known = specs, by_block
+        return tuple(chain.from_iterable(pods for _, pods in by_block.values()))
 
 
 def _pods_of(block: Block, specs: Sequence[PodSpec], records: Mapping[int, Pod]) -> tuple[Pod, ...]:
     """Return the pods of a block; `records` has those of the last form, by the identity of their records."""
-    found = []
+    pods = []
     for record in block.objects:
         if record.spec >= len(specs):
             raise InvalidInputError("a pod refers to a spec that is not there", subject="Snapshot")
         spec, known = specs[record.spec], records.get(id(record))
-        found.append(known if known is not None and known.spec is spec else codec.pod_of(record, spec))
-    return tuple(found)
+        pods.append(known if known is not None and known.spec is spec else codec.pod_of(record, spec))
+    return tuple(pods)
 
 
 class _Whole:

@@ -78,6 +78,8 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
         bindings: Pods expected on existing nodes (`pod`, `node`).
         refused: Pods without a place or nodes that stay, with the reason code; only those that the previous entry did not list.
         is_observed: Whether the decision is only recorded, not carried out. Older releases ignore the field.
+        is_unexplained: Whether the plan lacks the reasons of pods without a place: there was no time for all, or the run ended
+            before it found them. Older releases ignore the field.
     """
 
     schema_version: int = 1
@@ -99,6 +101,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     bindings: tuple[tuple[str, str], ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
     is_observed: bool = False
+    is_unexplained: bool = False
 
     @property
     def hourly(self) -> int:

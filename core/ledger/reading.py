@@ -28,7 +28,7 @@ from core.ledger.entry import (
 from core.ledger.outcome import digest_of
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
-from core.scheduling import schedule
+from core.scheduling import Planner
 
 # Encodes the ledger's documents: complete, or as the difference to a complete one.
 
@@ -241,7 +241,8 @@ def decided_again(entry: LedgerEntry, snapshot: Snapshot) -> bytes:
     bounded = msgspec.structs.replace(snapshot, options=options)
     clock = recorded_clock(entry)
     if entry.function == PROVISION:
-        return codec.encode_plan(schedule(bounded, clock))
+        planner = Planner(bounded)
+        return codec.encode_plan((planner.without_reasons() if entry.is_unexplained else planner).plan(clock))
     if entry.function == DISRUPT:
         from core.disruption import disrupt  # the other users of a ledger decide nothing again
 

@@ -53,7 +53,15 @@ def is_left_to_scheduler(pod: Pod) -> bool:
     `selected-node`), or an affinity to namespaces selected by label.
     """
     spec = pod.spec
-    asks = spec.volumes or spec.resource_claims or spec.workload or spec.problem or pod.is_gated or pod.unreadable
+    asks = (
+        spec.volumes
+        or spec.resource_claims
+        or spec.workload
+        or spec.pod_group
+        or spec.problem
+        or pod.is_gated
+        or pod.unreadable
+    )
     if asks or spec.scheduler_name != DEFAULT_SCHEDULER or any("/" in name for name in spec.requests):
         return True
     return any(term.namespace_selector is not None for term in (*spec.affinity, *spec.anti_affinity))
@@ -182,14 +190,14 @@ class PlacedPods:
 
     def counted(self, selection: PodSelection) -> Mapping[str, int]:
         """Return how many of the selected pods each node has."""
-        found = self._counts.get(selection)
-        if found is None:
-            found = self._counts[selection] = Counter()
+        counts = self._counts.get(selection)
+        if counts is None:
+            counts = self._counts[selection] = Counter()
             for node, pods in self._on.items():
                 count = sum(1 for pod in pods.values() if selection.counts(pod))
                 if count:
-                    found[node] = count
-        return found
+                    counts[node] = count
+        return counts
 
     def repelling(self, pod: Pod) -> Iterator[tuple[str, Mapping[str, int]]]:
         """Return topology key and nodes of the pods that have an anti-affinity to this one."""
@@ -199,15 +207,15 @@ class PlacedPods:
 
     def value(self, node: str, key: str) -> str | None:
         """Return a node's label value; None where the label is absent or the node is gone."""
-        found = self.nodes.get(node)
-        return found.labels.get(key) if found is not None else None
+        state = self.nodes.get(node)
+        return state.labels.get(key) if state is not None else None
 
     def remembered(self, key: Hashable, domains: Callable[[], dict[str, str]]) -> dict[str, str]:
         """Return node → domain as first computed for the key: nodes do not change while bindings are decided."""
-        found = self._domains.get(key)
-        if found is None:
-            found = self._domains[key] = domains()
-        return found
+        values = self._domains.get(key)
+        if values is None:
+            values = self._domains[key] = domains()
+        return values
 
     def _change(self, pod: Pod, node: str, by: int) -> None:
         used = self._used.setdefault(node, Counter())
@@ -257,11 +265,11 @@ def tolerates(pod: Pod, node: Node) -> bool:
 def selects(pod: Pod, node: Node) -> bool:
     """Whether the pod's node selector and required node affinity admit the node."""
     spec = pod.spec
-    own = {**node.labels, labels.NODE_NAME: node.name} if spec.required_terms else node.labels
+    node_labels = {**node.labels, labels.NODE_NAME: node.name} if spec.required_terms else node.labels
     if not LabelSelector(spec.node_selector).matches(node.labels):
         return False
     return not spec.required_terms or any(
-        term.requirements and not term.uses_fields and LabelSelector(term.requirements).matches(own)
+        term.requirements and not term.uses_fields and LabelSelector(term.requirements).matches(node_labels)
         for term in spec.required_terms
     )
 
@@ -317,8 +325,8 @@ def _holds(pod: Pod, node: Node, placed: PlacedPods, rule: TopologySpread, keys:
         if name in domain_of:
             domains[domain_of[name]] += count
     least = min(domains.values(), default=0) if len(domains) >= (rule.min_domains or 1) else 0
-    own = int(selection.selects(pod))
-    return domains[node.labels[rule.topology_key]] + own - least <= rule.max_skew
+    self_match = int(selection.selects(pod))
+    return domains[node.labels[rule.topology_key]] + self_match - least <= rule.max_skew
 
 
 def _domains(pod: Pod, placed: PlacedPods, rule: TopologySpread, keys: tuple[str, ...]) -> dict[str, str]:
@@ -348,9 +356,9 @@ def objection(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
     has_another = pod.nominated_node_name not in ("", node.name)  # kube-scheduler is making room for it there
     if has_another or is_left_to_scheduler(pod):
         return BindingReason.LEFT_TO_SCHEDULER
-    found = objection_of_node(pod, node, placed)
-    if found is not None:
-        return found
+    refusal = objection_of_node(pod, node, placed)
+    if refusal is not None:
+        return refusal
     if not keeps_skew(pod, node, placed):
         return BindingReason.TOPOLOGY_SPREAD
     if is_repelled(pod, node, placed):
@@ -363,12 +371,12 @@ def outranking(waiting: Iterable[Pod], expected: Collection[str], node: Node, pl
 
     kube-scheduler would give them the room: if we bound pods of lower priority there, preemption would evict these.
     """
-    found = (
+    priorities = (
         pod.spec.priority
         for pod in waiting
         if pod.key not in expected and not pod.is_gated and objection_of_node(pod, node, placed) is None
     )
-    return max(found, default=None)
+    return max(priorities, default=None)
 
 
 # Decides one turn of binding: which pods of which claims may be bound now, in an order that satisfies every pod's rules.
@@ -403,15 +411,15 @@ def next_turn(
         expected: Keys of the pods planned for any claim.
         placed: The pods that have a node; the bindings decided here are added.
     """
-    left = {record.name: _candidates(record, node, waiting, expected, placed) for record, node in claims}
-    found: list[DecidedBinding] = []
+    candidates = {record.name: _candidates(record, node, waiting, expected, placed) for record, node in claims}
+    bindings: list[DecidedBinding] = []
     has_progress = True
     while has_progress:  # terminates: each round but the last binds at least one pod
-        before = len(found)
+        before = len(bindings)
         for record, node in claims:
-            left[record.name] = _enter(record, node, left[record.name], placed, found)
-        has_progress = len(found) > before
-    return BindingTurn(tuple(found), {name: tuple(pods) for name, pods in left.items()})
+            candidates[record.name] = _enter(record, node, candidates[record.name], placed, bindings)
+        has_progress = len(bindings) > before
+    return BindingTurn(tuple(bindings), {name: tuple(pods) for name, pods in candidates.items()})
 
 
 _Left = list[tuple[Pod, BindingReason]]
@@ -436,12 +444,12 @@ def _candidates(
 
 def _enter(record: ClaimRecord, node: Node, pods: _Left, placed: PlacedPods, found: list[DecidedBinding]) -> _Left:
     """Place the pods that may be bound; return the others, each with its objection."""
-    left: _Left = []
+    remaining: _Left = []
     for pod, before in pods:
         reason = before if before is BindingReason.OUTRANKED else objection(pod, node, placed)
         if reason is None:
             placed.place(pod, node.name)
             found.append(DecidedBinding(record.name, pod, node.name))
         else:
-            left.append((pod, reason))
-    return left
+            remaining.append((pod, reason))
+    return remaining

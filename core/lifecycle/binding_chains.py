@@ -92,11 +92,11 @@ def _connected(pods: Sequence[Pod]) -> dict[int, int]:
 
 def _by_label(pods: Sequence[Pod]) -> dict[tuple[str, str], list[int]]:
     """Return label and value → the positions of the pods that have it."""
-    found: dict[tuple[str, str], list[int]] = {}
+    by_label: dict[tuple[str, str], list[int]] = {}
     for position, pod in enumerate(pods):
         for label in pod.labels.items():
-            found.setdefault(label, []).append(position)
-    return found
+            by_label.setdefault(label, []).append(position)
+    return by_label
 
 
 def _candidates(selection: PodSelection, with_label: Mapping[tuple[str, str], list[int]], pods: int) -> Sequence[int]:
@@ -191,12 +191,12 @@ def opening_nodes(records: Iterable[ClaimRecord], placed: PlacedPods, now: datet
         now: The time of the turn.
     """
     names = {node.provider_id: node.name for node in placed.nodes.values() if node.provider_id}
-    found = []
+    opened = []
     for record in records:
         node = placed.nodes.get(record.node_name or names.get(record.provider_id, ""))
         if node is not None and node.is_ready and _is_opening(record, node, now):
-            found.append(node)
-    return found
+            opened.append(node)
+    return opened
 
 
 def _is_opening(record: ClaimRecord, node: Node, now: datetime) -> bool:

@@ -64,15 +64,15 @@ def shortfall(record: ClaimRecord, node: Node) -> str:
     expected = record.machine.capacity if record.machine is not None else {}
     missing = [
         name
-        for name, asked in sorted(record.plan.resources.items())
-        if asked > 0 and node.capacity.get(name, 0) * 100 < expected.get(name, 0) * AT_LEAST_PERCENT
+        for name, amount in sorted(record.plan.resources.items())
+        if amount > 0 and node.capacity.get(name, 0) * 100 < expected.get(name, 0) * AT_LEAST_PERCENT
     ]
-    found = (
+    lacking = (
         f"{quantity.render_resources({name: node.capacity.get(name, 0)})[name]} of {name} where "
         f"{quantity.render_resources({name: expected[name]})[name]} was expected"
         for name in missing
     )
-    return f"node {node.name} has {', '.join(found)}" if missing else ""
+    return f"node {node.name} has {', '.join(lacking)}" if missing else ""
 
 
 LAUNCH_TIMEOUT: Final = timedelta(minutes=5)
@@ -128,10 +128,10 @@ def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, bi
 
 def inconsistency(record: ClaimRecord, node: Node) -> ReportNode | None:
     """Return a report that a working node is smaller than planned, None if there is nothing new to report."""
-    found = shortfall(record, node)
-    if not found or (record.reason, record.message) == (ClaimReason.FAILED_CONSISTENCY_CHECK, found):
+    lacking = shortfall(record, node)
+    if not lacking or (record.reason, record.message) == (ClaimReason.FAILED_CONSISTENCY_CHECK, lacking):
         return None
-    return ReportNode(node.name, ClaimReason.FAILED_CONSISTENCY_CHECK, found)
+    return ReportNode(node.name, ClaimReason.FAILED_CONSISTENCY_CHECK, lacking)
 
 
 def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> bool:
@@ -269,19 +269,19 @@ def addresses_left(
     in its subnet there, or in the one with the most left if it has none.
     """
     known = map(_readable, filter(has_address_reading, node_classes))
-    classes = {found.name: found for found in known if found is not None}
-    readings = {name: found for name in sorted(classes) if (found := reading_of(classes[name])) is not None}
+    classes = {node_class.name: node_class for node_class in known if node_class is not None}
+    readings = {name: reading for name in sorted(classes) if (reading := reading_of(classes[name])) is not None}
     latest: dict[str, AddressReading] = {}
     for name, reading in sorted(readings.items(), key=lambda one: one[1].read_at):
-        own = {subnet.id for subnet in classes[name].status.subnets}
-        latest |= {subnet: reading for subnet in reading.free if subnet in own}
-    left = {subnet: latest[subnet].free[subnet] for subnet in sorted(latest)}
-    for record in sorted(records, key=lambda record: record.name) if left else ():
+        subnets = {subnet.id for subnet in classes[name].status.subnets}
+        latest |= {subnet: reading for subnet in reading.free if subnet in subnets}
+    addresses = {subnet: latest[subnet].free[subnet] for subnet in sorted(latest)}
+    for record in sorted(records, key=lambda record: record.name) if addresses else ():
         name = record.plan.node_class.name
         each = readings[name].per_node if name in readings else 1
-        for subnet in _subnets_of(record, classes.get(name), latest, left, now):
-            left[subnet] -= each
-    return left
+        for subnet in _subnets_of(record, classes.get(name), latest, addresses, now):
+            addresses[subnet] -= each
+    return addresses
 
 
 def _readable(manifest: Mapping[str, Any]) -> EC2NodeClass | None:
@@ -313,11 +313,11 @@ def _subnets_of(
 
 def _subnet_in(zone: str, record: ClaimRecord, node_class: EC2NodeClass, left: Mapping[str, int]) -> list[str]:
     """Return the claim's subnet in the zone, by default the one with the most addresses left; none if one has plenty."""
-    own = [subnet.id for subnet in node_class.status.subnets if subnet.zone == zone]
-    if not own or any(subnet not in left for subnet in own):
+    subnets = [subnet.id for subnet in node_class.status.subnets if subnet.zone == zone]
+    if not subnets or any(subnet not in left for subnet in subnets):
         return []
     chosen = record.subnets.get(zone)
-    return [chosen] if chosen in own else [max(own, key=lambda subnet: (left[subnet], subnet))]
+    return [chosen] if chosen in subnets else [max(subnets, key=lambda subnet: (left[subnet], subnet))]
 
 
 # Counts the places in capacity reservations that claims hold or are being launched into.
@@ -380,10 +380,10 @@ def requested_claim(record: ClaimRecord, now: datetime) -> NodeClaim:
 
     Its pods count in zone, type and capacity type if all its offerings agree on these.
     """
-    own = {**record.plan.labels, **_agreed(record)}
+    claim_labels = {**record.plan.labels, **_agreed(record)}
     return msgspec.structs.replace(
         node_claim(record, None, now),
-        labels=own,
+        labels=claim_labels,
         provider_id=f"requested:///{record.name}",
         node_name=record.name,
         capacity={name: amount for name, amount in record.reserved.items() if name != quantity.NODES},
@@ -408,15 +408,17 @@ def _conditions(record: ClaimRecord, consolidate_after: timedelta | None, now: d
         REGISTERED: record.is_registered,
         INITIALIZED: record.phase is ClaimPhase.INITIALIZED,
     }
-    found = {name: Condition("True", changed_at=record.phase_since) for name, holds in reached.items() if holds}
+    reached_at = {name: Condition("True", changed_at=record.phase_since) for name, holds in reached.items() if holds}
     if record.initialized_at is not None:
-        found[INITIALIZED] = Condition("True", changed_at=record.initialized_at)
+        reached_at[INITIALIZED] = Condition("True", changed_at=record.initialized_at)
         quiet_since = record.last_pod_event_at or record.initialized_at
         if consolidate_after is not None and now - quiet_since >= consolidate_after:
-            found[CONSOLIDATABLE] = Condition("True", changed_at=quiet_since + consolidate_after)
+            reached_at[CONSOLIDATABLE] = Condition("True", changed_at=quiet_since + consolidate_after)
     if is_late_to_initialize(record, now):
         since = record.phase_since + INITIALIZATION_TIMEOUT
-        found[INITIALIZED] = Condition("False", ClaimReason.INITIALIZATION_TIMEOUT, "it does not become ready", since)
+        reached_at[INITIALIZED] = Condition(
+            "False", ClaimReason.INITIALIZATION_TIMEOUT, "it does not become ready", since
+        )
     if record.deletion is not None and record.deletion.terminated_at is not None:
-        found[INSTANCE_TERMINATING] = Condition("True", changed_at=record.deletion.terminated_at)
-    return found
+        reached_at[INSTANCE_TERMINATING] = Condition("True", changed_at=record.deletion.terminated_at)
+    return reached_at

@@ -162,7 +162,7 @@ def approaching(records: Iterable[ClaimRecord], removed: Collection[str], now: d
         removed: Names of claims that commands are already removing.
         now: The moment.
     """
-    found = [
+    nearing = [
         (record.retires_at, record.name)
         for record in records
         if record.retires_at is not None
@@ -171,7 +171,7 @@ def approaching(records: Iterable[ClaimRecord], removed: Collection[str], now: d
         and (record.hold is None or record.hold.until <= now)
         and begins_at(record.name, record.retires_at) <= now < record.retires_at - DUE_BEFORE
     ]
-    return tuple(name for _, name in sorted(found))
+    return tuple(name for _, name in sorted(nearing))
 
 
 def begins_at(name: str, retires_at: datetime) -> datetime:

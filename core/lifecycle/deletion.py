@@ -3,7 +3,7 @@
 Tracks which part of its NodePool's limits and budgets a leaving claim still holds.
 
 The disrupted taint frees the claim's share of the limits and starts terminationGracePeriod. The request to terminate the
-instance frees its place in the budgets (docs/engineering/handbook/draining.md).
+instance frees its share of a limit in dollars and its place in the budgets (docs/engineering/handbook/draining.md).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Machine
 from core.lifecycle.steps import SHORTEST, CancelDrain, ClaimFacts, Wait, recheck_after
 from core.model.plan import Binding, Hold
 from core.model.pod import Pod
@@ -39,6 +39,7 @@ LASTING: Final = (
     TerminationReason.EXPIRED,
     TerminationReason.UNHEALTHY,
     TerminationReason.SCHEDULED_CHANGE,
+    TerminationReason.OUTSIDE_HOURS,
 )
 VOLUNTARY: Final = (*CONSOLIDATION, *LASTING)
 """Termination reasons for which a node is removed although it could stay.
@@ -136,8 +137,16 @@ def leaving(
     )
 
 
-def expedited(record: ClaimRecord, reason: TerminationReason, message: str, ends_at: datetime | None) -> ClaimRecord:
+def expedited(
+    record: ClaimRecord,
+    reason: TerminationReason,
+    message: str,
+    ends_at: datetime | None,
+    deadline: datetime | None = None,
+) -> ClaimRecord:
     """Return a leaving claim with a mandatory or more urgent reason; the same object if nothing changes.
+
+    A mandatory reason may have a deadline, after which pods are forced off; an earlier one stays.
 
     If its drain may have begun, it does not wait for replacements, even if the instance's end becomes known now. That EC2 takes
     the instance, and when, is kept in any case: its pods that may not be evicted need a node until then
@@ -152,8 +161,13 @@ def expedited(record: ClaimRecord, reason: TerminationReason, message: str, ends
     reclaimed = min(announced, default=None)
     if must or sooner:
         waits = deletion.tainted_at is None or sooner
+        deadlines = [end for end in (deletion.deadline, deadline if must else None) if end is not None]
         deletion = msgspec.structs.replace(
-            deletion, reason=reason, message=message, ends_at=ends_at if waits else deletion.ends_at
+            deletion,
+            reason=reason,
+            message=message,
+            ends_at=ends_at if waits else deletion.ends_at,
+            deadline=min(deadlines, default=None),
         )
     elif reclaimed == reclaimed_at(record):
         return record
@@ -168,6 +182,12 @@ def reclaimed_at(record: ClaimRecord) -> datetime | None:
     return deletion.reclaimed_at or (deletion.ends_at if deletion.reason in RECLAIMED else None)
 
 
+def held_by(record: ClaimRecord, machine: Machine) -> dict[str, int]:
+    """Return what a claim holds of its NodePool's limits: its machine and, if these count dollars, the machine's price."""
+    price = {quantity.HOURLY: machine.offering.price} if quantity.HOURLY in record.reserved else {}
+    return {**quantity.add(machine.capacity, {quantity.NODES: 1}), **price}
+
+
 def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
     """Return the claim after its node got the disrupted taint; the time of the first call counts."""
     deletion, grace = record.deletion, record.plan.termination_grace_period
@@ -175,7 +195,8 @@ def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
         deletion = msgspec.structs.replace(deletion, tainted_at=now)
         deadline = deletion.deadline or (deletion.begun_at + grace if grace is not None else None)
         deletion = msgspec.structs.replace(deletion, deadline=deadline)
-    return msgspec.structs.replace(record, deletion=deletion, reserved={})
+    still_paid = {name: amount for name, amount in record.reserved.items() if name == quantity.HOURLY}
+    return msgspec.structs.replace(record, deletion=deletion, reserved=still_paid)
 
 
 def emptied(record: ClaimRecord, now: datetime) -> ClaimRecord:
@@ -237,9 +258,9 @@ def terminated(record: ClaimRecord, now: datetime) -> ClaimRecord:
 
 def untainted(record: ClaimRecord) -> ClaimRecord:
     """Return the claim of a node that stays and is about to lose its taint: it holds its share of the limits again."""
-    if record.machine is None or record.reserved:
+    if record.machine is None or any(name != quantity.HOURLY for name in record.reserved):
         return record
-    return msgspec.structs.replace(record, reserved=quantity.add(record.machine.capacity, {"nodes": 1}))
+    return msgspec.structs.replace(record, reserved=held_by(record, record.machine))
 
 
 def drain_cancelled(record: ClaimRecord, hold: Hold) -> ClaimRecord:
@@ -313,11 +334,12 @@ def wait_for_replacements(
         return None
     if node is None or not node.is_ready or not any(is_reschedulable(pod) for pod in waiting):
         return None
-    left = drain_by(deletion, waiting) - now
-    if left <= timedelta(0):
+    time_left = drain_by(deletion, waiting) - now
+    if time_left <= timedelta(0):
         return _unreplaced(record, deletion, node.name)
     return Wait(
-        max(SHORTEST, min(left, recheck_after(deletion.asked_at, now))), "the replacements for its pods are not ready"
+        max(SHORTEST, min(time_left, recheck_after(deletion.asked_at, now))),
+        "the replacements for its pods are not ready",
     )
 
 
@@ -355,6 +377,6 @@ def replacements(
         return None
     starting = [r for r in records if r.phase is not ClaimPhase.INITIALIZED and r.deletion is None]
     names: Mapping[str, str] = {key: r.name for r in starting for key in (r.name, r.node_name) if key}
-    found = {r.name for r in starting if not wanted.isdisjoint(r.plan.pods)}
-    found |= {names[binding.node] for binding in bindings if binding.pod in wanted and binding.node in names}
-    return tuple(sorted(found))
+    launching = {r.name for r in starting if not wanted.isdisjoint(r.plan.pods)}
+    launching |= {names[binding.node] for binding in bindings if binding.pod in wanted and binding.node in names}
+    return tuple(sorted(launching))

@@ -51,7 +51,7 @@ from core.model.plan import Plan, PlannedClaim
 from core.model.pod import Pod, VolumeAttachment
 from core.model.snapshot import Node
 from core.model.values.taints import DISRUPTED
-from core.pods import is_drainable
+from core.pods import is_drainable, names_group
 from core.reasons.code import ClaimReason, ReasonCode, TerminationReason
 from core.reasons.nodes import EvictionReason, HeldPodReason, NodeReason
 
@@ -142,9 +142,13 @@ def drain(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> Drain:
     forced = {pod.key for pod in forcible}
     force = [pod for pod in forcible if not _has_resisted(pod, deletion) or _next_at(pod, deletion, now) <= now]
     force.sort(key=lambda pod: (_has_resisted(pod, deletion), _attempts(pod, deletion), pod.key))
-    asked = [pod for pod in overdue if pod.key not in forced]
-    asked += [pod for pod in _first_tier([p for p in waiting if p.key not in late]) if not pod.blocks_disruption(now)]
-    due = [pod for pod in asked if pod.is_active and _next_at(pod, deletion, now) <= now]
+    unforced = [pod for pod in overdue if pod.key not in forced]
+    unforced += [
+        pod
+        for pod in _first_tier([p for p in waiting if p.key not in late])
+        if not pod.blocks_disruption(now) and not _ends_with_group(pod, deletion)
+    ]
+    due = [pod for pod in unforced if pod.is_active and _next_at(pod, deletion, now) <= now]
     return Drain(
         evict=tuple(sorted(due, key=lambda pod: (_attempts(pod, deletion), pod.key))),
         force=tuple((pod, _grace_left(deletion.deadline, now)) for pod in force),
@@ -260,8 +264,8 @@ def _is_forced(pod: Pod, deletion: Deletion) -> bool:
 
 def _has_resisted(pod: Pod, deletion: Deletion) -> bool:
     """Whether the last try was to delete the pod by force, and failed."""
-    found = deletion.tries.get(identity(pod))
-    return found is not None and found.is_forced
+    attempt = deletion.tries.get(identity(pod))
+    return attempt is not None and attempt.is_forced
 
 
 def _grace_left(deadline: datetime | None, now: datetime) -> int:
@@ -269,13 +273,13 @@ def _grace_left(deadline: datetime | None, now: datetime) -> int:
 
 
 def _attempts(pod: Pod, deletion: Deletion) -> int:
-    found = deletion.tries.get(identity(pod))
-    return found.attempts if found else 0
+    attempt = deletion.tries.get(identity(pod))
+    return attempt.attempts if attempt else 0
 
 
 def _next_at(pod: Pod, deletion: Deletion, now: datetime) -> datetime:
-    found = deletion.tries.get(identity(pod))
-    return found.next_at if found else now
+    attempt = deletion.tries.get(identity(pod))
+    return attempt.next_at if attempt else now
 
 
 def _first_tier(pods: Sequence[Pod]) -> list[Pod]:
@@ -351,8 +355,23 @@ def next_escalation(
 
 def _attached(attachments: Sequence[VolumeAttachment], node: str) -> str:
     """Name the volumes that keep a node after its pods have left; their CSI driver may not be running."""
-    names = sorted(found.volume_name for found in attachments)
+    names = sorted(attachment.volume_name for attachment in attachments)
     return f"{len(names)} volumes are still attached to node {node}, the first is {names[0]}"
+
+
+_WAITS_FOR_GROUPS: Final = (TerminationReason.DRIFTED, TerminationReason.EXPIRED)
+
+
+def _ends_with_group(pod: Pod, deletion: Deletion) -> bool:
+    """Whether a pod is left alone until the deadline, so that its whole group need not start again for a newer node.
+
+    Without a deadline such a drain does not begin. One that an instance's end, a user or repair asks for does not wait.
+    """
+    moves_alone = (
+        pod.annotations.get(labels.GROUP_DISRUPTION) == "single" or pod.annotations.get(labels.GROUP) == "none"
+    )
+    waits = deletion.reason in _WAITS_FOR_GROUPS and deletion.deadline is not None
+    return waits and names_group(pod) and not moves_alone
 
 
 def _blocker(pod: Pod, deletion: Deletion, now: datetime) -> Blocker:
@@ -400,7 +419,7 @@ def without_planned_moves(
     going = {
         record.node_name for record in records if record.deletion is not None and _is_consolidated(record.deletion)
     }
-    started = [found.command for found in commands if found.has_started and found.command.reason in CONSOLIDATION]
+    started = [begun.command for begun in commands if begun.has_started and begun.command.reason in CONSOLIDATION]
     going.update(node for command in started for node in command.nodes)
     moving = frozenset(pod.key for pod in pods if pod.node_name and pod.node_name in going)
     claims = tuple(claim for claim in plan.claims if not _serves_only(claim, moving))

@@ -52,9 +52,13 @@ class _Launch(msgspec.Struct):
 
     def common(self, record: ClaimRecord) -> tuple[Offering, ...]:
         """Return the common offerings if this claim joined; none if too few remained for it or for the other claims."""
-        zones = {one.zone for one in record.offerings if record.subnets.get(one.zone) == self.subnets.get(one.zone)}
-        own = frozenset(record.offerings)
-        common = tuple(offering for offering in self.offerings if offering in own and offering.zone in zones)
+        zones = {
+            shared.zone
+            for shared in record.offerings
+            if record.subnets.get(shared.zone) == self.subnets.get(shared.zone)
+        }
+        offerings = frozenset(record.offerings)
+        common = tuple(offering for offering in self.offerings if offering in offerings and offering.zone in zones)
         return common if len(common) >= max(self.least, _least(record)) else ()
 
 
@@ -102,10 +106,10 @@ def _join(launches: list[_Launch], index: int, record: ClaimRecord, at_most: int
 
 def _least(record: ClaimRecord) -> int:
     """Return how many of its offerings a claim must keep: all, where minValues count them or a reservation does."""
-    own = len(record.offerings)
+    offerings = len(record.offerings)
     counts = any(requirement.min_values is not None for requirement in record.plan.requirements)
     is_reserved = any(offering.capacity_type == labels.RESERVED for offering in record.offerings)
-    return own if counts or is_reserved else -(-own * KEPT_PERCENT // 100)
+    return offerings if counts or is_reserved else -(-offerings * KEPT_PERCENT // 100)
 
 
 def launch_name(record: ClaimRecord) -> str:
@@ -154,7 +158,19 @@ def _shape(record: ClaimRecord) -> tuple[Any, ...]:
         tuple(sorted(claim_tags(plan).items())),
         tenancy(plan.requirements),
         plan.resources.get(EFA, 0) > 0,
+        plan.annotations.get(labels.GROUP_OF_CLAIM),
     )
+
+
+def least_instances(record: ClaimRecord) -> int:
+    """Return how many of a shared launch's instances EC2 must launch if it launches any.
+
+    All of them for a group that starts together, if they may be in one zone only: EC2 promises it for one zone or one type
+    (CreateFleet, MinTargetCapacity).
+    """
+    zones = {offering.zone for offering in record.offerings}
+    is_whole = labels.GROUP_OF_CLAIM in record.plan.annotations and len(zones) == 1
+    return record.shares if is_whole else 1
 
 
 # Distributes the claims of a plan over the subnets of a zone, where all of them have few free addresses.
@@ -173,8 +189,8 @@ def with_subnets(records: Iterable[ClaimRecord], snapshot: Snapshot) -> list[Cla
     if not snapshot.subnet_addresses:
         return given
     classes = {node_class.name: node_class for node_class in snapshot.node_classes}
-    left = dict(snapshot.subnet_addresses)
-    return [_assigned(record, classes.get(record.plan.node_class.name), left) for record in given]
+    addresses = dict(snapshot.subnet_addresses)
+    return [_assigned(record, classes.get(record.plan.node_class.name), addresses) for record in given]
 
 
 def full_zones(node_class: NodeClass, free: Mapping[str, int]) -> frozenset[str]:
@@ -194,11 +210,11 @@ def _assigned(record: ClaimRecord, node_class: NodeClass | None, left: dict[str,
         return record
     chosen: dict[str, str] = {}
     for zone in sorted({offering.zone for offering in record.offerings}):
-        own = sorted(subnet for subnet, found in node_class.subnets if found == zone)
-        if not own or any(subnet not in left for subnet in own):
+        subnets = sorted(subnet for subnet, subnet_zone in node_class.subnets if subnet_zone == zone)
+        if not subnets or any(subnet not in left for subnet in subnets):
             continue
-        roomiest = max(own, key=lambda subnet: left[subnet])  # the first of several
+        roomiest = max(subnets, key=lambda subnet: left[subnet])  # the first of several
         left[roomiest] -= node_class.addresses_per_node
-        if len(own) > 1:
+        if len(subnets) > 1:
             chosen[zone] = roomiest
     return msgspec.structs.replace(record, subnets=chosen) if chosen else record

@@ -56,7 +56,7 @@ class Mirrored(msgspec.Struct, frozen=True, kw_only=True):
 
     def written_conditions(self) -> list[JsonObject]:
         """Return `status.conditions`, by type."""
-        return [_written(kind, found) for kind, found in sorted(self.conditions.items())]
+        return [_written(kind, condition) for kind, condition in sorted(self.conditions.items())]
 
 
 def mirrored(record: ClaimRecord, found: Mapping[str, Condition] | None = None) -> Mirrored:
@@ -175,10 +175,10 @@ def _ready(by_kind: Mapping[str, Condition]) -> Condition:
     """Return Ready: the worst of the conditions that it summarizes, with its cause; the latest time if all are True."""
     parts = [(kind, by_kind[kind]) for kind in _IN_READY]
     for status, reason in (("False", "UnhealthyDependents"), ("Unknown", "ReconcilingDependents")):
-        worse = next(((kind, found) for kind, found in parts if found.status == status), None)
+        worse = next(((kind, condition) for kind, condition in parts if condition.status == status), None)
         if worse is not None:
-            kind, found = worse
-            return Condition(status, reason, f"{kind}={status}: {found.message}", found.changed_at)
+            kind, condition = worse
+            return Condition(status, reason, f"{kind}={status}: {condition.message}", condition.changed_at)
     return Condition("True", plan.READY, "", by_kind[plan.INITIALIZED].changed_at)
 
 
@@ -257,9 +257,9 @@ def hand_made_plan(
     if isinstance(node_class, Refusal):
         return node_class
     zones = zones_by_id(snapshot.node_classes, snapshot.nodes)
-    asked = Requirements(requirements_with_zones(claim.requirements, zones))
+    requirements = Requirements(requirements_with_zones(claim.requirements, zones))
     types = pool_types(snapshot).of(claim.node_pool, node_class.name)
-    offered = _offered(claim, asked, types, snapshot.catalogue.label_keys())
+    offered = _offered(claim, requirements, types, snapshot.catalogue.label_keys())
     if isinstance(offered, Refusal):
         return offered
     full = full_zones(node_class, snapshot.subnet_addresses)
@@ -272,13 +272,13 @@ def hand_made_plan(
     offered = {name: offerings for name, offerings in offered.items() if name in allowed}
     if not offered:
         return limit_reached(claim.node_pool)
-    node_labels = _labels(claim, asked, node_class)
+    node_labels = _labels(claim, requirements, node_class)
     if fault := labels_fault(node_labels):
         return Refusal(
             ClaimReason.NODE_CLAIM_INVALID, f"its name, class and labels become labels of its node, and {fault}"
         )
     uid = str((obj.get("metadata") or {}).get("uid") or "")
-    return _planned(claim, uid, asked, node_labels, node_class, offered)
+    return _planned(claim, uid, requirements, node_labels, node_class, offered)
 
 
 def limit_reached(node_pool: str) -> Refusal:
@@ -288,9 +288,17 @@ def limit_reached(node_pool: str) -> Refusal:
 
 def _fault(obj: JsonObject) -> str:
     """Return the fault of the object itself, empty if it has none."""
+    from core.api.unknown_fields import not_ignored
+
     faults = api.problems({**KIND, **obj})
     if faults:
         return "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
+    if dropped := not_ignored({**KIND, **obj}):
+        fields = ",".join(dropped)
+        return (
+            f"{fields}: this version does not know it; update Fleetwright, or launch without it: annotate the NodeClaim with"
+            f" {labels.IGNORED_FIELDS}: {fields}"
+        )
     finalizers = (obj.get("metadata") or {}).get("finalizers") or ()
     others = sorted(set(finalizers) - {labels.TERMINATION_FINALIZER})
     if others:
@@ -309,7 +317,7 @@ def _planned(
     offered: Mapping[str, tuple[Offering, ...]],
 ) -> PlannedClaim:
     """Return the plan of a claim; `uid` is its object's, `offered` has the offerings of each suitable type."""
-    offerings = [offering for found in offered.values() for offering in found]
+    offerings = [offering for offerings_of_type in offered.values() for offering in offerings_of_type]
     return PlannedClaim(
         name=claim.name,
         node_pool=claim.node_pool,
@@ -336,14 +344,14 @@ def _node_class(claim: NodeClaim, snapshot: Snapshot) -> NodeClass | Refusal:
     if reference is None or reference.kind != NODE_CLASS_KIND:
         kind = reference.kind if reference is not None else ""
         return Refusal(ClaimReason.NODE_CLAIM_INVALID, f"spec.nodeClassRef.kind: {kind!r} is not {NODE_CLASS_KIND}")
-    found = next((known for known in snapshot.node_classes if known.name == name), None)
-    if found is None or found.deleted_at is not None:
-        gone = "does not exist" if found is None else "is being deleted"
+    node_class = next((known for known in snapshot.node_classes if known.name == name), None)
+    if node_class is None or node_class.deleted_at is not None:
+        gone = "does not exist" if node_class is None else "is being deleted"
         return Refusal(ClaimReason.NODE_CLASS_NOT_FOUND, f"spec.nodeClassRef.name: {NODE_CLASS_KIND} {name} {gone}")
-    if found.is_ready is not True or found.problem:
-        message = found.problem or "its condition Ready is not True"
+    if node_class.is_ready is not True or node_class.problem:
+        message = node_class.problem or "its condition Ready is not True"
         return Refusal(ClaimReason.NODE_CLASS_NOT_READY, f"{NODE_CLASS_KIND} {name}: {message}")
-    return found
+    return node_class
 
 
 def _offered(
@@ -354,11 +362,13 @@ def _offered(
     alike = admitted_types(types, asked, keys)
     if not alike or (unknown is not None and not unknown.tolerates_absence):
         return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, f"spec.requirements: {_unmet(asked, types, keys)}")
-    large = [found for found in alike if quantity.fits(claim.resources, found.allocatable())]
+    large = [instance_type for instance_type in alike if quantity.fits(claim.resources, instance_type.allocatable())]
     if not large:
         message = f"none of the {len(alike)} instance types that spec.requirements admit has as much"
         return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, f"spec.resources.requests: {message}")
-    open_now = {found.name: tuple(o for o in found.offerings if _is_open(o, asked)) for found in large}
+    open_now = {
+        instance_type.name: tuple(o for o in instance_type.offerings if _is_open(o, asked)) for instance_type in large
+    }
     if not any(open_now.values()):
         message = f"none of the {len(large)} suitable instance types is available now"
         return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, message)
@@ -372,14 +382,17 @@ def _unmet(asked: Requirements, types: tuple[InstanceType, ...], keys: frozenset
         for requirement in asked.values()
         if requirement.key == labels.ZONE_ID or not admitted_types(types, Requirements([requirement]), keys)
     )
-    found = next(alone, None)
-    return f"no instance type meets that on {found.key}" if found is not None else "no instance type meets them all"
+    unmet = next(alone, None)
+    return f"no instance type meets that on {unmet.key}" if unmet is not None else "no instance type meets them all"
 
 
 def _outside(zones: Collection[str], offered: Mapping[str, tuple[Offering, ...]]) -> dict[str, tuple[Offering, ...]]:
     """Return the offerings in other zones, without types that have none there."""
-    found = {name: tuple(one for one in offerings if one.zone not in zones) for name, offerings in offered.items()}
-    return {name: offerings for name, offerings in found.items() if offerings}
+    by_type = {
+        name: tuple(offering for offering in offerings if offering.zone not in zones)
+        for name, offerings in offered.items()
+    }
+    return {name: offerings for name, offerings in by_type.items() if offerings}
 
 
 def _within_limits(
@@ -387,11 +400,11 @@ def _within_limits(
 ) -> frozenset[str]:
     """Return the names of the types of which the NodePool's limits allow one more: a claim is charged its largest type."""
     limits = next((pool.limits for pool in snapshot.node_pools if pool.name == node_pool), {})
-    left = quantity.subtract(limits, used.get(node_pool, {}))
+    headroom = quantity.subtract(limits, used.get(node_pool, {}))
 
     def allows(found: InstanceType) -> bool:
         one_more = {**found.capacity, quantity.NODES: 1}
-        return all(one_more.get(name, 0) <= left[name] for name in limits)
+        return all(one_more.get(name, 0) <= headroom[name] for name in limits)
 
     return frozenset(found.name for found in types if allows(found))
 
@@ -410,9 +423,9 @@ def _labels(claim: NodeClaim, asked: Requirements, node_class: NodeClass) -> dic
     Well-known labels follow from the instance; the claim's own values for them are ignored.
     """
     chosen = {r.key: min(r.values) for r in asked.values() if r.is_finite and r.values and _is_free(r.key)}
-    own = {key: value for key, value in claim.labels.items() if _is_free(key)}
+    free_labels = {key: value for key, value in claim.labels.items() if _is_free(key)}
     pool = {labels.NODEPOOL: claim.node_pool} if claim.node_pool else {}
-    return dict(sorted({**chosen, **own, **pool, labels.NODECLASS: node_class.name}.items()))
+    return dict(sorted({**chosen, **free_labels, **pool, labels.NODECLASS: node_class.name}.items()))
 
 
 def _is_free(key: str) -> bool:
@@ -421,5 +434,5 @@ def _is_free(key: str) -> bool:
 
 
 def _annotations(claim: NodeClaim, uid: str) -> dict[str, str]:
-    own = {key: value for key, value in labels.without_own(claim.annotations).items() if key not in _NOT_COPIED}
-    return dict(sorted({**own, labels.MADE_BY_HAND: uid}.items()))
+    copied = {key: value for key, value in labels.without_own(claim.annotations).items() if key not in _NOT_COPIED}
+    return dict(sorted({**copied, labels.MADE_BY_HAND: uid}.items()))

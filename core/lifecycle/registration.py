@@ -172,9 +172,13 @@ def _trusted(found: Mapping[str, str], node: Node | None, pool: NodePool) -> dic
 def _spec_of_pool(node: Node | None, pool: NodePool) -> ClaimSpec:
     """Return a spec from the current template, with the node's values for the labels that the template leaves open."""
     wanted = {*template_labels(pool), *(requirement.key for requirement in pool.requirements)}
-    own = {key: value for key, value in (node.labels if node else {}).items() if key in wanted}
+    node_labels = {key: value for key, value in (node.labels if node else {}).items() if key in wanted}
     return ClaimSpec(
-        labels={key: value for key, value in (template_labels(pool) | own).items() if value or key != labels.NODEPOOL},
+        labels={
+            key: value
+            for key, value in (template_labels(pool) | node_labels).items()
+            if value or key != labels.NODEPOOL
+        },
         startup_taints=pool.startup_taints,
         requirements=pool.requirements,
         expire_after=pool.expire_after,

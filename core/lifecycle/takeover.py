@@ -59,7 +59,9 @@ def adopted_plan(claim: NodeClaim, pool: NodePool, node_class: NodeClass) -> Pla
         annotations=dict(sorted(annotations.items())),
         taints=claim.taints,
         startup_taints=claim.startup_taints,
-        requirements=tuple(found for found in claim.requirements if found.key != labels.INSTANCE_TYPE),
+        requirements=tuple(
+            requirement for requirement in claim.requirements if requirement.key != labels.INSTANCE_TYPE
+        ),
         resources=claim.resources,
         expire_after=claim.expire_after,
         termination_grace_period=claim.termination_grace_period,
@@ -75,7 +77,7 @@ def adopted(claim: NodeClaim, plan: PlannedClaim, machine: Machine, node: Node |
     allocatable = claim.allocatable or machine.allocatable or (node.allocatable if node else {})
     phase = phase_of(node)
     created = claim.created_at or now
-    reached = {kind: found.changed_at for kind, found in claim.conditions.items() if found.status == "True"}
+    reached = {kind: condition.changed_at for kind, condition in claim.conditions.items() if condition.status == "True"}
     launched_at = reached.get(conditions.LAUNCHED) or created
     initialized_at = (reached.get(conditions.INITIALIZED) or now) if phase is ClaimPhase.INITIALIZED else None
     return ClaimRecord(
@@ -106,13 +108,13 @@ def _hashes_of_class(claim: NodeClaim, pool: NodePool, node_class: NodeClass) ->
     reasons = ((DriftReason.NODE_POOL_DRIFTED,), (DriftReason.NODE_CLASS_DRIFTED, _NODE_CLASS_DRIFT))
     drifted = claim.conditions.get(conditions.DRIFTED)
     reason = drifted.reason if drifted is not None and drifted.status == "True" else ""
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for (key, version, current, theirs), known in zip(parts, reasons, strict=True):
-        own, same = claim.annotations.get(key, ""), claim.annotations.get(version) == theirs.get(version)
-        has_drifted = reason in known or bool(own and same and theirs.get(key, own) != own)
+        our_hash, same = claim.annotations.get(key, ""), claim.annotations.get(version) == theirs.get(version)
+        has_drifted = reason in known or bool(our_hash and same and theirs.get(key, our_hash) != our_hash)
         if current:
-            found |= {key: (own or UNKNOWN_HASH) if has_drifted else current, version: HASH_VERSION}
-    return found
+            hashes |= {key: (our_hash or UNKNOWN_HASH) if has_drifted else current, version: HASH_VERSION}
+    return hashes
 
 
 IDENTIFYING_TAGS = (labels.CLUSTER_TAG, labels.NODEPOOL, labels.NODECLASS, labels.NODECLAIM, labels.CLAIM)
@@ -478,8 +480,8 @@ def karpenters_status(record: ClaimRecord, drift: str) -> JsonObject:
 
     The condition Drifted is included only if it is True: when Karpenter renews hashes, its mere presence means drift.
     """
-    found: Mapping[str, Condition] = {DRIFTED: Condition("True", drift, "", record.initialized_at)} if drift else {}
-    mirror: Mirrored = mirrored(released(record), found)
+    drifted: Mapping[str, Condition] = {DRIFTED: Condition("True", drift, "", record.initialized_at)} if drift else {}
+    mirror: Mirrored = mirrored(released(record), drifted)
     status: JsonObject = {**mirror.status, "conditions": mirror.written_conditions()}
     if record.last_pod_event_at is not None:
         status["lastPodEventTime"] = record.last_pod_event_at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,14 @@
 """Kubernetes objects from the API server or from files, and their translation into `core.model`."""
 
-PUBLIC = ("admission", "assemble", "buffers", "node_class_refs", "pods", "scheduler_config", "storage", "workloads")
+PUBLIC = (
+    "admission",
+    "assemble",
+    "buffers",
+    "groups",
+    "node_class_refs",
+    "pods",
+    "scheduler_config",
+    "storage",
+    "workloads",
+)
 """Files that the rest of the project may import; the others are this package's inside."""

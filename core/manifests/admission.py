@@ -194,12 +194,12 @@ def _defaulted(
 ) -> Container:
     """Return a container with the defaults that it lacks; the API server first gives it its own limits as requests."""
     written = container.resources
-    own = {**written.limits, **written.requests}
-    more_requests = {name: amount for name, amount in sorted(requests.items()) if name not in own}
+    stated = {**written.limits, **written.requests}
+    more_requests = {name: amount for name, amount in sorted(requests.items()) if name not in stated}
     more_limits = {name: amount for name, amount in sorted(limits.items()) if name not in written.limits}
     if not more_requests and not more_limits:
         return container
-    added = Resources(requests={**own, **more_requests}, limits={**written.limits, **more_limits})
+    added = Resources(requests={**stated, **more_requests}, limits={**written.limits, **more_limits})
     parts = [
         f"{what} {', '.join(f'{name} {amount}' for name, amount in amounts.items())}"
         for what, amounts in (("requests", more_requests), ("limits", more_limits))
@@ -232,15 +232,17 @@ def _check_bounds(source: str, item: LimitRangeItem, requests: Mapping[str, int]
     for resource, low in sorted(lows.items()):
         for what, amount in (("request", requests.get(resource)), ("limit", limits.get(resource, low))):
             if amount is None or amount < low:
-                asked = "none" if amount is None else quantity.render(amount, resource)
+                amount_text = "none" if amount is None else quantity.render(amount, resource)
                 least = quantity.render(low, resource)
-                _refuse(Plugin.LIMIT_RANGER, source, f"{kind}'s {what} of {resource} is {asked}, at least {least}")
+                _refuse(
+                    Plugin.LIMIT_RANGER, source, f"{kind}'s {what} of {resource} is {amount_text}, at least {least}"
+                )
     for resource, high in sorted(highs.items()):
         for what, amount in (("limit", limits.get(resource)), ("request", requests.get(resource, 0))):
             if amount is None or amount > high:
-                asked = "none" if amount is None else quantity.render(amount, resource)
+                amount_text = "none" if amount is None else quantity.render(amount, resource)
                 most = quantity.render(high, resource)
-                _refuse(Plugin.LIMIT_RANGER, source, f"{kind}'s {what} of {resource} is {asked}, at most {most}")
+                _refuse(Plugin.LIMIT_RANGER, source, f"{kind}'s {what} of {resource} is {amount_text}, at most {most}")
     for resource, ratio in sorted(item.max_limit_request_ratio.items()):
         request, limit = requests.get(resource, 0), limits.get(resource, 0)
         # A ratio is a bare quantity: in thousandths, as the API server compares it.
@@ -515,7 +517,7 @@ def admitted_pods(
     objects: Mapping[Resource, Iterable[Any]], admission: PodAdmission, quotas: PodQuotas
 ) -> tuple[tuple[WirePod, Admitted], ...]:
     """Return the Pods from manifests as the API server would store them; an unreadable one stays as it is."""
-    found = []
+    expanded = []
     for pod in objects.get(resources.PODS, ()):
         if not is_unstored(pod) or pod.metadata.owner_references or pod.unreadable:
             continue
@@ -525,5 +527,5 @@ def admitted_pods(
             refusal = admitted.refusal or quotas.refusal(namespace, admitted.spec)
         except InvalidInputError:
             continue
-        found.append((pod, msgspec.structs.replace(admitted, refusal=refusal)))
-    return tuple(found)
+        expanded.append((pod, msgspec.structs.replace(admitted, refusal=refusal)))
+    return tuple(expanded)

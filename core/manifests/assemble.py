@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from core import labels
+from core.calendars import with_calendars
 from core.containment import SetAside, SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests import pods as policies
@@ -25,9 +27,10 @@ from core.manifests.wire.objects import (
 from core.manifests.wire.pod import WirePod, WireWorkload
 from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
-from core.model.node_pool import NodeClass, NodePool
+from core.model.node_pool import Calendar, NodeClass, NodePool
 from core.model.plan import NodeClaim, ObjectRef
 from core.model.pod import (
+    GroupObject,
     NodeSelectorTerm,
     Pod,
     PodAffinityTerm,
@@ -119,15 +122,15 @@ def _moment(written: datetime | None) -> datetime | None:
 
 
 def _taints(written: WireNode) -> tuple[Taint, ...]:
-    found = []
+    taints = []
     for i, taint in enumerate(written.spec.taints):
         if taint.effect not in EFFECTS:
             problem = f"unknown effect {taint.effect!r}, use one of {', '.join(EFFECTS)}"
             raise InvalidInputError(problem, field=f"spec.taints[{i}].effect")
-        found.append(Taint(taint.key, taint.effect, taint.value))
-    if written.spec.unschedulable and not any(taint.key == _CORDONED.key for taint in found):
-        found.append(_CORDONED)
-    return tuple(found)
+        taints.append(Taint(taint.key, taint.effect, taint.value))
+    if written.spec.unschedulable and not any(taint.key == _CORDONED.key for taint in taints):
+        taints.append(_CORDONED)
+    return tuple(taints)
 
 
 # Replaces requirements for zone ids by requirements for zones.
@@ -142,14 +145,14 @@ replace = msgspec.structs.replace
 
 def zones_by_id(node_classes: Iterable[NodeClass], nodes: Iterable[Node]) -> dict[str, str]:
     """Return zone id → zone, from the subnets of EC2NodeClasses and the labels of nodes."""
-    found = {
+    zones = {
         node.labels[labels.ZONE_ID]: node.labels[labels.ZONE]
         for node in sorted(nodes, key=lambda node: node.name)
         if labels.ZONE_ID in node.labels and labels.ZONE in node.labels
     }
     for node_class in sorted(node_classes, key=lambda node_class: node_class.name):
-        found |= node_class.zone_ids
-    return found
+        zones |= node_class.zone_ids
+    return zones
 
 
 def with_zones(snapshot: Snapshot) -> Snapshot:
@@ -274,6 +277,10 @@ class ObjectReaders(Protocol):
         """Read a NodeOverlay."""
         ...
 
+    def calendar(self, obj: Any, /) -> Calendar:
+        """Read a Calendar."""
+        ...
+
 
 class ObjectProblem(msgspec.Struct, frozen=True, kw_only=True):
     """An object that could not be used, or is used with a warning.
@@ -328,7 +335,7 @@ class _Assembly:
     def __init__(
         self, objects: Mapping[Resource, Iterable[Any]], *, is_live: bool, readers: ObjectReaders | None
     ) -> None:
-        self._objects = {resource: tuple(found) for resource, found in objects.items()}
+        self._objects = {resource: tuple(objects_of_kind) for resource, objects_of_kind in objects.items()}
         self._is_live = is_live
         self._readers = readers
         self._problems: list[ObjectProblem] = []
@@ -354,7 +361,9 @@ class _Assembly:
             node_pools=self._with_readiness(node_pools, node_classes),
             node_classes=node_classes,
             overlays=self._each(resources.NODE_OVERLAYS, read.node_overlay),
+            calendars=self._each(resources.CALENDARS, read.calendar),
             buffers=self._buffers(),
+            group_objects=self._group_objects(),
             daemon_sets=self._daemon_sets(pods),
             volumes=self._each(resources.PERSISTENT_VOLUMES, storage.volume),
             volume_claims=storage.with_default_class(claims, classes),
@@ -367,24 +376,16 @@ class _Assembly:
             catalogue=catalogue,
             options=options,
         )
-        trusted = with_trusted_nodes(snapshot)
-        for doubt in trusted.doubts:
-            self._problems.append(
-                ObjectProblem(
-                    resource=resources.NODES,
-                    position=-1,
-                    subject=f"Node {doubt.node}",
-                    field="",
-                    problem=doubt.message,
-                    is_warning=True,
-                )
-            )
+        trusted = with_trusted_nodes(with_calendars(snapshot))
+        self._problems += (_doubtful_node(doubt.node, doubt.message) for doubt in trusted.doubts)
         return with_zones(trusted.snapshot), tuple(self._problems)
 
     def _translator(self) -> PodTranslator:
         classes = self._objects.get(resources.PRIORITY_CLASSES, ())
-        defaults = [found.value for found in classes if found.global_default]
-        return PodTranslator({found.metadata.name: found.value for found in classes}, max(defaults, default=0))
+        defaults = [priority_class.value for priority_class in classes if priority_class.global_default]
+        return PodTranslator(
+            {priority_class.metadata.name: priority_class.value for priority_class in classes}, max(defaults, default=0)
+        )
 
     def _each(
         self,
@@ -392,10 +393,10 @@ class _Assembly:
         translate: Callable[[Any], T],
         unusable: Callable[[Any, InvalidInputError], T] | None = None,
     ) -> tuple[T, ...]:
-        found: list[T] = []
+        translated: list[T] = []
         for position, obj in enumerate(self._objects.get(resource, ())):
             try:
-                found.append(translate(obj))
+                translated.append(translate(obj))
             except InvalidInputError as error:
                 self._problems.append(
                     ObjectProblem(
@@ -408,10 +409,10 @@ class _Assembly:
                     )
                 )
                 if unusable is not None:
-                    found.append(unusable(obj, error))
+                    translated.append(unusable(obj, error))
             except Exception as error:  # noqa: BLE001 - whatever one object causes costs only that object
-                found += self._set_aside(resource, position, obj, error, unusable)
-        return tuple(found)
+                translated += self._set_aside(resource, position, obj, error, unusable)
+        return tuple(translated)
 
     def _pod(self, written: WirePod) -> Pod:
         pod = self._pods.pod(written)
@@ -460,6 +461,17 @@ class _Assembly:
         return self._each(
             resources.CAPACITY_BUFFERS, BufferTranslator(self._objects, self._pods, self._admission).buffer
         )
+
+    def _group_objects(self) -> tuple[GroupObject, ...]:
+        """Return what objects say about pods that start together; pods of one that cannot be read have an unknown group."""
+        kinds = [kind for kind in resources.GROUP_KINDS if self._objects.get(kind)]
+        if not kinds:
+            return ()
+        from core.manifests.groups import GroupTranslator  # most clusters have none
+
+        translator = GroupTranslator(self._pods, self._admission)
+        found = (self._each(kind, partial(translator.groups, kind)) for kind in kinds)
+        return tuple(group for of_kind in found for groups in of_kind for group in groups)
 
     def _nodes(self, now: datetime) -> tuple[Node, ...]:
         drivers, csi_nodes = self._objects.get(resources.CSI_DRIVERS, ()), self._objects.get(resources.CSI_NODES, ())
@@ -531,6 +543,12 @@ class _Assembly:
             )
             ready.append(msgspec.structs.replace(pool, is_ready=False) if self._is_live or owner else pool)
         return tuple(ready)
+
+
+def _doubtful_node(name: str, message: str) -> ObjectProblem:
+    return ObjectProblem(
+        resource=resources.NODES, position=-1, subject=f"Node {name}", field="", problem=message, is_warning=True
+    )
 
 
 def _bare_pod(written: Any, problem: str) -> Pod:

@@ -19,7 +19,7 @@ from core.manifests.wire.objects import ACTIVE_CAPACITY, CapacityBufferSpec, Sca
 from core.manifests.wire.pod import PodTemplate
 from core.manifests.wire.resources import Resource
 from core.model.pod import PodSpec
-from core.model.snapshot import CapacityBuffer
+from core.model.snapshot import VIRTUAL_PRIORITY, CapacityBuffer
 from core.model.values import quantity
 
 SCALABLE: Final = {
@@ -31,9 +31,6 @@ SCALABLE: Final = {
 
 PODS_MAX: Final = 100_000
 """The most pods of one buffer: a larger number is a typing error."""
-
-VIRTUAL_PRIORITY: Final = -(2**31)
-"""The priority of a buffer's virtual pods (Karpenter)."""
 
 
 class NotForUsError(InvalidInputError):
@@ -99,15 +96,15 @@ class BufferTranslator:
             return workload.spec.template, f"{kind} {name}: spec.template.spec", workload.spec.replicas
         if spec.pod_template_ref is not None:
             name = spec.pod_template_ref.name
-            found = self._named(resources.POD_TEMPLATES, namespace, name, field="spec.podTemplateRef.name")
-            return found.template, f"PodTemplate {name}: template.spec", 0
+            template = self._named(resources.POD_TEMPLATES, namespace, name, field="spec.podTemplateRef.name")
+            return template.template, f"PodTemplate {name}: template.spec", 0
         raise NotForUsError("names neither podTemplateRef nor scalableRef", field="spec")
 
     def _named(self, resource: Resource, namespace: str, name: str, *, field: str) -> Any:
-        found = self._found.get((resource, namespace, name))
-        if found is None:
+        obj = self._found.get((resource, namespace, name))
+        if obj is None:
             raise NotForUsError(f"there is no {resource.kind} {namespace}/{name}", field=field)
-        return found
+        return obj
 
 
 def _check(spec: CapacityBufferSpec) -> None:
@@ -149,7 +146,7 @@ def _room(spec: CapacityBufferSpec, shape: PodSpec) -> int | None:
 
 def needed_kinds(buffers: Iterable[WireCapacityBuffer]) -> tuple[Resource, ...]:
     """Return the kinds of the objects that these buffers name."""
-    found = {resources.POD_TEMPLATES for buffer in buffers if buffer.spec.pod_template_ref is not None}
+    kinds = {resources.POD_TEMPLATES for buffer in buffers if buffer.spec.pod_template_ref is not None}
     references = (buffer.spec.scalable_ref for buffer in buffers)
-    found |= {SCALABLE[r.kind] for r in references if r is not None and r.kind in SCALABLE}
-    return tuple(sorted(found))
+    kinds |= {SCALABLE[r.kind] for r in references if r is not None and r.kind in SCALABLE}
+    return tuple(sorted(kinds))

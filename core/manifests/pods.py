@@ -87,15 +87,15 @@ def of_pod(pod: wire_pod.WirePod) -> dict[str, int]:
     """
     spec, status = pod.spec, pod.status
     is_infeasible = _is_infeasible(status)
-    asked = _sum_of(spec, _asked_for, field="spec")
+    requests = _sum_of(spec, _asked_for, field="spec")
     of_status = _ContainerStatuses(status, is_infeasible=is_infeasible)
     granted, has = _pod_level_status(status)
     if granted is None or not has:
         counted = [_sum_of(spec, of_status.granted, field="spec"), _sum_of(spec, of_status.has, field="spec")]
     else:
         counted = [granted, has]
-    total = quantity.maximum(counted if is_infeasible else [asked, *counted])
-    of_whole = _pod_level(spec, asked, field="spec")
+    total = quantity.maximum(counted if is_infeasible else [requests, *counted])
+    of_whole = _pod_level(spec, requests, field="spec")
     if of_whole and has is not None:
         known = [{} if is_infeasible else of_whole, has, granted or {}]
         of_whole = {name: amount for name, amount in quantity.maximum(known).items() if _is_pod_level(name)}
@@ -310,6 +310,7 @@ class PodSpecTranslator:
             priority_class=written.priority_class_name,
             scheduler_name=written.scheduler_name or DEFAULT_SCHEDULER,
             workload=written.workload_ref.name if written.workload_ref is not None else "",
+            pod_group=_pod_group(written),
             termination_grace_seconds=min(GRACE_SECONDS_MAX, max(0, written.termination_grace_period_seconds)),
             problem=_selection_fault(written, node, field),
             unscorable=_scoring_fault(node, field),
@@ -374,7 +375,7 @@ def excess_of(written: wire_pod.WirePodSpec) -> str:
         for count, most, what in counts
         if count > most
     )
-    return next(excesses, "")
+    return written.excess or next(excesses, "")
 
 
 def _selector_counts(written: wire_pod.WirePodSpec) -> list[tuple[int, int, str]]:
@@ -430,14 +431,14 @@ def _preferred(terms: tuple[PreferredSchedulingTerm, ...], *, field: str) -> tup
 
     The API server does not check the values of preferences.
     """
-    found = []
+    preferences = []
     for i, term in enumerate(terms):
         where = f"{field}[{i}].preference"
         read = node_term(term.preference, field=where)
-        found.append(
+        preferences.append(
             PreferredTerm(term.weight, NodeSelectorTerm() if term_fault(term.preference, field=where) else read)
         )
-    return tuple(found)
+    return tuple(preferences)
 
 
 def _selection_fault(written: wire_pod.WirePodSpec, node: NodeAffinity, field: str) -> str:
@@ -477,7 +478,7 @@ def _host_ports(spec: wire_pod.WirePodSpec) -> tuple[HostPort, ...]:
 
     An address `::` is one like any other (kube-scheduler): only no address, or 0.0.0.0, stands for all.
     """
-    found = {
+    ports = {
         HostPort(
             port=port.host_port or port.container_port,
             protocol=port.protocol or "TCP",
@@ -487,7 +488,7 @@ def _host_ports(spec: wire_pod.WirePodSpec) -> tuple[HostPort, ...]:
         for port in container.ports
         if port.host_port or (spec.host_network and port.container_port)
     }
-    return tuple(sorted(found))
+    return tuple(sorted(ports))
 
 
 def _volume_use(volume: Volume) -> VolumeUse | None:
@@ -549,7 +550,7 @@ class PodTranslator:
     def _pod(self, written: wire_pod.WirePod, spec: PodSpec) -> Pod:
         metadata, status = written.metadata, written.status
         scheduled, ready = status.condition("PodScheduled"), status.condition("Ready")
-        marked = scheduled if scheduled is not None and scheduled.reason == "Unschedulable" else None
+        marked = scheduled if scheduled is not None and _is_verdict(scheduled, spec) else None
         return Pod(
             namespace=metadata.namespace or "default",
             name=metadata.name,
@@ -600,6 +601,29 @@ class PodTranslator:
             known = spec if requests == spec.requests else msgspec.structs.replace(spec, requests=requests)
             self._resized[key] = known
         return known
+
+
+_GROUP_FAILED: Final = "PodGroupPostFilter"
+"""In the message of a group's pods when kube-scheduler 1.37 found no node at all: played on the real one."""
+
+
+def _is_verdict(scheduled: objects.WireCondition, spec: PodSpec) -> bool:
+    """Whether kube-scheduler says that no node takes the pod now.
+
+    For a group in a cluster without nodes, it says SchedulerError. Other errors are the user's: priorities that differ.
+    """
+    of_group = scheduled.reason == "SchedulerError" and spec.pod_group and _GROUP_FAILED in scheduled.message
+    return scheduled.reason == "Unschedulable" or bool(of_group)
+
+
+def _pod_group(written: wire_pod.WirePodSpec) -> str:
+    """Return the group with which Kubernetes' own scheduler starts the pod."""
+    reference = written.workload_ref
+    if written.scheduling_group is not None:
+        return written.scheduling_group.pod_group_name
+    if reference is None:
+        return ""
+    return "/".join(part for part in (reference.name, reference.pod_group, reference.pod_group_replica_key) if part)
 
 
 def _reason_of(error: InvalidInputError) -> str:
@@ -682,8 +706,8 @@ def unreadable_daemon_set(written: wire_pod.WireWorkload, error: InvalidInputErr
 
 def namespace(written: objects.WireNamespace) -> Namespace:
     """Translate a namespace. Kubernetes labels each with its own name."""
-    own = {"kubernetes.io/metadata.name": written.metadata.name}
-    return Namespace(name=written.metadata.name, labels=own | written.metadata.labels)
+    namespace_labels = {"kubernetes.io/metadata.name": written.metadata.name}
+    return Namespace(name=written.metadata.name, labels=namespace_labels | written.metadata.labels)
 
 
 def service(written: objects.WireService) -> Service:

@@ -68,20 +68,20 @@ def _scoring(document: object) -> str:
 
 
 def _spreads(document: object) -> tuple[TopologySpread, ...]:
-    found = _mapping(document, "")
-    kind = found.get("kind")
+    parsed = _mapping(document, "")
+    kind = parsed.get("kind")
     if kind == "KubeSchedulerConfiguration":
-        return _of_profiles(found)
+        return _of_profiles(parsed)
     if kind == "PodTopologySpreadArgs":
-        return _of_arguments(found, "")
-    if kind is not None or set(found) - {"podTopologySpread", "nodeResourcesFit"}:
-        other = ", ".join(sorted(set(found) - {"podTopologySpread", "nodeResourcesFit"}))
+        return _of_arguments(parsed, "")
+    if kind is not None or set(parsed) - {"podTopologySpread", "nodeResourcesFit"}:
+        other = ", ".join(sorted(set(parsed) - {"podTopologySpread", "nodeResourcesFit"}))
         problem = f"has {other}: give podTopologySpread.defaultConstraints, or a KubeSchedulerConfiguration"
         raise InvalidInputError(problem)
-    own = _mapping(found.get("podTopologySpread") or {}, "podTopologySpread")
-    if set(own) - {"defaultConstraints"}:
+    plugin = _mapping(parsed.get("podTopologySpread") or {}, "podTopologySpread")
+    if set(plugin) - {"defaultConstraints"}:
         raise InvalidInputError("knows defaultConstraints only", field="podTopologySpread")
-    return _constraints(own.get("defaultConstraints"), "podTopologySpread.defaultConstraints")
+    return _constraints(plugin.get("defaultConstraints"), "podTopologySpread.defaultConstraints")
 
 
 def _of_profiles(configuration: Mapping[str, Any]) -> tuple[TopologySpread, ...]:
@@ -116,14 +116,14 @@ def _of_arguments(arguments: Mapping[str, Any], prefix: str) -> tuple[TopologySp
 
 
 def _constraints(given: object, field: str) -> tuple[TopologySpread, ...]:
-    found: list[TopologySpread] = []
+    constraints: list[TopologySpread] = []
     for i, entry in enumerate(_sequence(given, field)):
         spread = _constraint(_mapping(entry, f"{field}[{i}]"), f"{field}[{i}]")
-        for j, other in enumerate(found):
+        for j, other in enumerate(constraints):
             if (spread.topology_key, spread.when_unsatisfiable) == (other.topology_key, other.when_unsatisfiable):
                 raise InvalidInputError(f"repeats topologyKey and whenUnsatisfiable of [{j}]", field=f"{field}[{i}]")
-        found.append(spread)
-    return tuple(found)
+        constraints.append(spread)
+    return tuple(constraints)
 
 
 def _constraint(entry: Mapping[str, Any], field: str) -> TopologySpread:

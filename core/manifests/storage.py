@@ -147,7 +147,7 @@ def ordered(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
 def _requirements(
     expressions: Iterable[objects.SelectorExpression], operators: tuple[str, ...], field: str
 ) -> list[Requirement]:
-    found = []
+    requirements = []
     for i, expression in enumerate(expressions):
         where, operator = f"{field}[{i}]", expression.operator
         if operator not in operators:
@@ -156,10 +156,10 @@ def _requirements(
         if operator in ("In", "NotIn") and not expression.values:
             raise InvalidInputError(f"{operator} needs at least one value", field=f"{where}.values")
         try:
-            found.append(Requirement.of(expression.key, operator, expression.values))
+            requirements.append(Requirement.of(expression.key, operator, expression.values))
         except InvalidInputError as error:
             raise error.within(field=where) from error
-    return found
+    return requirements
 
 
 _IN_TREE_EBS: Final = "kubernetes.io/aws-ebs"
@@ -301,12 +301,12 @@ def _driver(spec: objects.PersistentVolumeSpec) -> str:
 
 
 def _allowed(written: objects.AllowedTopology, *, field: str) -> NodeSelectorTerm:
-    found = []
+    requirements = []
     for i, expression in enumerate(written.match_label_expressions):
         if not expression.values:
             raise InvalidInputError("needs at least one value", field=f"{field}.matchLabelExpressions[{i}].values")
-        found.append(Requirement.one_of(expression.key, *expression.values))
-    return NodeSelectorTerm(tuple(sorted(found)))
+        requirements.append(Requirement.one_of(expression.key, *expression.values))
+    return NodeSelectorTerm(tuple(sorted(requirements)))
 
 
 # Translates the CSINodes of nodes: how many volumes of each driver may be attached.

@@ -52,13 +52,13 @@ class Successors:
         self._admission = admission
         self._pods = pods
         self._owners = {
-            (resource.kind, found.metadata.namespace or "default", found.metadata.name): found
+            (resource.kind, obj.metadata.namespace or "default", obj.metadata.name): obj
             for resource in _CONTROLLERS
-            for found in objects.get(resource, ())
+            for obj in objects.get(resource, ())
         }
         self._deployments = {
-            (found.metadata.namespace or "default", found.metadata.name): found
-            for found in objects.get(resources.DEPLOYMENTS, ())
+            (obj.metadata.namespace or "default", obj.metadata.name): obj
+            for obj in objects.get(resources.DEPLOYMENTS, ())
         }
         self._specs: dict[tuple[int, int, bool], tuple[object, object, WirePodSpec]] = {}
 
@@ -135,9 +135,9 @@ def _resized(spec: WirePodSpec, template: WirePodSpec) -> WirePodSpec:
         by = stated.get(container.name)
         if by is None or by.resources == container.resources:
             return container
-        own, next_ = container.resources, by.resources
+        current, next_ = container.resources, by.resources
         merged = Resources(
-            requests={**own.requests, **next_.limits, **next_.requests}, limits={**own.limits, **next_.limits}
+            requests={**current.requests, **next_.limits, **next_.requests}, limits={**current.limits, **next_.limits}
         )
         return msgspec.structs.replace(container, resources=merged)
 
@@ -151,8 +151,8 @@ def _resized(spec: WirePodSpec, template: WirePodSpec) -> WirePodSpec:
 def _revised(pod: WirePod, template: WirePodSpec) -> WirePodSpec:
     """Return the pod of another revision: the template, with what webhooks injected, and the volumes of its ordinal."""
     named = {container.name for container in (*template.containers, *template.init_containers)}
-    own = [volume for volume in template.volumes if volume.persistent_volume_claim or volume.ephemeral]
-    present = {volume.name for volume in own}
+    volumes = [volume for volume in template.volumes if volume.persistent_volume_claim or volume.ephemeral]
+    present = {volume.name for volume in volumes}
     suffix = f"-{pod.metadata.name}"
     claimed = [
         Volume(volume.name, ClaimSource(volume.persistent_volume_claim.claim_name))
@@ -163,11 +163,11 @@ def _revised(pod: WirePod, template: WirePodSpec) -> WirePodSpec:
     ]
     return msgspec.structs.replace(
         template,
-        containers=(*template.containers, *(found for found in pod.spec.containers if found.name not in named)),
+        containers=(*template.containers, *(added for added in pod.spec.containers if added.name not in named)),
         init_containers=(
             *template.init_containers,
-            *(found for found in pod.spec.init_containers if found.name not in named),
+            *(added for added in pod.spec.init_containers if added.name not in named),
         ),
-        volumes=(*own, *claimed),
+        volumes=(*volumes, *claimed),
         priority=pod.spec.priority if template.priority is None and not template.priority_class_name else None,
     )

@@ -148,7 +148,7 @@ def expand(
 def _wanted(objects: Mapping[Resource, Iterable[Any]], each: int) -> list[_Wanted]:
     """Return the workloads without pods of their own, how many each has, and why one has none now."""
     autoscalers = Autoscalers(objects)
-    terminating = {found.metadata.name for found in objects.get(resources.NAMESPACES, ()) if is_terminating(found)}
+    terminating = {ending.metadata.name for ending in objects.get(resources.NAMESPACES, ()) if is_terminating(ending)}
     populated = _populated(objects)
     deployments = {_key("Deployment", d.metadata) for d in objects.get(resources.DEPLOYMENTS, ())}
     wanted = []
@@ -191,9 +191,9 @@ def has_replica_sets(deployment: WireWorkload, objects: Mapping[Resource, Iterab
     """Whether a Deployment has a ReplicaSet among the objects: without one, a paused Deployment makes none."""
     key = _key("Deployment", deployment.metadata)
     return any(
-        key == (owner.kind, found.metadata.namespace or "default", owner.name)
-        for found in objects.get(resources.REPLICA_SETS, ())
-        for owner in found.metadata.owner_references
+        key == (owner.kind, replica_set.metadata.namespace or "default", owner.name)
+        for replica_set in objects.get(resources.REPLICA_SETS, ())
+        for owner in replica_set.metadata.owner_references
     )
 
 

@@ -68,13 +68,13 @@ class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def requirements(self) -> Requirements:
         """The labels that a node gets from this offering."""
-        own = [
+        demands = [
             Requirement.one_of(labels.ZONE, self.zone),
             Requirement.one_of(labels.CAPACITY_TYPE, self.capacity_type),
         ]
         if self.reservation_id:
-            own += [Requirement.one_of(key, value) for key, value in sorted(self.reservation_labels().items())]
-        return Requirements(own)
+            demands += [Requirement.one_of(key, value) for key, value in sorted(self.reservation_labels().items())]
+        return Requirements(demands)
 
 
 def cheapest_first(offerings: Iterable[Offering]) -> list[Offering]:
@@ -101,28 +101,28 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
 
     def allocatable(self) -> dict[str, int]:
         """What pods may request: capacity less overhead, memory also less huge pages, never below zero."""
-        left = quantity.subtract(self.capacity, self.overhead)
-        left = {name: left.get(name, 0) for name in self.capacity}
+        amounts = quantity.subtract(self.capacity, self.overhead)
+        amounts = {name: amounts.get(name, 0) for name in self.capacity}
         huge = sum(amount for name, amount in self.capacity.items() if name.startswith("hugepages-"))
-        if "memory" in left:
-            left["memory"] = max(0, left["memory"] - huge)
-        return left
+        if "memory" in amounts:
+            amounts["memory"] = max(0, amounts["memory"] - huge)
+        return amounts
 
     def requirements(self, among: Container[str] | None = None) -> Requirements:
         """Its labels, name, zones and capacity types as one conjunction; zones and capacity types of available offerings.
 
         `among`: the keys of its own labels to include, for callers that read no others.
         """
-        own = [
+        demands = [
             Requirement.one_of(key, *values)
             for key, values in self.labels.items()
             if among is None or labels.normalized(key) in among
         ]
-        own.append(Requirement.one_of(labels.INSTANCE_TYPE, self.name))
+        demands.append(Requirement.one_of(labels.INSTANCE_TYPE, self.name))
         usable = [offering for offering in self.offerings if offering.available]
-        own.append(Requirement.one_of(labels.ZONE, *(o.zone for o in usable)))
-        own.append(Requirement.one_of(labels.CAPACITY_TYPE, *(o.capacity_type for o in usable)))
-        return Requirements(own)
+        demands.append(Requirement.one_of(labels.ZONE, *(o.zone for o in usable)))
+        demands.append(Requirement.one_of(labels.CAPACITY_TYPE, *(o.capacity_type for o in usable)))
+        return Requirements(demands)
 
 
 class Catalogue(msgspec.Struct, frozen=True):

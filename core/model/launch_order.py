@@ -15,6 +15,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         claim: The claim's name; the launch's name if several claims share it.
         count: How many instances to launch; EC2 may launch fewer.
+        minimum: How many must be launched if any is; more than one only for offerings in one zone.
         token: Idempotency token: sending the same order twice gives the same instances.
         offerings: Where it may be launched, as selected for the claim (`core.launch.selection`), cheapest first.
         node_class: The complete EC2NodeClass manifest.
@@ -42,6 +43,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     taints: tuple[str, ...]
     tags: dict[str, str]
     count: int = 1
+    minimum: int = 1
     instance_types: tuple[InstanceType, ...] = ()
     requests: dict[str, int] = {}
     is_ranked: bool = False

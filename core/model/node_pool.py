@@ -1,4 +1,4 @@
-"""NodePool and EC2NodeClass in the form that decisions read; `core.api` has the users' form and its validation."""
+"""NodePool, Calendar and EC2NodeClass in the form that decisions read; `core.api` has the users' form and its validation."""
 
 from __future__ import annotations
 
@@ -44,6 +44,127 @@ class Disruption(msgspec.Struct, frozen=True, kw_only=True):
     budgets: tuple[Budget, ...] = (Budget("10%"),)
 
 
+# Calendars: what holds for a NodePool at which time. `core.calendars` says what holds at a moment.
+
+
+LEAVE: Final = "Leave"
+GRACE_PERIOD: Final = "TerminationGracePeriod"
+FORCE: Final = "Force"
+
+
+class CalendarWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """A recurring window, or one that opens once, on the wall clock of its rule's zone.
+
+    Attributes:
+        schedule: Cron of its openings, empty for a window that opens once.
+        start: The opening of a window that opens once: the wall clock's date and time, written as if it were UTC.
+        duration: How long it stays open, by the wall clock.
+    """
+
+    schedule: str = ""
+    start: datetime | None = None
+    duration: timedelta
+
+
+class WarmRoom(msgspec.Struct, frozen=True, kw_only=True):
+    """Room that is kept free: how many pods, each with these requests."""
+
+    pods: int
+    requests: dict[str, int] = {}
+
+
+class CalendarSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule sets while it holds; None leaves a setting as it is.
+
+    Attributes:
+        closed: Whether the NodePool launches nothing and empties.
+        lead_time: How long before the opening the NodePool launches again, or before its windows the warm room is launched.
+        pods_that_stay: What becomes of closed nodes whose pods may not be evicted: LEAVE, GRACE_PERIOD or FORCE.
+        force_after: With FORCE, how long after the closing the nodes go regardless of budgets and pods.
+        limits, requirements: These replace the NodePool's for the resources and labels that they name.
+        budgets: They replace the NodePool's.
+    """
+
+    closed: bool | None = None
+    lead_time: timedelta | None = None
+    pods_that_stay: str | None = None
+    force_after: timedelta | None = None
+    limits: dict[str, int] | None = None
+    weight: int | None = None
+    requirements: tuple[Requirement, ...] | None = None
+    budgets: tuple[Budget, ...] | None = None
+    warm: WarmRoom | None = None
+
+
+class CalendarRule(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings, and when they hold.
+
+    Attributes:
+        name: `Calendar/rule`.
+        windows: When it holds; without windows always.
+        is_outside: Whether it holds outside the windows instead.
+        except_dates: Dates (ISO) on whose days no window opens; a rule without windows does not hold on them.
+        valid_from, valid_until: The first and the last date on which it may hold, empty for no bound.
+    """
+
+    name: str
+    time_zone: str
+    settings: CalendarSettings
+    windows: tuple[CalendarWindow, ...] = ()
+    is_outside: bool = False
+    except_dates: tuple[str, ...] = ()
+    valid_from: str = ""
+    valid_until: str = ""
+
+
+class Calendar(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules for the NodePools that it names or whose labels it selects; for all if it does neither."""
+
+    name: str
+    node_pools: tuple[str, ...] = ()
+    match_labels: dict[str, str] = {}
+    rules: tuple[CalendarRule, ...] = ()
+
+
+class WrittenSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a NodePool says itself about the settings that calendars replace."""
+
+    limits: dict[str, int] = {}
+    weight: int = 0
+    requirements: tuple[Requirement, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+
+
+class PoolHours(msgspec.Struct, frozen=True, kw_only=True):
+    """What calendars say about a NodePool at the snapshot's time.
+
+    Attributes:
+        rules: The rules that hold, in the order in which they apply.
+        overruled: Which setting of which rule a later rule replaces.
+        closed_by: The rule that closes it, empty while it is open.
+        opens_at: When it opens, None if it is open or never opens.
+        is_waking: Whether it is closed, but launches already: its opening is no further away than the lead time.
+        pods_that_stay: As in the rule that closes it.
+        force_at: When its nodes go regardless of budgets and pods.
+        is_forced: Whether that time has come.
+        changes_at: The next moment at which anything of this may differ, None if there is none.
+        warm: The room that is kept free on its nodes.
+        written: The NodePool's own settings; nodes drift by its own requirements alone.
+    """
+
+    rules: tuple[str, ...] = ()
+    overruled: tuple[str, ...] = ()
+    closed_by: str = ""
+    opens_at: datetime | None = None
+    is_waking: bool = False
+    pods_that_stay: str = LEAVE
+    force_at: datetime | None = None
+    is_forced: bool = False
+    changes_at: datetime | None = None
+    warm: WarmRoom | None = None
+    written: WrittenSettings = WrittenSettings()
+
+
 class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     """A pool of nodes and its rules.
 
@@ -52,7 +173,9 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
         limits: Upper bounds on the pool's capacity; `nodes` counts claims.
         replicas: Set for a static pool.
         is_ready: Condition Ready; None if the status does not state it, which the CLI treats as ready.
-        own_annotations: The pool's own annotations, hashes among them.
+        own_annotations, own_labels: The pool's own annotations, hashes among them, and its own labels.
+        calendar: The rules in its annotation `fleetwright.dev/calendar`.
+        hours: What calendars say now; limits, weight, requirements and budgets already follow it.
         price_factors: Instance family → factor on its price in decisions, in thousandths; other families have the factor one.
         largest_node: CPU and memory of the largest node; only a pod that needs more may exceed them.
         evictions_per_hour: How many of its pods consolidation and drift may evict in any hour, None for any number.
@@ -79,6 +202,9 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     deleted_at: datetime | None = None
     is_ready: bool | None = None
     own_annotations: dict[str, str] = {}
+    own_labels: dict[str, str] = {}
+    calendar: Calendar | None = None
+    hours: PoolHours | None = None
     price_factors: dict[str, int] = {}
     largest_node: dict[str, int] = {}
     evictions_per_hour: int | None = None
@@ -90,6 +216,16 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     def is_static(self) -> bool:
         """Whether it keeps a fixed number of nodes, regardless of pods."""
         return self.replicas is not None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is outside its hours: it launches nothing, and its nodes empty. A pool that wakes is not."""
+        return self.hours is not None and bool(self.hours.closed_by) and not self.hours.is_waking
+
+    @property
+    def written_requirements(self) -> tuple[Requirement, ...]:
+        """The requirements of the NodePool itself, whatever calendars add for new nodes."""
+        return self.requirements if self.hours is None else self.hours.written.requirements
 
     @property
     def is_observed(self) -> bool:

@@ -105,8 +105,8 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_true(self, condition: str) -> bool:
         """Whether the named condition is True."""
-        found = self.conditions.get(condition)
-        return found is not None and found.status == "True"
+        state = self.conditions.get(condition)
+        return state is not None and state.status == "True"
 
 
 class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +176,30 @@ class BufferRoom(msgspec.Struct, frozen=True, order=True):
     without_room: int = 0
 
 
+class PlannedGroup(msgspec.Struct, frozen=True, order=True, kw_only=True):
+    """A group of pods that start together, in a plan.
+
+    Attributes:
+        name: `namespace/name`.
+        source: Where it is written, such as PodGroup or JobSet.
+        members: How many pods it has once all exist.
+        placed: How many of them run, or have a place in the plan.
+        domain: Topology key → the value that all of them share.
+        hourly: Nano-dollars per hour of the new nodes that have a member.
+        reason, message: Why nothing is bought for it; empty if it is complete.
+    """
+
+    name: str
+    source: str
+    members: int
+    minimum: int
+    placed: int
+    domain: dict[str, str] = {}
+    hourly: int = 0
+    reason: str = ""
+    message: str = ""
+
+
 class Cost(msgspec.Struct, frozen=True):
     """Nano-dollars per hour of the new nodes, and a proven lower bound where one was computed."""
 
@@ -188,6 +212,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         buffers: The room of each capacity buffer.
+        groups: The groups with pods that wait.
     """
 
     now: datetime
@@ -195,6 +220,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     bindings: tuple[Binding, ...] = ()
     unschedulable: tuple[Unschedulable, ...] = ()
     buffers: tuple[BufferRoom, ...] = ()
+    groups: tuple[PlannedGroup, ...] = ()
     cost: Cost = Cost()
 
 

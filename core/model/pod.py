@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -133,6 +134,8 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
         required_terms: Alternatives of the required node affinity; none: no such affinity. An alternative without
             expressions matches no node.
         workload: The Workload whose pods start together (`workloadRef`, Kubernetes 1.35), empty for none.
+        pod_group: The PodGroup whose pods start together (`schedulingGroup`, Kubernetes 1.36), or the group of the Workload as
+            `WORKLOAD/GROUP` or `WORKLOAD/GROUP/KEY`; empty for none.
         problem: Field and problem if no node can be planned for such pods, else empty.
         unscorable: Field and problem of a preferred term that kube-scheduler cannot parse: it binds such a pod only while one
             node alone passes its filters.
@@ -156,6 +159,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
     priority_class: str = ""
     scheduler_name: str = DEFAULT_SCHEDULER
     workload: str = ""
+    pod_group: str = ""
     termination_grace_seconds: int = 30
     problem: str = ""
     unscorable: str = ""
@@ -170,6 +174,60 @@ class Owner(msgspec.Struct, frozen=True, order=True):
     api_version: str = ""
     uid: str = ""
     is_controller: bool = False
+
+
+class GroupSource(StrEnum):
+    """Where a group of pods that start together is written; the order in which their minimum counts."""
+
+    POD_GROUP = "PodGroup"
+    WORKLOAD = "Workload"
+    VOLCANO = "Volcano"
+    COSCHEDULING = "Coscheduling"
+    KUEUE = "Kueue"
+    ANNOTATION = "Annotation"
+    LEADER_WORKER_SET = "LeaderWorkerSet"
+    JOB_SET = "JobSet"
+
+
+class MemberTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """Pods that the owner of a group creates, alike.
+
+    Attributes:
+        part: The part of the owner that they belong to: a JobSet's replicatedJob, a LeaderWorkerSet's `leader` or `worker`.
+        jobs: How many Jobs of them a JobSet makes.
+        pods: How many pods each Job has, or how many of them one group has.
+    """
+
+    part: str
+    labels: dict[str, str] = {}
+    spec: PodSpec
+    jobs: int = 1
+    pods: int = 1
+
+
+class GroupObject(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that says how pods start together, whoever's it is.
+
+    Attributes:
+        source: The kind of object: neither Kueue nor an annotation.
+        name: A Workload's groups are `WORKLOAD/GROUP`.
+        minimum: How many must start together; None if the object does not say.
+        topology_keys: Labels of nodes of which all members need one value.
+        disrupts_all: Whether members stop together.
+        starts_in_order: Whether a JobSet starts a part only when the part before it is ready.
+        templates: The pods that its controller creates.
+    """
+
+    source: GroupSource
+    namespace: str
+    name: str
+    created_at: datetime | None = None
+    minimum: int | None = None
+    priority: int | None = None
+    topology_keys: tuple[str, ...] = ()
+    disrupts_all: bool = False
+    starts_in_order: bool = False
+    templates: tuple[MemberTemplate, ...] = ()
 
 
 class Successor(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,10 +10,11 @@ import msgspec
 from core import labels
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
-from core.model.node_pool import NodeClass, NodePool, RolloutGate
+from core.model.node_pool import Calendar, NodeClass, NodePool, RolloutGate
 from core.model.plan import NodeClaim, StoredTarget
 from core.model.pod import (
     DO_NOT_SCHEDULE,
+    GroupObject,
     LabelSelector,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -226,11 +227,16 @@ class NodeOverlay(msgspec.Struct, frozen=True, kw_only=True):
     weight: int = 0
 
 
+VIRTUAL_PRIORITY: Final = -(2**31)
+"""The priority of a buffer's virtual pods (Karpenter)."""
+
+
 class CapacityBuffer(msgspec.Struct, frozen=True, kw_only=True):
     """Room to keep free: how many pods of which shape. Its references are resolved before the snapshot.
 
     Attributes:
         requested: Names of its pods whose launch is in progress, so that they are not planned again.
+        calendar: The rule of a Calendar that keeps the room, empty for a CapacityBuffer of the cluster.
     """
 
     namespace: str
@@ -240,6 +246,7 @@ class CapacityBuffer(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     spec: PodSpec
     requested: tuple[str, ...] = ()
+    calendar: str = ""
 
 
 # PodDisruptionBudgets and the other objects that rules refer to.
@@ -373,6 +380,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         marked_for_deletion: Names of claims that a command is removing; their pods need a new place, and their nodes offer
             none.
+        calendars: Calendars as written; what they say now is in the NodePools already.
         paused_pools: NodePool → why none of its nodes may currently be disrupted.
         nominated_until: Node or claim name → until when pods are expected on it, so that it is not a candidate.
         rollouts: NodePool → which of its drifted nodes may go; pools that only budgets limit are missing.
@@ -382,6 +390,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             account. Missing quotas are unknown and limit nothing.
         subnet_addresses: Id of a subnet with few free addresses → how many are left beside launches in flight.
         moved_workloads: Workload (`Pod.workload`) → its recent moves; settled ones are missing.
+        requested_members: Keys of members of groups that do not exist yet and whose launch is in progress.
     """
 
     now: datetime
@@ -390,9 +399,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] = ()
     node_claims: tuple[NodeClaim, ...] = ()
     node_pools: tuple[NodePool, ...] = ()
+    calendars: tuple[Calendar, ...] = ()
     node_classes: tuple[NodeClass, ...] = ()
     overlays: tuple[NodeOverlay, ...] = ()
     buffers: tuple[CapacityBuffer, ...] = ()
+    group_objects: tuple[GroupObject, ...] = ()
     daemon_sets: tuple[DaemonSet, ...] = ()
     volumes: tuple[PersistentVolume, ...] = ()
     volume_claims: tuple[PersistentVolumeClaim, ...] = ()
@@ -411,6 +422,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     moved_workloads: dict[str, MovedWorkload] = {}
     evicted_nodes: dict[str, EvictedNode] = {}
     rollouts: dict[str, RolloutGate] = {}
+    requested_members: tuple[str, ...] = ()
     stored_target: StoredTarget | None = None
     options: Options = Options()
 

@@ -45,8 +45,8 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def provider_id(self) -> str:
         """The provider id of its instance, empty if unknown."""
-        own = self.node.provider_id if self.node is not None else ""
-        return own or (self.claim.provider_id if self.claim is not None else "")
+        node_id = self.node.provider_id if self.node is not None else ""
+        return node_id or (self.claim.provider_id if self.claim is not None else "")
 
     @property
     def is_managed(self) -> bool:
@@ -84,8 +84,8 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
             return True
         if self.claim is None or self.is_initialized:
             return False
-        found = self.claim.conditions.get(plan.INITIALIZED)
-        return found is None or found.reason != ClaimReason.INITIALIZATION_TIMEOUT
+        condition = self.claim.conditions.get(plan.INITIALIZED)
+        return condition is None or condition.reason != ClaimReason.INITIALIZATION_TIMEOUT
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -128,14 +128,14 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def capacity(self) -> Mapping[str, int]:
         """The machine's capacity; while it is starting, gaps are filled from the claim."""
-        own = self.node.capacity if self.node is not None else {}
-        return self._filled(own, self.claim.capacity if self.claim is not None else {})
+        reported = self.node.capacity if self.node is not None else {}
+        return self._filled(reported, self.claim.capacity if self.claim is not None else {})
 
     @property
     def allocatable(self) -> Mapping[str, int]:
         """What pods may request in total; while it is starting, gaps are filled from the claim."""
-        own = self.node.allocatable if self.node is not None else {}
-        return self._filled(own, self.claim.allocatable if self.claim is not None else {})
+        reported = self.node.allocatable if self.node is not None else {}
+        return self._filled(reported, self.claim.allocatable if self.claim is not None else {})
 
     def is_marked_for_deletion(self, snapshot: Snapshot) -> bool:
         """Whether it is leaving: its node or claim being deleted, its instance terminating, or named by a command in progress.
@@ -179,11 +179,11 @@ class KnownStateNodes:
         def known_or_new(node: Node | None, claim: NodeClaim | None, pods: Sequence[Pod]) -> StateNode:
             # A state node keeps these objects alive, so no others have their identities.
             identity = id(node), id(claim)
-            found = before.get(identity)
-            if found is None or len(found[0]) != len(pods) or not all(map(operator.is_, found[0], pods)):
-                found = pods, _state_node(node, claim, pods)
-            self._known[identity] = found
-            return found[1]
+            cached = before.get(identity)
+            if cached is None or len(cached[0]) != len(pods) or not all(map(operator.is_, cached[0], pods)):
+                cached = pods, _state_node(node, claim, pods)
+            self._known[identity] = cached
+            return cached[1]
 
         return _state_nodes(snapshot, known_or_new)
 
@@ -196,14 +196,14 @@ def _state_nodes(
         if pod.node_name and not pod.is_terminal:
             by_node.setdefault(pod.node_name, []).append(pod)
     claims = _claims_by_node(snapshot)
-    found = [view(node, claims.get(node.name), by_node.get(node.name, ())) for node in snapshot.nodes]
-    taken = {state.claim_name for state in found}
-    found += [
+    states = [view(node, claims.get(node.name), by_node.get(node.name, ())) for node in snapshot.nodes]
+    taken = {state.claim_name for state in states}
+    states += [
         view(None, claim, by_node.get(claim.node_name, ()) if claim.node_name else ())
         for claim in snapshot.node_claims
         if claim.name not in taken and claim.provider_id
     ]
-    return tuple(sorted(found, key=lambda state: (state.name, state.claim_name)))
+    return tuple(sorted(states, key=lambda state: (state.name, state.claim_name)))
 
 
 def _state_node(node: Node | None, claim: NodeClaim | None, pods: Sequence[Pod]) -> StateNode:
@@ -215,7 +215,7 @@ def _claims_by_node(snapshot: Snapshot) -> dict[str, NodeClaim]:
     by_name = {claim.node_name: claim for claim in reversed(ordered) if claim.node_name}
     by_instance = {claim.provider_id: claim for claim in reversed(ordered) if claim.provider_id}
     times = Counter(node.provider_id for node in snapshot.nodes)
-    found: dict[str, NodeClaim] = {}
+    by_node: dict[str, NodeClaim] = {}
     used: set[str] = set()
     for node in sorted(snapshot.nodes, key=lambda n: n.name):
         claim = by_instance.get(node.provider_id) if node.provider_id and times[node.provider_id] == 1 else None
@@ -223,6 +223,6 @@ def _claims_by_node(snapshot: Snapshot) -> dict[str, NodeClaim]:
             claim = None  # a copy of the id: the claim has registered another Node
         claim = claim or by_name.get(node.name)
         if claim is not None and claim.name not in used:
-            found[node.name] = claim
+            by_node[node.name] = claim
             used.add(claim.name)
-    return found
+    return by_node

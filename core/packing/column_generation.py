@@ -87,11 +87,11 @@ def best_columns(
         columns_max: How many columns, the best first.
     """
     # Reduced cost = price - Σ_i load[i] judged_by[i] < 0 where value / price > 1.
-    found = Columns.of_loads(problem, loads)
-    value_for_price = (found.loads @ judged_by) / problem.prices[found.types]
+    columns = Columns.of_loads(problem, loads)
+    value_for_price = (columns.loads @ judged_by) / problem.prices[columns.types]
     ranked = np.argsort(-value_for_price, kind="stable")[:columns_max]
     best = ranked[value_for_price[ranked] > value_per_price_min]
-    return Columns(found.types[best], found.loads[best])
+    return Columns(columns.types[best], columns.loads[best])
 
 
 def _noisy(resource_prices: Floats, generator: np.random.Generator, settings: GreedyPricingSettings) -> Floats:
@@ -129,11 +129,11 @@ def exchanged_loads(
     active = np.flatnonzero((demand > 0) & (item_values > 0))
     types = np.arange(len(loads)) % len(problem.prices)
     best = np.argsort(-(loads @ item_values) / problem.prices[types], kind="stable")[: settings.loads]
-    found, types = loads[best], types[best]
-    found[:, active] = _Exchange(problem, demand, active, types, item_values).improved(
-        found[:, active], settings.exchanges_max
+    exchanged, types = loads[best], types[best]
+    exchanged[:, active] = _Exchange(problem, demand, active, types, item_values).improved(
+        exchanged[:, active], settings.exchanges_max
     )
-    return found
+    return exchanged
 
 
 class _Exchange:
@@ -176,9 +176,9 @@ class _Exchange:
             amounts[rows, into[pair]] += 1
             amounts[:, -1] = 1
             free[rows] -= change[:, pair].T
-            left = possible.any(axis=0)  # room mostly shrinks: a pair that no load can exchange is left out
-            if not left.all():
-                out, into = out[left], into[left]
+            possible_items = possible.any(axis=0)  # room mostly shrinks: a pair that no load can exchange is left out
+            if not possible_items.all():
+                out, into = out[possible_items], into[possible_items]
                 change = self._change(out, into)
         return amounts[:, :-1]
 
@@ -359,11 +359,11 @@ class BeamPricing:
         bound = self._bound[:, None] - lost
         possible = (amounts >= 0) & (amounts <= holds[:, None]) & (bound > self._value_min[self._type][:, None])
         state, option = np.nonzero(possible)
-        left = self._left[state] - amounts[state, option, None] * requests[state]
-        kept = self._distinct_best(types=self._type[state], left=left, bound=bound[state, option])
+        room = self._left[state] - amounts[state, option, None] * requests[state]
+        kept = self._distinct_best(types=self._type[state], left=room, bound=bound[state, option])
         state, option = state[kept], option[kept]
         self._trail.append((state, item[state], amounts[state, option]))
-        self._type, self._left, self._bound = self._type[state], left[kept], bound[state, option]
+        self._type, self._left, self._bound = self._type[state], room[kept], bound[state, option]
 
     def _distinct_best(self, *, types: Ints, left: Floats, bound: Floats) -> Ints:
         """Return each type's partial loads with the highest bounds; of those that leave the same capacity, only the best."""
@@ -483,9 +483,9 @@ class ColumnGeneration:
             excess = value_for_price_max(self._filled, demand=demand, item_values=tried, resource_prices=prices)
             if center is None or tried @ demand / excess > proven:
                 proven, center = float(tried @ demand / excess), tried / excess
-            found = self._price(solution, tried=tried, resource_prices=prices, with_beam=with_beam)
-            found_any |= found
-            idle = 0 if found else idle + 1
+            added = self._price(solution, tried=tried, resource_prices=prices, with_beam=with_beam)
+            found_any |= added
+            idle = 0 if added else idle + 1
         return found_any
 
     def item_values(self, known: Columns, lower_bound: int, budget: SearchBudget) -> Floats:
@@ -522,10 +522,10 @@ class ColumnGeneration:
         """Add columns by greedy knapsacks until these find none, then by beam search; returns whether any is new."""
         demand = self._problem.counts
         if not self._greedy_finds_none:
-            found = self.greedy_columns(
+            columns = self.greedy_columns(
                 demand, chosen_by=tried, judged_by=solution.item_values, resource_prices=resource_prices
             )
-            is_new = self.master.add(found) > 0
+            is_new = self.master.add(columns) > 0
             if is_new or not with_beam:
                 return is_new
         self._greedy_finds_none = True

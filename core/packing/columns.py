@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import msgspec
@@ -11,6 +12,7 @@ from core.packing.problem import (
     NO_TYPE,
     Bools,
     Floats,
+    IntegerLimits,
     Ints,
     ItemIndex,
     LinearProgram,
@@ -63,6 +65,16 @@ class Columns(msgspec.Struct, frozen=True, eq=False):
         amounts = np.minimum(problem.fit, problem.counts[:, None])
         types = np.argmin(problem.prices / np.maximum(amounts, 1e-9), axis=1)
         return cls(types, np.diag(amounts[np.arange(len(types)), types]))
+
+    @classmethod
+    def all_of(cls, problem: PackingProblem, combinations_max: int) -> Columns | None:
+        """Return every load on the cheapest type that holds it; None if there are more combinations of pods than this."""
+        amounts = np.minimum(problem.fit.max(axis=1), problem.counts) + 1
+        combinations = math.prod(amounts.tolist())
+        if combinations > combinations_max:
+            return None
+        loads = np.stack(np.unravel_index(np.arange(1, combinations), tuple(amounts.tolist())), axis=1).astype(np.int64)
+        return cls.of_loads(problem, loads[problem.cheapest_types(loads) != NO_TYPE])
 
     def keys(self) -> Iterator[tuple[int, bytes]]:
         """The identity of each column."""
@@ -186,10 +198,9 @@ class MasterProblem:
         self._types: list[int] = []
         self._loads: list[Ints] = []
         self._program = LinearProgram(LpRows.at_least(np.zeros(len(problem.counts))), presolve=False)
+        self._substitution_pairs = substitutions.pairs
         if self._substitutions:
-            number, coefficients = np.arange(self._substitutions), np.zeros((self._substitutions, len(problem.counts)))
-            coefficients[number, substitutions.pairs[:, 0]] = -1
-            coefficients[number, substitutions.pairs[:, 1]] = 1
+            coefficients = _coefficients(substitutions.pairs, len(problem.counts))
             self._program.add_columns(LpColumns.dense(np.zeros(self._substitutions), coefficients))
 
     def loads(self, item_values: Floats, value_for_price_min: float) -> Ints:
@@ -224,6 +235,20 @@ class MasterProblem:
         flows, machines = amounts[: self._substitutions], amounts[self._substitutions :]
         return MasterSolution(float(item_values @ demand), machines, flows, item_values)
 
+    def whole(self, demand: Ints, limits: IntegerLimits) -> MasterSolution | None:
+        """Return the best mix of whole machines over the known columns that the solver finds; it has no dual prices."""
+        costs = self._problem.prices[self._types] / self._price_unit
+        pairs = self._substitution_pairs
+        matrix = np.concatenate([_coefficients(pairs, len(demand)), np.array(self._loads, dtype=float)])
+        columns = LpColumns.dense(np.concatenate([np.zeros(len(pairs)), costs]), matrix)
+        program = LinearProgram(LpRows.at_least(demand.astype(float)), columns, integer=limits)
+        program.solve()
+        if not program.has_solution():
+            return None
+        amounts = np.rint(program.column_values())
+        flows, machines = amounts[: len(pairs)], amounts[len(pairs) :]
+        return MasterSolution(float(costs @ machines * self._price_unit), machines, flows, np.zeros(len(demand)))
+
     def bought(self, times: Ints) -> Packing:
         """Return this many machines of each known column ([column]) as a packing."""
         columns = np.flatnonzero(times)
@@ -236,3 +261,12 @@ class MasterProblem:
         is_new = key not in self._keys
         self._keys[key] = None
         return is_new
+
+
+def _coefficients(pairs: Ints, items: int) -> Floats:
+    """[substitution, item], a place less of the first item of a pair, and one more of the second."""
+    coefficients = np.zeros((len(pairs), items))
+    number = np.arange(len(pairs))
+    coefficients[number, pairs[:, 0]] = -1
+    coefficients[number, pairs[:, 1]] = 1
+    return coefficients

@@ -126,8 +126,8 @@ class PodCells(msgspec.Struct, frozen=True, eq=False):
 
     def first(self, rows: Bools) -> Bools:
         """[cell, …], the row of each cell's first item; for places, all of its items agree."""
-        found: Bools = rows[np.unique(self.cell, return_index=True)[1]]
-        return found
+        first_rows: Bools = rows[np.unique(self.cell, return_index=True)[1]]
+        return first_rows
 
     def mean_requests(self, problem: FleetProblem) -> Floats:
         """[cell, resource], the mean request of a pod of each cell."""
@@ -279,9 +279,9 @@ class KeepOrDrain:
         # Each row of the program with its variables on the left: room is Σ fill free stay - Σ request into ≥ -(fill · room that
         # stays anyway), capacity Σ fill capacity machines - Σ request new ≥ 0, and
         # Σ_{n in p} stay ≥ nodes of p - drains[p] says the same as Σ_{n in p} (1 - stay) ≤ drains[p].
-        own = np.maximum(problem.group_free, 0) / self._scale * rules.fill
+        free = np.maximum(problem.group_free, 0) / self._scale * rules.fill
         enough = (problem.counts - problem.host_room)[self._capped]
-        lower = [cells.members @ problem.counts, -own.ravel(), np.zeros(len(self.types) * len(self._resource)), enough]
+        lower = [cells.members @ problem.counts, -free.ravel(), np.zeros(len(self.types) * len(self._resource)), enough]
         upper = [np.full(sum(map(len, lower)), UNBOUNDED)]
         if rules.is_gated:
             lower.append(np.full(len(cells.members), -UNBOUNDED))
@@ -398,8 +398,8 @@ def fleet_bound(problem: FleetProblem, types: Ints) -> int:
     cells, best = PodCells.of(problem), 0.0
     requests = cells.least_requests(problem)
     for _ in range(_SETTINGS.rounds_max):
-        found = KeepOrDrain(problem, cells, types, requests).solve(TargetRules(fill=1.0))
-        proven, shares = _proven(problem, cells, requests, found)
+        solution = KeepOrDrain(problem, cells, types, requests).solve(TargetRules(fill=1.0))
+        proven, shares = _proven(problem, cells, requests, solution)
         best = max(best, proven)
         joining = np.setdiff1d(np.argsort(shares, kind="stable")[: _SETTINGS.added_types_max], types)
         joining = joining[shares[joining] < 1 - _SETTINGS.bound_slack_relative]
@@ -418,24 +418,24 @@ def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, found: Fle
     w_t · capacity_t + Σ_i h_i cap_i ≤ price_t, over the items i that type t admits.
     """
     scale = problem.scale
-    asked, capacity = requests / scale, problem.capacity / scale
+    scaled, capacity = requests / scale, problem.capacity / scale
     fits, suits = cells.first(problem.fits), cells.first(problem.group_suits)
     hosts, prices = _host_values(problem, found.host_values)
     # Each type gets the best of the weights w found for any type, scaled to its own price: those with the largest least share.
     known = np.unique(found.type_values[found.type_values.any(axis=1)], axis=0)
     values, shares = found.cell_values, np.full(len(prices), -1.0)
-    pays = np.full((len(asked), len(prices)), np.inf)
+    pays = np.full((len(scaled), len(prices)), np.inf)
     for weights in known:
         total = capacity @ weights
         factor = prices / np.maximum(
             total, 1e-300
         )  # what needs nothing of a resource that a type lacks pays nothing for it
-        paid = np.where(fits, (asked @ weights)[:, None] * factor, np.inf)
+        paid = np.where(fits, (scaled @ weights)[:, None] * factor, np.inf)
         least = (paid / np.maximum(values, 1e-12)[:, None]).min(axis=0, initial=np.inf)
         better = least > shares
         shares[better], pays[:, better] = least[better], paid[:, better]
     pays = np.where(fits & (shares < 0)[None, :], 0.0, pays)
-    into = np.where(suits, asked @ found.room_values.T, np.inf)
+    into = np.where(suits, scaled @ found.room_values.T, np.inf)
     # For cells that fit nowhere else, limit is infinite: any value is feasible, so the program's value is used.
     limit = np.minimum(pays.min(axis=1, initial=np.inf), into.min(axis=1, initial=np.inf))
     values = np.minimum(values, limit)
@@ -522,8 +522,8 @@ def _taken(problem: FleetProblem, node: int, missing: Ints) -> Ints:
         if not missing[item] or not suits[item]:
             continue
         request = problem.requests[item]
-        asked = request > 0
-        places = int((free[asked] // request[asked]).min(initial=missing[item]))
+        requested = request > 0
+        places = int((free[requested] // request[requested]).min(initial=missing[item]))
         if problem.host_caps[item]:
             places = min(places, max(0, int(problem.host_caps[item] - problem.loads[node, item])))
         taken[item] = min(places, int(missing[item]))
@@ -591,33 +591,33 @@ class SlotFilling:
         share = (problem.requests / self._scale).max(axis=1) if len(problem.requests) else np.zeros(0)
         largest = np.argsort(-share, kind="stable")
         is_capped = problem.host_caps > 0
-        found: list[NodeSlots] = []
+        node_slots: list[NodeSlots] = []
         for item in largest[is_capped[largest]]:  # as many pods as new hosts cannot take
             here = self._open_hosts(int(item))
             many = max(int(wanted[item].sum()), int(self._drained[item] - problem.host_caps[item] * machines))
-            found += self._put(int(item), many, here, -1.0, once=True)
+            node_slots += self._put(int(item), many, here, -1.0, once=True)
         members = [np.flatnonzero(rooms.groups == group) for group in range(into.shape[1])]
         free = largest[~is_capped[largest]]
         first = self._in_turn(wanted, np.where(is_capped, 0, self._bound))
-        found += self._fill(free, first, members)
+        node_slots += self._fill(free, first, members)
         for item in free:  # what has no other place, wherever there is room
             here = np.flatnonzero((rooms.groups >= 0) & rooms.suits[item])
-            found += self._put(int(item), int(self._bound[item] - (self._drained - self._left)[item]), here, -1.0)
-        found += self._fill(free, wanted - first, members)
+            node_slots += self._put(int(item), int(self._bound[item] - (self._drained - self._left)[item]), here, -1.0)
+        node_slots += self._fill(free, wanted - first, members)
         for alike in _SETTINGS.likeness_min:
             for item in largest[(self._left[largest] > 0) & ~is_capped[largest]]:
                 here = np.flatnonzero((rooms.groups >= 0) & rooms.suits[item])
-                found += self._put(int(item), int(self._left[item]), here, alike)
-        return found
+                node_slots += self._put(int(item), int(self._left[item]), here, alike)
+        return node_slots
 
     def _fill(self, items: Ints, wanted: Ints, members: list[Ints]) -> list[NodeSlots]:
         """Return slots in groups of nodes; `wanted` is [item, group]."""
-        found: list[NodeSlots] = []
+        node_slots: list[NodeSlots] = []
         for item in items:
             for group in np.flatnonzero(wanted[item]):
                 here = members[group][self._rooms.suits[item, members[group]]]
-                found += self._put(int(item), int(wanted[item, group]), here, -1.0)
-        return found
+                node_slots += self._put(int(item), int(wanted[item, group]), here, -1.0)
+        return node_slots
 
     def _in_turn(self, wanted: Ints, most: Ints) -> Ints:
         """[item, group], as much of `wanted` as `most` of each item allows, group by group."""
@@ -631,8 +631,8 @@ class SlotFilling:
         rooms, cap = self._rooms, int(self._problem.host_caps[item])
         here = np.flatnonzero((rooms.groups >= 0) & rooms.suits[item])
         is_open = np.array([rooms.present[item].get(int(node), 0) < cap for node in here], dtype=bool)
-        found: Ints = here[is_open]
-        return found
+        hosts: Ints = here[is_open]
+        return hosts
 
     def _put(self, item: int, pods: int, here: Ints, alike: float, *, once: bool = False) -> list[NodeSlots]:
         """Put pods of an item on the nodes whose free room is most like their requests; `once`: one pod per node."""
@@ -673,10 +673,10 @@ class SlotFilling:
 
 def _places(free: Floats, request: Ints) -> Ints:
     """Return [place], how many pods of this request fit into each free room ([place, resource])."""
-    asked = request.nonzero()[0]
-    if not asked.size:
+    requested = request.nonzero()[0]
+    if not requested.size:
         return np.full(len(free), np.iinfo(np.int32).max, dtype=np.int64)
-    places: Ints = (free[:, asked] // request[asked]).min(axis=1).astype(np.int64)
+    places: Ints = (free[:, requested] // request[requested]).min(axis=1).astype(np.int64)
     return places
 
 
@@ -686,9 +686,9 @@ def _cut(amounts: Ints, pods: int) -> Ints:
     full = int(np.searchsorted(sums, pods))
     if full == len(amounts):
         return amounts
-    found: Ints = amounts[: full + 1].copy()
-    found[full] -= sums[full] - pods
-    return found
+    cut_amounts: Ints = amounts[: full + 1].copy()
+    cut_amounts[full] -= sums[full] - pods
+    return cut_amounts
 
 
 def whole_pods(into: Floats, drained: Ints) -> Ints:

@@ -1,4 +1,4 @@
-"""Whole machines: guided rounding of the fluid solution, packing by value, exchanges, and ruin and recreate."""
+"""Whole machines: guided rounding of the fluid solution, packing by value, and the cheapest mix of a few machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 
 from core.packing.problem import (
-    Bools,
     Floats,
     Ints,
     ItemIndex,
@@ -19,107 +18,17 @@ from core.packing.problem import (
     joined,
     largest_first,
     right_sized,
+    whole_machines,
 )
 from core.packing.relaxation import FluidSolution, relax
 from core.packing.settings import (
-    CoverExchangeSettings,
+    FewMachinesSettings,
     RoundingSettings,
     SearchBudget,
     SearchSettings,
     TwoTypeSettings,
     ValuePackingSettings,
 )
-
-# Replaces a few machines by a cheaper set of types that covers their demand, if their pods fit into it.
-
-
-def exchanged(
-    problem: PackingProblem,
-    demand: Ints,
-    *,
-    price_max: int,
-    machines: int,
-    generator: np.random.Generator,
-    settings: CoverExchangeSettings,
-) -> Packing | None:
-    """Return a packing of `demand` on about this many machines that costs less than `price_max`; None if none is found."""
-    sets = _cheaper_sets(
-        problem, demand, price_max=price_max, machines=machines, generator=generator, settings=settings
-    )
-    for types in sets:
-        loads = fitted(problem, types=types, demand=demand, portions_per_machine=settings.portions_per_machine)
-        if loads is not None:
-            used = loads.any(axis=1)
-            return Packing(types[used], loads[used])
-    return None
-
-
-def fitted(problem: PackingProblem, *, types: Ints, demand: Ints, portions_per_machine: int) -> Ints | None:
-    """Return [machine, item], loads of machines of these types ([machine]) that hold all of `demand` ([item]), or None.
-
-    Large pods come first, and each portion goes to the machine whose free capacity is most like the pod, so that all resources
-    run out together.
-    """
-    # In shares of the total request of each resource, the likeness of a machine's free vector to the pod's request vector is
-    # free · pod / |free|, the cosine up to the constant |pod|; machines where no pod fits get -1.
-    # free: [machine, resource], requests: [present item, resource]. The factor 1 + 1e-12 undoes rounding in the division.
-    present = np.flatnonzero(demand)
-    total = np.maximum(demand @ problem.requests, 1).astype(float)
-    free = problem.capacity[types] / total
-    requests = problem.requests[present] / total
-    loads = np.zeros((len(types), len(demand)), dtype=np.int64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for i in np.argsort(-requests.max(axis=1), kind="stable"):
-            item, left, pod = present[i], int(demand[present[i]]), requests[i]
-            portion = max(1, left // (portions_per_machine * len(types)))
-            fit = problem.fit[item, types]
-            while left:
-                holds = np.minimum(np.floor(np.fmin.reduce(free / pod, axis=1) * (1 + 1e-12)), fit - loads[:, item])
-                likeness = np.where(holds > 0, (free @ pod) / np.sqrt((free * free).sum(axis=1)), -1.0)
-                best = int(likeness.argmax())
-                if likeness[best] < 0:
-                    return None
-                amount = min(left, portion, int(holds[best]))
-                loads[best, item] += amount
-                free[best] -= amount * pod
-                left -= amount
-    # Floating point chose the amounts; integers decide whether they fit.
-    return loads if (loads @ problem.requests <= problem.capacity[types]).all() else None
-
-
-def _cheaper_sets(
-    problem: PackingProblem,
-    demand: Ints,
-    *,
-    price_max: int,
-    machines: int,
-    generator: np.random.Generator,
-    settings: CoverExchangeSettings,
-) -> list[Ints]:
-    """Yield sets of types ([machine]) that cost less and together offer enough of every resource, the cheapest first."""
-    # All types of a set but the last are drawn at random; the last is the cheapest that offers what is still lacking:
-    # rest = demand · requests · (1 + slack) - Σ capacity of those drawn. drawn: [set, machines - 1], rest: [set, resource].
-    slacks = settings.capacity_slacks_relative
-    wanted = (demand @ problem.requests) * (1 + slacks[int(generator.integers(len(slacks)))])
-    size = max(1, machines - int(generator.integers(-1, 2)))  # one machine fewer, as many, or one more
-    drawn = generator.integers(0, len(problem.prices), size=(settings.sets_drawn, size - 1))
-    rest = wanted - problem.capacity[drawn].sum(axis=1)
-    spent = problem.prices[drawn].sum(axis=1)
-    last = _cheapest_covering(problem, rest)
-    prices = np.where(last >= 0, spent + problem.prices[last], price_max)
-    ranked = np.argsort(prices, kind="stable")[: settings.draws_per_set_tried * settings.sets_tried_max]
-    chosen = [int(i) for i in ranked if prices[i] < price_max]
-    sets = {tuple(sorted((*map(int, drawn[i]), int(last[i])))): None for i in chosen}
-    return [np.array(one, dtype=np.int64) for one in list(sets)[: settings.sets_tried_max]]
-
-
-def _cheapest_covering(problem: PackingProblem, rest: Floats) -> Ints:
-    """Return [set], the cheapest type with capacity for each remainder ([set, resource]), -1 if there is none."""
-    covers: Bools = np.all(problem.capacity[None, :, :] >= rest[:, None, :], axis=2)
-    priced = np.where(covers, problem.prices[None, :], np.iinfo(np.int64).max)
-    found: Ints = priced.argmin(axis=1)
-    return np.where(covers.any(axis=1), found, -1)
-
 
 # A separate machine for each pod: an upper bound that other packings should beat.
 
@@ -208,15 +117,15 @@ def greedy_loads(problem: PackingProblem, *, demand: Ints, pods_max: Floats, ord
     requested = np.flatnonzero(problem.requests[demand > 0].any(axis=0))
     requests = problem.requests[:, requested].T.astype(float)
     capacity = problem.capacity[:, requested].T.astype(float)
-    left = np.repeat(capacity[:, None, :], order.shape[1], axis=1)
+    headroom = np.repeat(capacity[:, None, :], order.shape[1], axis=1)
     taken = pods_max.take(order * len(problem.prices) + np.arange(len(problem.prices)))
-    used = np.empty_like(left)
+    used = np.empty_like(headroom)
     with np.errstate(divide="ignore", invalid="ignore"):
         for amount, chosen in zip(taken, order, strict=True):
             wanted = requests.take(chosen, axis=1)
-            room = np.fmin.reduce(np.divide(left, wanted, out=used), axis=0, initial=np.inf)
+            room = np.fmin.reduce(np.divide(headroom, wanted, out=used), axis=0, initial=np.inf)
             np.floor(np.minimum(amount, room, out=amount), out=amount)
-            np.subtract(left, np.multiply(amount, wanted, out=used), out=left)
+            np.subtract(headroom, np.multiply(amount, wanted, out=used), out=headroom)
     return taken
 
 
@@ -300,12 +209,12 @@ def cuts(fluid: FluidSolution, settings: RoundingSettings) -> list[Cut]:
     combinations = product(range(settings.cut_steps), repeat=min(len(machines), settings.cut_types))
     ordered = sorted(combinations, key=lambda cut: (sum(cut), cut))[: settings.cuts_max]
     most_bought = np.argsort(-machines, kind="stable")
-    found = []
+    portions = []
     for cut in ordered:
         steps = np.zeros(len(machines), dtype=int)
         steps[most_bought[: len(cut)]] = cut
-        found.append(tuple(int(n) for n in steps * step))
-    return found
+        portions.append(tuple(int(n) for n in steps * step))
+    return portions
 
 
 def guided_rounding(
@@ -323,13 +232,13 @@ def guided_rounding(
         TooLateError: If there is a budget, and it is late before the end.
     """
     support = _support(fluid, settings.rounding)
-    shares, left = _whole_pods(problem, fluid.pods[:, support], settings.rounding)
+    shares, pods_left = _whole_pods(problem, fluid.pods[:, support], settings.rounding)
     filled = []
     for column, supported in enumerate(support):
         type_index = MachineTypeIndex(int(supported))
         machines = math.ceil(fluid.machines[supported] - settings.rounding.integrality_tolerance) - cut[column]
         if machines <= 0:
-            left += shares[:, column]
+            pods_left += shares[:, column]
             continue
         row = _EqualMachines(problem, type_index, machines)
         for number in largest_first(problem.requests, problem.capacity[supported]):
@@ -337,14 +246,14 @@ def guided_rounding(
                 if budget is not None:
                     budget.check_late()
                 item, pods = ItemIndex(int(number)), int(shares[number, column])
-                left[item] += _spread_evenly(problem, row, item, pods, settings.rounding)
+                pods_left[item] += _spread_evenly(problem, row, item, pods, settings.rounding)
         filled.append(row)
-    _into_gaps(problem, filled, left)
+    _into_gaps(problem, filled, pods_left)
     parts = [_bought(problem, row) for row in filled]
-    if left.any():
+    if pods_left.any():
         rest = pack_by_value(
             problem,
-            demand=left,
+            demand=pods_left,
             item_values=fluid.item_values,
             generator=generator,
             settings=settings.value_packing,
@@ -356,8 +265,8 @@ def guided_rounding(
 
 def _support(fluid: FluidSolution, settings: RoundingSettings) -> Ints:
     """Return the types of which the fluid solution buys enough to guide rounding."""
-    found: Ints = np.flatnonzero(fluid.machines > settings.support_machines_min)
-    return found
+    support: Ints = np.flatnonzero(fluid.machines > settings.support_machines_min)
+    return support
 
 
 def _whole_pods(problem: PackingProblem, pods: Floats, settings: RoundingSettings) -> tuple[Ints, Ints]:
@@ -372,14 +281,14 @@ def _whole_pods(problem: PackingProblem, pods: Floats, settings: RoundingSetting
     for item in np.flatnonzero(excess > 0):
         column = int(np.argmax(shares[item]))
         shares[item, column] -= excess[item]
-    left = problem.counts - shares.sum(axis=1)
+    pods_left = problem.counts - shares.sum(axis=1)
     remainders = pods - whole
-    for item in np.flatnonzero(left > 0):
-        for column in np.argsort(-remainders[item], kind="stable")[: int(left[item])]:
+    for item in np.flatnonzero(pods_left > 0):
+        for column in np.argsort(-remainders[item], kind="stable")[: int(pods_left[item])]:
             if remainders[item, column] > settings.integrality_tolerance:
                 shares[item, column] += 1
-                left[item] -= 1
-    return shares, left
+                pods_left[item] -= 1
+    return shares, pods_left
 
 
 def _spread_evenly(
@@ -434,93 +343,142 @@ def _bought(problem: PackingProblem, row: _EqualMachines) -> Packing:
     return right_sized(problem, Packing(np.full(len(loads), row.type_index), loads))
 
 
-# Large-neighbourhood search: removes some machines, packs their pods again and keeps the result if it costs no more.
+# Few machines: the cheapest whole machines that offer what all pods request together, and a place on them for every pod.
+#
+# With a dozen machines, nearly all of the cost is decided by the mix of types, and rounding misses the best one by a percent.
+# An integer program finds it. It lets pods be split, so places are then found by exchanging pods until no machine is overfull.
 
 
-class RuinAndRecreate:
-    """One search on one problem; every step of the budget is one neighbourhood."""
+def few_machines(
+    problem: PackingProblem, packing: Packing, *, budget: SearchBudget, settings: FewMachinesSettings
+) -> Packing:
+    """Return a packing on the cheapest machines on which every pod finds a place, or the one given if these cost no less."""
+    cost = packing.cost(problem)
+    for spare in settings.spare_shares:
+        if not budget.step():
+            break
+        _, types = whole_machines(problem, cost=cost, spare_share=spare, settings=settings.whole_machines)
+        if not len(types) or problem.prices[types].sum() >= cost:
+            break
+        loads = placed(problem, types, budget, settings)
+        if loads is not None:
+            used = loads.any(axis=1)
+            return right_sized(problem, Packing(types[used], loads[used]))
+    return packing
 
-    def __init__(
-        self,
-        problem: PackingProblem,
-        fluid: FluidSolution,
-        *,
-        generator: np.random.Generator,
-        budget: SearchBudget,
-        settings: SearchSettings,
-    ) -> None:
-        self._problem = problem
-        self._fluid = fluid
-        self._generator = generator
-        self._budget = budget
-        self._settings = settings.ruin_and_recreate
-        self._exchange_settings = settings.cover_exchange
-        self._value_settings = settings.value_packing
-        self._promising = problem.restricted(promising_types(problem, fluid, self._settings.promising_types))
 
-    def improved(self, packing: Packing) -> Packing:
-        """Return the best packing found from this one. Packings of equal cost are accepted, to leave plateaus."""
-        cost = packing.cost(self._problem)
-        is_small = len(self._problem.counts) <= self._settings.value_packing_items_max
-        exchange_share = self._settings.exchange_share if is_small else 1.0
-        cost_done = self._fluid.lower_bound * (1 + self._settings.stop_gap_relative)
-        patience = self._settings.idle_steps_max
-        while len(packing.types) > 1 and cost > cost_done and patience and self._budget.step():
-            patience -= 1
-            exchanges = self._generator.random() < exchange_share
-            ruined = self._ruined(packing, exchanges=exchanges)
-            recreated = self._recreated(packing, ruined, exchanges=exchanges)
-            if recreated is None:
+def placed(problem: PackingProblem, types: Ints, budget: SearchBudget, settings: FewMachinesSettings) -> Ints | None:
+    """Return [machine, item], loads of machines of these types ([machine]) that hold all pods; None if none are found."""
+    places = _Places(problem, types, settings.sum_weight)
+    if not places.fill(settings.portions_per_machine):
+        return None
+    for step in range(settings.exchanges_max):
+        if places.excess.max() <= 0:
+            return places.loads
+        if budget.time_is_over or not places.exchange(step, settings.tabu_steps):
+            break
+    return places.loads if places.excess.max() <= 0 else None
+
+
+class _Places:
+    """Pods on machines, of which some are overfull.
+
+    Attributes:
+        loads: [machine, item], whole pods. All pods are somewhere.
+        excess: [machine], what it lacks of its scarcest resource and, with less weight, of all: as shares of what all pods
+            request of a resource.
+    """
+
+    def __init__(self, problem: PackingProblem, types: Ints, sum_weight: float) -> None:
+        self._sum_weight = sum_weight
+        requested = np.flatnonzero((problem.counts @ problem.requests) > 0)
+        self._counts, self._fit = problem.counts, problem.fit[:, types].T
+        self._shares = 1.0 / (problem.counts @ problem.requests)[requested]
+        # The last row stands for no pod, so that a pod may also be moved without another in return.
+        self._requests = np.zeros((len(problem.counts) + 1, len(requested)), dtype=np.int64)
+        self._requests[:-1] = problem.requests[:, requested]
+        self._free = problem.capacity[types][:, requested].copy()
+        self.loads = np.zeros((len(types), len(problem.counts)), dtype=np.int64)
+        self.excess: Floats = np.zeros(len(types))
+        self._tabu_until = np.zeros((len(types), len(problem.counts) + 1), dtype=np.int64)
+
+    def fill(self, portions_per_machine: int) -> bool:
+        """Place all pods, the largest first, each portion where the free capacity is most like the pod.
+
+        Returns:
+            False if an item may not run on enough of these machines.
+        """
+        requests = self._requests[:-1]
+        for item in np.argsort(-(requests * self._shares).max(axis=1), kind="stable"):
+            waiting, pod = int(self._counts[item]), requests[item] * self._shares
+            asked = np.flatnonzero(requests[item])
+            portion = max(1, waiting // (portions_per_machine * len(self.loads)))
+            while waiting:
+                may_run = self._fit[:, item] - self.loads[:, item]
+                room = (self._free[:, asked] // requests[item, asked]).min(axis=1, initial=waiting)
+                holds = np.minimum(room, may_run)
+                free = np.maximum(self._free, 0) * self._shares
+                likeness = np.where(holds > 0, (free @ pod) / np.sqrt((free * free).sum(axis=1) + 1e-300), -1.0)
+                machine, amount = int(likeness.argmax()), min(waiting, portion)
+                if likeness[machine] < 0:
+                    added = self._excess(self._free - requests[item]) - self.excess
+                    machine, amount = int(np.where(may_run > 0, added, np.inf).argmin()), 1
+                    if may_run[machine] <= 0:
+                        return False
+                else:
+                    amount = min(amount, int(holds[machine]))
+                self._add(machine, item, amount)
+                waiting -= amount
+        return True
+
+    def exchange(self, step: int, tabu_steps: int) -> bool:
+        """Exchange a pod of the machine with the largest excess for one of another; return whether there is an exchange.
+
+        The exchange that leaves the least excess is made even if it raises it; the pods do not go back for some steps (tabu
+        search).
+        """
+        # added[out, into] = excess of both machines after the exchange, less that before.
+        none, best = len(self._counts), (np.inf, 0, 0, 0)
+        machine = int(self.excess.argmax())
+        for other in range(len(self.loads)):
+            if other == machine:
                 continue
-            saved = int(self._problem.prices[packing.types[ruined]].sum()) - recreated.cost(self._problem)
-            if saved >= 0:
-                kept = np.setdiff1d(np.arange(len(packing.types)), ruined)
-                rest = Packing(packing.types[kept], packing.loads[kept])
-                packing = joined([rest, recreated], items=len(self._problem.counts))
-                cost -= saved
-                patience = self._settings.idle_steps_max if saved else patience
-        return packing
+            out = self._movable(machine, other, step)
+            into = np.append(self._movable(other, machine, step), none)
+            if not len(out):
+                continue
+            change = self._requests[out][:, None, :] - self._requests[into][None, :, :]
+            added = self._excess(self._free[machine] + change)
+            added += self._excess(self._free[other] - change) - self.excess[machine] - self.excess[other]
+            least = int(added.argmin())
+            if added.flat[least] < best[0]:
+                row, column = divmod(least, len(into))
+                best = (float(added.flat[least]), other, int(out[row]), int(into[column]))
+        _, other, gone, come = best
+        if best[0] == np.inf:
+            return False
+        for item, source, target in ((gone, machine, other), (come, other, machine)):
+            if item != none:
+                self._add(source, item, -1)
+                self._add(target, item, 1)
+                self._tabu_until[source, item] = step + tabu_steps
+        return True
 
-    def _ruined(self, packing: Packing, *, exchanges: bool) -> Ints:
-        """Return machines to remove: those with the least value for their price, under noise, or random ones."""
-        settings, machines = self._settings, len(packing.types)
-        limit = settings.exchange_machines_max if exchanges else settings.ruin_machines_max
-        most = min(machines, max(settings.ruin_machines_few, machines // settings.ruin_share_divisor))
-        count = int(self._generator.integers(2, min(most, limit) + 1))
-        if self._generator.random() < settings.random_share:
-            return np.sort(self._generator.choice(machines, size=count, replace=False))
-        # value / price of a machine is Σ_i load[i] item_values[i] / price: one where it is used as the relaxation would.
-        deviation = settings.choice_noise_min + settings.choice_noise_range * self._generator.random()
-        value_for_price = (packing.loads @ self._fluid.item_values) / self._problem.prices[packing.types]
-        noisy = value_for_price + self._generator.normal(0, deviation, machines)
-        return np.sort(np.argsort(noisy, kind="stable")[:count])
+    def _movable(self, source: int, target: int, step: int) -> Ints:
+        """Return the items that one machine has and the other may take."""
+        may_run = (self.loads[source] > 0) & (self.loads[target] < self._fit[target])
+        movable: Ints = np.flatnonzero(may_run & (self._tabu_until[target, :-1] <= step))
+        return movable
 
-    def _recreated(self, packing: Packing, ruined: Ints, *, exchanges: bool) -> Packing | None:
-        """Pack the pods of the removed machines again; None if an exchange found nothing cheaper."""
-        demand = packing.loads[ruined].sum(axis=0)
-        is_turn_of_all = self._budget.steps % self._settings.all_types_every_steps == 0
-        fits_promising = bool((self._promising.fit[demand > 0].max(axis=1) > 0).all())
-        types = self._promising if fits_promising and not is_turn_of_all else self._problem
-        noise_log = float(self._generator.choice(self._settings.value_noises_log))
-        if exchanges:
-            found = exchanged(
-                types,
-                demand,
-                price_max=int(self._problem.prices[packing.types[ruined]].sum()),
-                machines=len(ruined),
-                generator=self._generator,
-                settings=self._exchange_settings,
-            )
-        else:
-            found = pack_by_value(
-                types,
-                demand=demand,
-                item_values=self._fluid.item_values,
-                generator=self._generator,
-                settings=self._value_settings,
-                noise_log=noise_log,
-            )
-        return None if found is None else right_sized(self._problem, found)
+    def _add(self, machine: int, item: int, amount: int) -> None:
+        self.loads[machine, item] += amount
+        self._free[machine] -= amount * self._requests[item]
+        self.excess[machine] = self._excess(self._free[machine])
+
+    def _excess(self, free: Ints) -> Floats:
+        lacking = np.maximum(-free * self._shares, 0.0)
+        excess: Floats = lacking.max(axis=-1) + self._sum_weight * lacking.sum(axis=-1)
+        return excess
 
 
 def promising_types(problem: PackingProblem, fluid: FluidSolution, count: int) -> Ints:
@@ -548,14 +506,14 @@ def two_type_packings(
     settings: SearchSettings,
 ) -> list[Packing]:
     """Return the packings found, the cheapest first."""
-    found: list[Packing] = []
+    packings: list[Packing] = []
     lost, limits = 0, settings.two_type
     bound_max = fluid.lower_bound * (1 + limits.loss_relative_max)
     for pair in _pairs(problem, fluid, limits):
         two_types = problem.restricted(pair)
         if not (two_types.fit.max(axis=1) > 0).all():
             continue
-        is_done = len(found) == limits.pairs_rounded_max or lost == limits.pairs_lost_max
+        is_done = len(packings) == limits.pairs_rounded_max or lost == limits.pairs_lost_max
         if is_done or budget.is_spent:
             break  # column generation, which begins with these, has no items in numbers that would make rounding slow
         relaxed = relax(two_types, settings)
@@ -563,8 +521,8 @@ def two_type_packings(
             lost += 1
         elif budget.step():
             rounded = guided_rounding(two_types, relaxed, (0,) * len(pair), generator=generator, settings=settings)
-            found.append(right_sized(problem, rounded))
-    return sorted(found, key=lambda packing: packing.cost(problem))
+            packings.append(right_sized(problem, rounded))
+    return sorted(packings, key=lambda packing: packing.cost(problem))
 
 
 def _pairs(problem: PackingProblem, fluid: FluidSolution, settings: TwoTypeSettings) -> list[Ints]:
@@ -574,4 +532,4 @@ def _pairs(problem: PackingProblem, fluid: FluidSolution, settings: TwoTypeSetti
     middle = int(np.searchsorted(problem.prices[by_price], average))
     cheaper = by_price[max(0, middle - settings.cheaper_types) : middle]
     expensive = by_price[middle : middle + settings.expensive_types]
-    return [np.array([one, other]) for one in cheaper[::-1] for other in expensive]
+    return [np.array([cheap, other]) for cheap in cheaper[::-1] for other in expensive]

@@ -11,8 +11,8 @@ from core.packing.column_generation import ColumnGeneration
 from core.packing.columns import Columns, MasterSolution
 from core.packing.heuristics import (
     Cut,
-    RuinAndRecreate,
     cuts,
+    few_machines,
     guided_rounding,
     pack_by_value,
     promising_types,
@@ -22,6 +22,7 @@ from core.packing.heuristics import (
 )
 from core.packing.problem import (
     Floats,
+    IntegerLimits,
     Ints,
     Packing,
     PackingProblem,
@@ -73,14 +74,30 @@ class Diving:
         for columns in known:
             self._master.add(columns)
         self._cost_near = lower_bound * (1 + self._settings.column_generation.stop_gap_relative)
+        every = Columns.all_of(self._problem, self._settings.diving.combinations_max)
+        if every is not None:
+            self._master.add(every)
         self._generate(lower_bound, with_beam=False)
         best = self._best_dive(lower_bound)
+        if every is not None:
+            return self._whole_columns(best)
         is_done = best.cost(self._problem) <= self._cost_done(lower_bound) or self._budget.is_spent
-        is_small = len(self._problem.counts) <= self._settings.diving.beam_items_max
-        if is_done or not is_small or not self._generate(lower_bound, with_beam=True):
+        has_few_items = len(self._problem.counts) <= self._settings.diving.beam_items_max
+        if not is_done and has_few_items and self._generate(lower_bound, with_beam=True):
+            again = self._best_dive(lower_bound)
+            best = again if again.cost(self._problem) < best.cost(self._problem) else best
+        is_small = self._problem.counts.sum() <= self._settings.diving.whole_pods_max
+        return self._whole_columns(best) if is_small else best
+
+    def _whole_columns(self, best: Packing) -> Packing:
+        """Return the best mix of whole columns, or the packing given if that costs no more."""
+        limits, counts = self._settings.diving, self._problem.counts
+        whole = IntegerLimits(gap_relative=limits.whole_gap_relative, nodes_max=limits.whole_nodes_max, is_small=True)
+        solution = self._master.whole(counts, whole) if self._budget.step() else None
+        if solution is None or solution.cost >= best.cost(self._problem):
             return best
-        again = self._best_dive(lower_bound)
-        return again if again.cost(self._problem) < best.cost(self._problem) else best
+        packing = self._whole(solution, counts, 0.0)
+        return right_sized(self._problem, packing) if (packing.loads.sum(axis=0) == counts).all() else best
 
     def is_closed(self, packing: Packing) -> bool:
         """Whether a packing costs hardly more than the optimum of the master problem over the known loads."""
@@ -110,9 +127,9 @@ class Diving:
         while idle < settings.idle_dives_max and best.cost(self._problem) > cost_done and self._budget.step():
             kept = self._kept(best)
             share = shares[dives % len(shares)] if kept is None else self._settings.kept_machines.bought_share_min
-            found = self._dive(share, prices_always=True, kept=kept)
-            is_better = found.cost(self._problem) < best.cost(self._problem)
-            best, idle, dives = found if is_better else best, 0 if is_better else idle + 1, dives + 1
+            packing = self._dive(share, prices_always=True, kept=kept)
+            is_better = packing.cost(self._problem) < best.cost(self._problem)
+            best, idle, dives = packing if is_better else best, 0 if is_better else idle + 1, dives + 1
         return best
 
     def _cost_done(self, lower_bound: float) -> float:
@@ -154,19 +171,19 @@ class Diving:
                 part = self._packed_by_value(demand, solution.item_values)
             demand = demand - part.loads.sum(axis=0)
             parts.append(part)
-        found = right_sized(self._problem, joined(parts, items=len(demand)))
-        self._master.add(Columns.of_packing(found))
-        return found
+        packing = right_sized(self._problem, joined(parts, items=len(demand)))
+        self._master.add(Columns.of_packing(packing))
+        return packing
 
     def _packed_by_value(self, demand: Ints, item_values: Floats) -> Packing:
-        found = pack_by_value(
+        packing = pack_by_value(
             self._filled,
             demand=demand,
             item_values=item_values,
             generator=self._generator,
             settings=self._settings.value_packing,
         )
-        return right_sized(self._problem, found)
+        return right_sized(self._problem, packing)
 
     def _solved_and_priced(self, demand: Ints) -> MasterSolution:
         """Return the master's solution for the remaining pods, with columns generated for them."""
@@ -174,8 +191,10 @@ class Diving:
         for _ in range(self._settings.diving.pricing_rounds):
             values = solution.item_values
             prices = self._generation.shadow_prices.under(values, demand)
-            found = self._generation.greedy_columns(demand, chosen_by=values, judged_by=values, resource_prices=prices)
-            if not self._master.add(found):
+            columns = self._generation.greedy_columns(
+                demand, chosen_by=values, judged_by=values, resource_prices=prices
+            )
+            if not self._master.add(columns):
                 break
             solution = self._master.solved(demand)
         return solution
@@ -227,12 +246,14 @@ class OptimizedPacking(msgspec.Struct, frozen=True, eq=False):
         lower_bound: Nano-dollars per hour.
         known: Packings of the reduced problem whose loads column generation begins with; none where it is not worth its time.
         loads: [load, item], the loads that column generation found; none where it did not run.
+        is_settled: Whether another seed would find the same: chance has no part in the best mix of few machines.
     """
 
     packing: Packing
     lower_bound: int
     known: Sequence[Packing]
     loads: Ints
+    is_settled: bool = False
 
 
 def improve(
@@ -245,7 +266,7 @@ def improve(
     known: Sequence[Packing] = (),
     loads: Ints | None = None,
 ) -> OptimizedPacking:
-    """Return a packing that costs no more than `incumbent`: rounding, column generation, then ruin and recreate.
+    """Return a packing that costs no more than `incumbent`: rounding, column generation, or the best mix of few machines.
 
     Args:
         ready: The problem.
@@ -307,24 +328,18 @@ class _Stages:
         """The best packing that any stage finds, rechecked in integers."""
         start = self._start(incumbent)
         # Where loads are known, rounding is left to the time after the search.
-        best = start if known or (len(loads) and not self._budget.time_is_over) else self._rounded(start)
+        best = start if known or (len(loads) and not self._budget.time_is_over) else self._rounded_first(start)
         sources = list(known)
         if len(known) <= 1 and self._is_coarse(best):
             sources = [best] if len(loads) else [*self._two_type_packings(), best]
         best = self._cheapest([*sources, best])
-        is_closed, found = False, _no_loads(self._ready)
+        is_settled, fresh = False, _no_loads(self._ready)
         if self._is_coarse(best) and not self._budget.is_spent:
-            dived, is_closed, found = self._dived([*sources, best], loads)
+            dived, is_settled, fresh = self._dived([*sources, best], loads)
             best = self._cheapest([best, dived])
-        if not is_closed:
-            best = RuinAndRecreate(
-                self._problem,
-                self._fluid,
-                generator=self._generator,
-                budget=self._budget,
-                settings=self._settings,
-            ).improved(best)
-        return self._checked(best, sources, found)
+        if not is_settled and self._has_few_machines and not self._budget.is_spent:
+            best, is_settled = self._of_few_machines(best), True
+        return msgspec.structs.replace(self._checked(best, sources, fresh), is_settled=is_settled)
 
     def _start(self, incumbent: Packing) -> Packing:
         """The incumbent, or a machine for each pod where that is cheaper."""
@@ -333,23 +348,44 @@ class _Stages:
 
     def _checked(self, best: Packing, known: Sequence[Packing], loads: Ints) -> OptimizedPacking:
         """The packing in the numbers of the whole problem, rechecked in integers."""
-        found = Packing(self._ready.kept[best.types], best.loads)
-        found.check(self._ready.problem)
-        return OptimizedPacking(found, self._fluid.lower_bound, known, loads)
+        packing = Packing(self._ready.kept[best.types], best.loads)
+        packing.check(self._ready.problem)
+        return OptimizedPacking(packing, self._fluid.lower_bound, known, loads)
 
-    def _rounded(self, best: Packing) -> Packing:
+    def _rounded_first(self, start: Packing) -> Packing:
+        """As `_rounded`, but only once where the best mix of few machines follows."""
+        return self._rounded(start, cuts_max=1 if self._has_few_machines else self._settings.rounding.cuts_max)
+
+    @property
+    def _has_few_machines(self) -> bool:
+        """Whether the relaxation has so few machines that the best mix of them is searched."""
+        limits = self._settings.few_machines
+        return bool(self._fluid.machines.sum() <= limits.machines_max and len(self._problem.counts) <= limits.items_max)
+
+    def _of_few_machines(self, best: Packing) -> Packing:
+        """The best mix of few machines, or the other roundings if pods do not fit into it."""
+        if best.cost(self._problem) <= self._cost_done:
+            return best
+        limits = self._settings.few_machines
+        cheaper = few_machines(self._problem, best, budget=self._budget, settings=limits)
+        return self._rounded(best) if cheaper is best else cheaper
+
+    @property
+    def _cost_done(self) -> float:
+        return self._fluid.lower_bound * (1 + self._settings.stages.stop_gap_relative)
+
+    def _rounded(self, best: Packing, *, cuts_max: int | None = None) -> Packing:
         """The best of a few ways to round the fluid solution, or the packing given."""
         stages = self._settings.stages
-        cost_done = self._fluid.lower_bound * (1 + stages.stop_gap_relative)
-        for number, cut in enumerate(cuts(self._fluid, self._settings.rounding)):
+        for number, cut in enumerate(cuts(self._fluid, self._settings.rounding)[:cuts_max]):
             is_sure = number < stages.roundings_sure and not self._is_late
-            if best.cost(self._problem) <= cost_done or not self._budget.step(ignore_time=is_sure):
+            if best.cost(self._problem) <= self._cost_done or not self._budget.step(ignore_time=is_sure):
                 break
-            found = self._guided(cut)
-            if found is None:
+            rounding = self._guided(cut)
+            if rounding is None:
                 break
-            if found.cost(self._problem) < best.cost(self._problem):
-                best = found
+            if rounding.cost(self._problem) < best.cost(self._problem):
+                best = rounding
             if self._is_coarse(best):
                 break
         return best
@@ -390,13 +426,13 @@ class _Stages:
         """
         problem, settings = self._problem, self._settings
         pairs_allow = settings.stages.column_pairs_max // len(problem.counts)
-        types = promising_types(problem, self._fluid, max(settings.ruin_and_recreate.promising_types, pairs_allow))
+        types = promising_types(problem, self._fluid, max(settings.stages.column_types_min, pairs_allow))
         diving = Diving(problem, self._generator, self._budget, settings, problem.restricted(types))
         start = [Columns.of_packing(packing) for packing in known]
-        found = diving.packing([*start, Columns.of_loads(problem, loads)], self._fluid.lower_bound)
-        is_closed = diving.is_closed(found)
+        dive = diving.packing([*start, Columns.of_loads(problem, loads)], self._fluid.lower_bound)
+        is_closed = diving.is_closed(dive)
         good = diving.loads(settings.large_zones.value_for_price_min)
-        return found, is_closed, distinct_loads(np.concatenate([good, found.loads]))
+        return dive, is_closed, distinct_loads(np.concatenate([good, dive.loads]))
 
     def _is_coarse(self, packing: Packing) -> bool:
         return is_coarse(

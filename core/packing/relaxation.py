@@ -68,7 +68,7 @@ def with_distinct_values(problem: PackingProblem, wanted: Sequence[DistinctValue
     for row, nearest in enumerate(np.argsort(smaller, axis=1, kind="stable")):
         possible = nearest[: int((smaller[row] < np.inf).sum())].tolist()
         chosen = [MachineTypeIndex(row)]
-        is_met[row] = all(_choose_nearest(one, possible, chosen) for one in wanted)
+        is_met[row] = all(_choose_nearest(minimum, possible, chosen) for minimum in wanted)
         capacity[row] = problem.capacity[chosen].min(axis=0)
     reduced = _kept(problem, capacity, is_met)
     return reduced if (reduced.fit.max(axis=1, initial=0) > 0).all() else problem
@@ -78,14 +78,14 @@ def _choose_nearest(
     wanted: DistinctValues, nearest: Sequence[MachineTypeIndex], chosen: list[MachineTypeIndex]
 ) -> bool:
     """Add the nearest types that bring a new value to `chosen` until there are enough, and return whether there are."""
-    found = {value for one in chosen for value in wanted.values[one]}
+    values = {value for offering in chosen for value in wanted.values[offering]}
     for candidate in nearest:
-        if len(found) >= wanted.values_min:
+        if len(values) >= wanted.values_min:
             break
-        if not found.issuperset(wanted.values[candidate]):
-            found.update(wanted.values[candidate])
+        if not values.issuperset(wanted.values[candidate]):
+            values.update(wanted.values[candidate])
             chosen.append(candidate)
-    return len(found) >= wanted.values_min
+    return len(values) >= wanted.values_min
 
 
 def _kept(problem: PackingProblem, capacity: Ints, is_bundle: Bools) -> PackingProblem:
@@ -111,9 +111,9 @@ def _bundle_capacity(problem: PackingProblem, settings: LaunchFlexibilitySetting
     capacity, is_bundle = problem.capacity.copy(), np.zeros(len(problem.prices), dtype=np.bool_)
     first, like = numbered_rows(np.column_stack([sizes, patterns]))
     prices, price_max = problem.prices, settings.bundle_price_ratio_max * problem.prices
-    for number, one in enumerate(first):
-        smaller = shares[sizes[one], sizes]
-        others = np.flatnonzero((smaller <= settings.smaller_share_max) & covers[patterns[one], patterns])
+    for number, position in enumerate(first):
+        smaller = shares[sizes[position], sizes]
+        others = np.flatnonzero((smaller <= settings.smaller_share_max) & covers[patterns[position], patterns])
         others = others[np.argsort(smaller[others], kind="stable")]
         types = np.flatnonzero(like == number)
         is_cheap = prices[others][None, :] <= price_max[types][:, None]
@@ -148,7 +148,7 @@ def _covers(problem: PackingProblem) -> tuple[Bools, Ints]:
     # a ≤ b means that b admits all that a does. admits: [item, pattern].
     first, patterns = numbered_rows(np.packbits(problem.allowed.T, axis=1))
     admits = problem.allowed[:, first]
-    covers: Bools = np.array([(admits[:, [one]] <= admits).all(axis=0) for one in range(len(first))])
+    covers: Bools = np.array([(admits[:, [bundle]] <= admits).all(axis=0) for bundle in range(len(first))])
     return covers, patterns
 
 
@@ -350,13 +350,13 @@ def joining_types(*, prices: Floats, paid_shares: Floats, active: Ints, settings
     """
     others = np.setdiff1d(np.flatnonzero(paid_shares < 1 - settings.reduced_cost_tolerance_relative), active)
     ratio = settings.added_price_ratio_min
-    found: list[int] = []
+    chosen: list[int] = []
     for joining in others[np.argsort(paid_shares[others], kind="stable")]:
-        if all(max(prices[joining], prices[one]) > ratio * min(prices[joining], prices[one]) for one in found):
-            found.append(int(joining))
-        if len(found) == settings.added_types_max:
+        if all(max(prices[joining], prices[known]) > ratio * min(prices[joining], prices[known]) for known in chosen):
+            chosen.append(int(joining))
+        if len(chosen) == settings.added_types_max:
             break
-    return np.array(found, dtype=np.int64)
+    return np.array(chosen, dtype=np.int64)
 
 
 class FluidSolution(msgspec.Struct, frozen=True, eq=False):
@@ -433,12 +433,12 @@ def _over_active_types(scaled: ScaledProblem, settings: SearchSettings, budget: 
     inactive_types = InactiveTypes(scaled, settings.active_types)
     for number in range(1, settings.fluid.rounds_max + 1):
         over_active = scaled.restricted(active)
-        found = _solved(over_active)
+        solution = _solved(over_active)
         machines, pods = np.zeros(len(scaled.prices)), np.zeros(scaled.fits.shape)
-        machines[active], pods[:, active] = found.machines, found.pods
-        paid = _least_payment(over_active, found.resource_prices)
-        resource_prices, shares = inactive_types.resource_prices(item_values=paid, known=found.resource_prices)
-        resource_prices[active] = found.resource_prices
+        machines[active], pods[:, active] = solution.machines, solution.pods
+        paid = _least_payment(over_active, solution.resource_prices)
+        resource_prices, shares = inactive_types.resource_prices(item_values=paid, known=solution.resource_prices)
+        resource_prices[active] = solution.resource_prices
         optimum = _Optimum(machines, pods, resource_prices)
         more = joining_types(prices=scaled.prices, paid_shares=shares, active=active, settings=settings.active_types)
         is_late = budget is not None and budget.time_share >= settings.fluid.time_share_max
@@ -451,7 +451,7 @@ def _over_active_types(scaled: ScaledProblem, settings: SearchSettings, budget: 
 
 def _solved(scaled: ScaledProblem) -> _Optimum:
     """The program's optimum over all types of `scaled`."""
-    item, host = (found.astype(np.int64) for found in np.nonzero(scaled.fits))
+    item, host = (indices.astype(np.int64) for indices in np.nonzero(scaled.fits))
     types, resources = scaled.capacity.shape
     items = len(scaled.counts)
     # Rows: first the items (covering), then type-major the capacity rows, each written as capacity y - requests x ≥ 0.

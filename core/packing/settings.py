@@ -107,18 +107,24 @@ class SteppedBoundSettings(msgspec.Struct, frozen=True):
     items_max: int = 120
 
 
+class WholeMachineSettings(msgspec.Struct, frozen=True):
+    """The integer program of whole machines (`problem.whole_machines`)."""
+
+    # Gap at which it counts as solved, and its branch-and-bound nodes: a hundred are enough in most plans of few machines.
+    gap_relative: float = 1e-4
+    nodes_max: int = 300
+    # Subtracted from the bound for the solver's tolerances, a millionth of any row.
+    slack_relative: float = 1e-5
+
+
 class WholeMachineBoundSettings(msgspec.Struct, frozen=True):
-    """The lower bound from whole machines (`whole_machine_bound`)."""
+    """When whole machines bound the cost of a plan (`core.scheduling.fleet_rows.LowerBound`)."""
 
     # With more machines, their prices add up to nearly any cost.
     machines_max: int = 30
-    # Cost over bound from which it is computed: it takes as long as a tenth of the search.
-    gap_relative_min: float = 0.01
-    # Gap at which the integer program counts as solved, and its branch-and-bound nodes: the root's cuts raise the bound most.
-    gap_relative: float = 1e-3
-    nodes_max: int = 1
-    # Subtracted from the bound for the solver's tolerances, a millionth of any row.
-    slack_relative: float = 1e-5
+    # Cost over bound from which it is computed: it takes a third of the search.
+    gap_relative_min: float = 2e-3
+    program: WholeMachineSettings = WholeMachineSettings()
 
 
 class LargeZoneSettings(msgspec.Struct, frozen=True):
@@ -283,10 +289,10 @@ def _least_parts(requests: Sequence[int], offers: Sequence[Offer], settings: Ari
 
 def _weightings(resources: int, steps: int, paired: int) -> list[tuple[int, ...]]:
     """Return weights of resources in multiples of 1 / `steps`: all on one, or divided between two of the first `paired`."""
-    found = [_weights(resources, {one: steps}) for one in range(resources)]
-    for one, other in combinations(range(min(resources, paired)), 2):
-        found += [_weights(resources, {one: part, other: steps - part}) for part in range(1, steps)]
-    return found
+    weightings = [_weights(resources, {resource: steps}) for resource in range(resources)]
+    for resource, other in combinations(range(min(resources, paired)), 2):
+        weightings += [_weights(resources, {resource: part, other: steps - part}) for part in range(1, steps)]
+    return weightings
 
 
 def _weights(resources: int, given: dict[int, int]) -> tuple[int, ...]:
@@ -386,46 +392,22 @@ class TwoTypeSettings(msgspec.Struct, frozen=True):
     pairs_lost_max: int = 3
 
 
-class CoverExchangeSettings(msgspec.Struct, frozen=True):
-    """Swapping a few machines for a cheaper set (`heuristics.cover_exchange`)."""
+class FewMachinesSettings(msgspec.Struct, frozen=True):
+    """The cheapest mix of a few machines (`heuristics.few_machines`)."""
 
-    # How many random sets of types are drawn, and how many of the cheapest covering sets are tried with the pods.
-    sets_drawn: int = 400
-    sets_tried_max: int = 3
-    # How many of the cheapest draws are examined for each of these sets, since draws repeat.
-    draws_per_set_tried: int = 4
-    # Share of additional capacity that a set must offer, drawn each time: with less, filling fails more often.
-    capacity_slacks_relative: tuple[float, ...] = (0.0, 0.002, 0.005, 0.01, 0.02)
-    # Portions per machine in which an item's pods are distributed.
+    # With more machines in the relaxation, or more items, other stages come as near, and exchanges take too long.
+    machines_max: int = 30
+    items_max: int = 150
+    # Share of each resource that a mix must offer beside what pods request, tried in turn until all pods have a place.
+    spare_shares: tuple[float, ...] = (0.0, 0.001, 0.004)
+    whole_machines: WholeMachineSettings = WholeMachineSettings()
+    # Portions per machine in which an item's pods are placed at first.
     portions_per_machine: int = 3
-
-
-class RuinAndRecreateSettings(msgspec.Struct, frozen=True):
-    """Large-neighbourhood search (`heuristics.ruin_and_recreate`)."""
-
-    # Share of steps that try a cover exchange; the others pack by value, which takes twenty times as long.
-    exchange_share: float = 0.9
-    # The most machines removed in one step: for an exchange; for packing by value; in any case a fourth of all, or this few.
-    exchange_machines_max: int = 5
-    ruin_machines_max: int = 24
-    ruin_machines_few: int = 6
-    ruin_share_divisor: int = 4
-    # Share of steps that remove random machines instead of those with the least value for their price.
-    random_share: float = 0.3
-    # Noise on value for price when machines are chosen: its deviation is between the first number and the sum of both.
-    choice_noise_min: float = 0.05
-    choice_noise_range: float = 0.1
-    # Noise on the logarithm of item values when packing by them, drawn each time.
-    value_noises_log: tuple[float, ...] = (0.0, 0.05, 0.2)
-    # Types of the best value for price that are tried, and the steps after which all types are tried once.
-    promising_types: int = 8
-    all_types_every_steps: int = 3
-    # Steps in a row without a saving that end the search.
-    idle_steps_max: int = 500
-    # Cost over bound at which the search stops: pods that wait longer would cost more than the rest saves.
-    stop_gap_relative: float = 1e-3
-    # With more items, only exchanges are tried: they take milliseconds, packing by value takes seconds.
-    value_packing_items_max: int = 600
+    # The most exchanges for one mix, and for how many the pods of one do not go back.
+    exchanges_max: int = 120
+    tabu_steps: int = 30
+    # Weight of the sum of what a machine lacks, beside the resource that it lacks most of: either alone gets stuck.
+    sum_weight: float = 0.3
 
 
 class BeamPricingSettings(msgspec.Struct, frozen=True):
@@ -469,6 +451,12 @@ class DivingSettings(msgspec.Struct, frozen=True):
     idle_dives_max: int = 3
     # With more items, beam search is not used: a round takes ten times as long as greedy ones, and saves a thousandth at most.
     beam_items_max: int = 60
+    # Where pods can be combined in at most so many ways, all loads are columns: with a dozen pods, plans are then optimal.
+    combinations_max: int = 2_000
+    # There, and for so few pods, an integer program over all columns follows the dives; its gap, and branch-and-bound nodes.
+    whole_pods_max: int = 100
+    whole_gap_relative: float = 5e-4
+    whole_nodes_max: int = 1
     # Rounds of pricing for the remaining pods, in each step of a dive.
     pricing_rounds: int = 2
     # Cost over the bound at which diving stops.
@@ -502,8 +490,9 @@ class StageSettings(msgspec.Struct, frozen=True):
     coarse_pods_per_machine_max: int = 30
     # … and there are at most this many items: with more, packing by value, which completes its dives, takes seconds.
     coarse_items_max: int = 600
-    # With more pairs of item and type, only the most promising types are used: ten times as many gain nothing.
+    # With more pairs of item and type, only the most promising types are used, at least so many: more of them gain nothing.
     column_pairs_max: int = 3_000
+    column_types_min: int = 8
     # Roundings that are tried even if time is over: they take hundredths of a second and bring most of the saving.
     roundings_sure: int = 4
     # With more items they take seconds, and are left out or given up once it is late.
@@ -589,8 +578,7 @@ class SearchSettings(msgspec.Struct, frozen=True):
     value_packing: ValuePackingSettings = msgspec.field(default_factory=ValuePackingSettings)
     rounding: RoundingSettings = msgspec.field(default_factory=RoundingSettings)
     two_type: TwoTypeSettings = msgspec.field(default_factory=TwoTypeSettings)
-    cover_exchange: CoverExchangeSettings = msgspec.field(default_factory=CoverExchangeSettings)
-    ruin_and_recreate: RuinAndRecreateSettings = msgspec.field(default_factory=RuinAndRecreateSettings)
+    few_machines: FewMachinesSettings = msgspec.field(default_factory=FewMachinesSettings)
     greedy_pricing: GreedyPricingSettings = msgspec.field(default_factory=GreedyPricingSettings)
     beam_pricing: BeamPricingSettings = msgspec.field(default_factory=BeamPricingSettings)
     column_generation: ColumnGenerationSettings = msgspec.field(default_factory=ColumnGenerationSettings)

@@ -40,10 +40,10 @@ class DocumentedCode(StrEnum):
         Raises:
             ValueError: If there is none and no default.
         """
-        found = next((member for member in cls if member == text), default)
-        if found is None:
+        code = next((member for member in cls if member == text), default)
+        if code is None:
             raise ValueError(f"{text!r} is not a {cls.__name__}")
-        return found
+        return code
 
     @property
     def clause(self) -> str:
@@ -138,6 +138,11 @@ class ClaimReason(ReasonCode):
         "ExpiredButBlocked",
         "It is older than expireAfter, but one of its pods can never be evicted.",
         "Read the message, or set terminationGracePeriod, which bounds how long a pod can block the drain.",
+    )
+    CLOSED_BUT_OCCUPIED = (
+        "ClosedButOccupied",
+        "Its NodePool is outside its hours, but one of its pods may not be evicted.",
+        "Read the message: it says until when the node stays. `podsThatStay` of the Calendar's rule decides that.",
     )
     SCHEDULED_CHANGE_BLOCKED = (
         "ScheduledChangeBlocked",
@@ -246,6 +251,12 @@ class TerminationReason(ReasonCode):
         "ExpiredForcefully",
         "It is older than expireAfter, and its NodePool removes such nodes regardless of budgets and pods.",
         "Remove the annotation `fleetwright.dev/expiry` from the NodePool if budgets should apply.",
+    )
+    OUTSIDE_HOURS = ("OutsideHours", "A Calendar closes its NodePool; the node is removed within budgets.")
+    OUTSIDE_HOURS_FORCED = (
+        "OutsideHoursForced",
+        "A Calendar closes its NodePool, and the time after which nodes go regardless of budgets and pods is over.",
+        "Raise `forceAfter` of the Calendar's rule, or leave nodes to their pods with `podsThatStay: Leave`.",
     )
     SCHEDULED_CHANGE = (
         "ScheduledChange",

@@ -135,6 +135,11 @@ class NodeReason(ReasonCode):
         "Karpenter is rebooting the node; its room comes back, and nothing disrupts it until then.",
         "Wait until the condition Rebooting of its NodeClaim is no longer True.",
     )
+    GROUP_RUNS = (
+        "GroupRuns",
+        "One of its pods belongs to a running group that started together, and all of it would have to start again.",
+        "Nothing, if the group ends by itself; fleetwright.dev/group-disruption: single lets members move one by one.",
+    )
     POD_DISRUPTION_BUDGET = (
         "PodDisruptionBudget",
         "A PodDisruptionBudget does not allow the eviction of one of its pods now.",
@@ -190,7 +195,7 @@ class NodeReason(ReasonCode):
     )
     CAPACITY_BUFFER = (
         "CapacityBuffer",
-        "It is empty, and a capacity buffer keeps its room free.",
+        "It is empty, and a capacity buffer, or a member that a group has still to get, keeps its room free.",
         "Reduce or delete the CapacityBuffer if the room is not needed.",
     )
     PAUSED = (

@@ -62,6 +62,31 @@ class PodReason(ReasonCode):
         "Something about the pod causes an error of ours, so it is left out of every plan; the others are not affected.",
         "Report it with the pod's manifest: it is a defect. The log has the traceback.",
     )
+    GROUP_NOT_FOUND = (
+        "GroupNotFound",
+        "The pod names a group whose object does not exist, or cannot be read, so nobody knows how many start together.",
+        "Create the PodGroup or Workload, or apply this release's ClusterRoles so that it can be read.",
+    )
+    GROUP_INVALID = (
+        "GroupInvalid",
+        "What is written about the pod's group cannot be carried out; the message says what.",
+        "Correct the annotation, priority or scheduler that the message names.",
+    )
+    GROUP_MINIMUM_TOO_HIGH = (
+        "GroupMinimumTooHigh",
+        "The pod's group starts with more members than it ever has.",
+        "Lower the minimum, or raise the number of pods of its owner.",
+    )
+    GROUP_SPELLINGS_DIFFER = (
+        "GroupSpellingsDiffer",
+        "The pod's group is written in two ways that state different minimums.",
+        "Remove one of them, or make both state the same number.",
+    )
+    GROUP_DOMAINS_DIFFER = (
+        "GroupDomainsDiffer",
+        "Members of the pod's group name different topology keys, or run in different domains of one.",
+        "Give all members the same topology annotation, or restart those that run elsewhere.",
+    )
     OPTED_OUT = (
         "OptedOut",
         "The pod requires nodes without the label karpenter.sh/nodepool, which no NodePool launches.",
@@ -157,10 +182,20 @@ class PodReason(ReasonCode):
         "No instance type can attach as many volumes as the pod has.",
         "Spread the volumes over more pods, or allow instance types that attach more.",
     )
+    OUTSIDE_HOURS = (
+        "OutsideHours",
+        "A new node could run the pod, but a Calendar closes the NodePool; the message has the time of its opening.",
+        "Wait until the NodePool opens, or add a rule with `closed: false`; `fleetwright calendar` shows its hours.",
+    )
     LIMIT_REACHED = (
         "LimitReached",
         "A new node could run the pod, but the limits of the NodePool have no room for one.",
         "Raise spec.limits of the NodePool, or wait until other nodes of it are gone.",
+    )
+    BUDGET_EXHAUSTED = (
+        "BudgetExhausted",
+        "A new node could run the pod, but the NodePool's limit in dollars an hour has no room for its price at the most.",
+        "Raise `fleetwright.dev/dollars-per-hour` in spec.limits of the NodePool, or wait until other nodes of it are gone.",
     )
     QUOTA_REACHED = (
         "QuotaReached",
@@ -196,6 +231,11 @@ class PodReason(ReasonCode):
         "PodAntiAffinity",
         "Every possible place is near pods that its anti-affinity excludes.",
         "Allow more zones in a NodePool, or make the anti-affinity preferred instead of required.",
+    )
+    GROUP_INCOMPLETE = (
+        "GroupIncomplete",
+        "Fewer members of the pod's group than must start together can have a place, so nothing is bought for any of them.",
+        "Read what the message says of the member without a place, or wait for members that have not been created yet.",
     )
 
 

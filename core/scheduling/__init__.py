@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from core.interpreter import lazily
 
 if TYPE_CHECKING:
-    from core.scheduling.planner import Planner, SchedulingResults, schedule
+    from core.scheduling.planner import FindReasons, Planner, SchedulingResults, schedule
 
-__all__ = ["Planner", "SchedulingResults", "schedule"]
+__all__ = ["FindReasons", "Planner", "SchedulingResults", "schedule"]
 
-__getattr__ = lazily(__name__, {"Planner": "planner", "SchedulingResults": "planner", "schedule": "planner"})
+__getattr__ = lazily(__name__, dict.fromkeys(__all__, "planner"))
 
 PUBLIC = ("context", "explanation_text", "fleet_rows", "new_node", "planner", "pods", "primitives", "replanning")
 """Files that the rest of the project may import; the others are this package's inside."""

@@ -46,13 +46,13 @@ class RemainingAddresses:
         """Return what the snapshot leaves to each NodePool; nothing is limited where all subnets have plenty."""
         classes = {node_class.name: node_class for node_class in snapshot.node_classes}
         free = snapshot.subnet_addresses
-        by_template = [_scarce_zones(classes.get(one.pool.node_class.name), free) for one in templates]
-        left = {
-            found: _usable([max(0, free[subnet]) for subnet in found.subnets], found.per_node)
+        by_template = [_scarce_zones(classes.get(template.pool.node_class.name), free) for template in templates]
+        free_addresses = {
+            zone: _usable([max(0, free[subnet]) for subnet in zone.subnets], zone.per_node)
             for zones in by_template
-            for found in zones.values()
+            for zone in zones.values()
         }
-        return cls(by_template, left)
+        return cls(by_template, free_addresses)
 
     def copy(self) -> RemainingAddresses:
         """Return an independent copy."""
@@ -64,17 +64,17 @@ class RemainingAddresses:
 
     def has_room(self, template: NodeClaimTemplate, zone: str) -> bool:
         """Whether one more node of the NodePool can start in a zone."""
-        found = self.scarce_zones(template).get(zone)
-        return found is None or self.left[found] >= found.per_node
+        scarce = self.scarce_zones(template).get(zone)
+        return scarce is None or self.left[scarce] >= scarce.per_node
 
     def take(self, template: NodeClaimTemplate, zone: str) -> None:
         """Charge a node. Where EC2NodeClasses share only some subnets, it counts in all zones that it may be in."""
-        found = self.scarce_zones(template).get(zone)
-        if found is None:
+        scarce = self.scarce_zones(template).get(zone)
+        if scarce is None:
             return
         for other in self.left:
-            if not set(other.subnets).isdisjoint(found.subnets):
-                self.left[other] -= found.per_node
+            if not set(other.subnets).isdisjoint(scarce.subnets):
+                self.left[other] -= scarce.per_node
 
     @property
     def is_exceeded(self) -> bool:
@@ -116,19 +116,21 @@ def fitted(claims: Sequence[InFlightClaim], addresses: RemainingAddresses) -> Re
         _take_all(claim.draft, worst)
     if not worst.is_exceeded:
         return worst
-    left = addresses.copy()
+    addresses_left = addresses.copy()
     narrowed = [claim.draft for claim in claims]
     has_choice = [len(zones_of(draft)) > 1 for draft in narrowed]
-    for draft in (one for one, may_choose in zip(narrowed, has_choice, strict=True) if not may_choose):
-        _take_all(draft, left)
+    for draft in (
+        draft_of_choice for draft_of_choice, may_choose in zip(narrowed, has_choice, strict=True) if not may_choose
+    ):
+        _take_all(draft, addresses_left)
     for position in (position for position, may_choose in enumerate(has_choice) if may_choose):
-        narrowed[position] = in_one_scarce_zone(narrowed[position], left)
-        _take_all(narrowed[position], left)
-    if left.is_exceeded:
+        narrowed[position] = in_one_scarce_zone(narrowed[position], addresses_left)
+        _take_all(narrowed[position], addresses_left)
+    if addresses_left.is_exceeded:
         return None
     for claim, draft in zip(claims, narrowed, strict=True):
         claim.reqs = draft.reqs
-    return left
+    return addresses_left
 
 
 def in_one_scarce_zone(draft: ClaimDraft, addresses: RemainingAddresses) -> ClaimDraft:
@@ -143,12 +145,12 @@ def in_one_scarce_zone(draft: ClaimDraft, addresses: RemainingAddresses) -> Clai
         return draft
     plenty = [zone for zone in zones if zone not in scarce]
     few = sorted((zone for zone in few if addresses.has_room(template, zone)), key=lambda z: -addresses.left[scarce[z]])
-    asked = [Requirements([Requirement.one_of(labels.ZONE, *plenty)])] if plenty else []
-    asked += [Requirements([Requirement.one_of(labels.ZONE, zone)]) for zone in few]
-    choices = [draft.narrowed(table.narrowed(draft.reqs, asked=table.intern(one))) for one in asked]
+    requirements = [Requirements([Requirement.one_of(labels.ZONE, *plenty)])] if plenty else []
+    requirements += [Requirements([Requirement.one_of(labels.ZONE, zone)]) for zone in few]
+    choices = [draft.narrowed(table.narrowed(draft.reqs, asked=table.intern(one))) for one in requirements]
     possible = [one for one in choices if one.is_possible]
-    found = [one for one in possible if not one.missing_values()] or possible
-    return min(found, key=lambda one: one.price, default=draft)
+    complete = [one for one in possible if not one.missing_values()] or possible
+    return min(complete, key=lambda one: one.price, default=draft)
 
 
 def zones_of(draft: ClaimDraft) -> tuple[str, ...]:

@@ -109,7 +109,7 @@ class ClaimNarrowing:
         if not granted or not step.keys:
             self._steady[question] = granted
             return granted
-        values = [self._values(one, step) for one in granted]
+        values = [self._values(grant, step) for grant in granted]
         if len(granted) == 1 and None not in values[0]:
             by_key = dict(zip(step.keys, values[0], strict=True))
             rules = tuple((rule, by_key[rule.key] or "") for rule in step.zone_rules)
@@ -124,7 +124,7 @@ class ClaimNarrowing:
     ) -> Sequence[ClaimProfile]:
         if len(granted) == 1 and len(step.keys) == 1:
             return self._of_one_key(granted[0], signature, step)
-        return [choice for one in granted for choice in self._choices(one, signature, step)]
+        return [choice for profile in granted for choice in self._choices(profile, signature, step)]
 
     def _of_one_key(
         self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep
@@ -132,7 +132,7 @@ class ClaimNarrowing:
         """`_choices` for most pods with rules, where only the order of the result changes within a plan."""
         key, draft = step.keys[0], self._draft(profile)
         targets = self._targets.setdefault((profile.index, key), {})
-        found = []
+        choices = []
         for value in self._domain_choice.options(draft, signature, step, key):
             if value not in targets:
                 reqs = profile.reqs if value is None else self._context.table.with_value(profile.reqs, key, value)
@@ -140,17 +140,17 @@ class ClaimNarrowing:
                 targets[value] = target if target is not None and target.mask else None
             chosen = targets[value]
             if chosen is not None:
-                found.append(chosen)
-        return found
+                choices.append(chosen)
+        return choices
 
     def _granted(self, profile: ClaimProfile, step: RelaxationStep) -> tuple[ClaimProfile, ...]:
         """Return the profile narrowed to each alternative of the pod's node requirements that leaves any type."""
         template, table = profile.template, self._context.table
         if not self._context.open_templates(step)[template.index]:
             return ()
-        asked = (table.narrowed(profile.reqs, asked=alternative) for alternative in step.alternatives)
-        granted = (self._profiles.of(template, reqs, profile.allowed) for reqs in asked if reqs != IMPOSSIBLE)
-        return tuple(one for one in granted if one.mask)
+        requirements = (table.narrowed(profile.reqs, asked=alternative) for alternative in step.alternatives)
+        granted = (self._profiles.of(template, reqs, profile.allowed) for reqs in requirements if reqs != IMPOSSIBLE)
+        return tuple(grant for grant in granted if grant.mask)
 
     def _values(self, profile: ClaimProfile, step: RelaxationStep) -> list[str | None]:
         return [self._context.table.single(profile.reqs, key) for key in step.keys]
@@ -383,10 +383,10 @@ class OpenClaimSearch:
             smallest: Returns the smallest requests of any waiting pod; a claim without room for these is not tried again.
             barred: Claims that they must not join.
         """
-        left = self._candidates(pod_group, step) & ~barred
+        candidates = self._candidates(pod_group, step) & ~barred
         # From the emptiest claims to the fullest; the lowest set bit of each set is the oldest claim in it.
-        for pods in self._index.counts if left else ():
-            here = self._index.by_count[pods] & left
+        for pods in self._index.counts if candidates else ():
+            here = self._index.by_count[pods] & candidates
             while here:
                 bit = here & -here
                 claim = self.claims[bit.bit_length() - 1]
@@ -396,8 +396,8 @@ class OpenClaimSearch:
                 ways = self._narrowing.of(profile, pod_group.signature, step) if profile is not None else ()
                 if profile is not None and not ways:
                     # A profile's result does not depend on room, so it excludes every claim that shares it.
-                    left &= ~(profile.claims | bit)
-                    here &= left
+                    candidates &= ~(profile.claims | bit)
+                    here &= candidates
                     continue
                 placement = self._placement(claim, ways, plus(claim.used, pod_group.requests))
                 if placement is not None:
@@ -500,8 +500,8 @@ class OpenClaimSearch:
 
     def _fixed_requirements(self, claim: InFlightClaim) -> RequirementId:
         table, types = self._context.table, claim.template.types
-        left = claim.fitting_types
-        names = Requirement.one_of(labels.INSTANCE_TYPE, *(types.types[i].name for i in positions(left)))
+        fitting = claim.fitting_types
+        names = Requirement.one_of(labels.INSTANCE_TYPE, *(types.types[i].name for i in positions(fitting)))
         reqs = table.narrowed(claim.reqs, asked=table.conjunction((names,)))
         for key, requirement in table[claim.reqs].items():
             if key not in table.well_known:
@@ -546,13 +546,13 @@ def _restrict_to_cheapest(claim: InFlightClaim, limits: RemainingLimits, search:
 def _no_larger_than_cheapest(claim: InFlightClaim, limited: Iterable[str]) -> TypeMask:
     """Return the claim's types that exceed its cheapest one in no limited resource; all types if minValues need more."""
     types = claim.template.types
-    left = claim.fitting_types
-    small = left
+    fitting = claim.fitting_types
+    small = fitting
     for name in limited:
         if name != quantity.NODES:
-            cheapest = types.types[types.offerings.in_price_order(left, claim.reqs)[0][1]]
+            cheapest = types.types[types.offerings.in_price_order(fitting, claim.reqs)[0][1]]
             small &= types.room.capacities(name).at_most(cheapest.capacity.get(name, 0))
-    return left if unmet(types, small, claim.min_values, claim.reqs) else small
+    return fitting if unmet(types, small, claim.min_values, claim.reqs) else small
 
 
 # The result of one plan: where pods go, and the claims of new nodes, before they become the plan's output.

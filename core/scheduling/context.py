@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from itertools import count
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from core import labels
 from core.commitments import coverage_of
-from core.model.plan import PlannedClaim
+from core.model.plan import PlannedClaim, Unschedulable
 from core.model.pod import Pod, PodSpec
 from core.model.snapshot import CapacityBuffer, DaemonSet, Snapshot
 from core.model.state_node import KnownStateNodes, StateNode, state_nodes
 from core.model.values.requirements import Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration, first_untolerated
 from core.pod_disruption_budgets import DisruptionBudgets
-from core.pods import is_pending, mark_untried_pods, reschedulable, successor
+from core.pods import is_pending, is_to_come, mark_untried_pods, names_group, reschedulable, successor
 from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas, RemainingCapacity
@@ -52,12 +54,18 @@ from core.scheduling.primitives import (
 from core.scheduling.topology.groups import AFFINITY, SPREAD, Namespaces, Topology
 from core.scheduling.volume_binding import NO_VOLUMES, Refused, VolumeIndex, VolumeNeeds
 
+if TYPE_CHECKING:
+    from core.gangs import Gang
+
 # Sorts pods into groups of equal ones, and computes each group's relaxation steps.
 
 
 Steps = tuple[tuple[RelaxationStep, ...], str, str, bool]
 """Relaxation steps of pods, also for those that only existing nodes may take; a reason code and a message if no new node could
 help; whether no constraint concerns the pods."""
+
+
+_IN_A_GROUP: Final = VolumeNeeds(is_group=True)
 
 
 class PodGroups:
@@ -78,17 +86,24 @@ class PodGroups:
         self._successors = successors
         self._volumes = volumes
         self._pins: Mapping[str, Requirements] = {}
+        self._of_groups = False
+        self._restricted: Callable[[VolumeNeeds, Requirements], VolumeNeeds] = memo(VolumeNeeds.restricted_to)
         builder = _StepBuilder(snapshot, topology, table, constraints, watch)
         steps: Callable[[PodSignature, VolumeNeeds], Steps] = memo(builder.steps)
         self._group: Callable[[PodSignature, Vector, VolumeNeeds], PodGroup] = memo(partial(_group, count(), steps))
 
-    def pinned(self, pins: Mapping[str, Requirements]) -> PodGroups:
+    def pinned(self, pins: Mapping[str, Requirements], *, of_groups: bool = False) -> PodGroups:
         """Return the same groups with additional node requirements for some pods, by key.
 
         Unlike a node selector, a pin does not change which nodes the pods' spreads consider.
+
+        Args:
+            pins: The requirements.
+            of_groups: Whether they are the domains of groups, within which repacking may move pods.
         """
         pinned = copy(self)
-        pinned._pins = pins  # noqa: SLF001 - a copy of our own kind
+        pinned._pins = {**self._pins, **pins}  # noqa: SLF001 - a copy of our own kind
+        pinned._of_groups = of_groups  # noqa: SLF001
         return pinned
 
     def of(self, pod: Pod) -> PodGroup:
@@ -97,7 +112,8 @@ class PodGroups:
         sized = self._signatures.of(coming)
         pin = self._pins.get(pod.key) if self._pins else None
         if pin is not None:
-            return self._group(sized.signature, sized.requests, self._needs(coming).restricted_to(pin))
+            needs = self._needs(coming) if coming.spec.volumes else _IN_A_GROUP if self._of_groups else NO_VOLUMES
+            return self._group(sized.signature, sized.requests, self._restricted(needs, pin))
         if coming.spec.volumes:
             return self._group(sized.signature, sized.requests, self._needs(coming))
         if sized.group is None:
@@ -157,7 +173,7 @@ class _StepBuilder:
         for number, demands in enumerate(steps):
             rules = self._topology.rules(signature, demands)
             zone_rules = tuple(rule for rule in rules if not rule.is_hostname)
-            own = {rule.key for rule in zone_rules}
+            rule_keys = {rule.key for rule in zone_rules}
             yield RelaxationStep(
                 index=StepId(next(self._numbers)),
                 number=number,
@@ -165,16 +181,16 @@ class _StepBuilder:
                 alternatives=self._alternatives(signature.spec, demands, needs),
                 host_rules=tuple(rule for rule in rules if rule.is_hostname),
                 zone_rules=zone_rules,
-                keys=tuple(sorted({*own, *signature.domain_keys})),
+                keys=tuple(sorted({*rule_keys, *signature.domain_keys})),
                 is_monotone=all(_is_monotone(rule) for rule in rules),
             )
 
     def _alternatives(self, spec: PodSpec, demands: PodDemands, needs: VolumeNeeds) -> tuple[RequirementId, ...]:
         required = demands.terms[0].requirements if demands.terms else ()
         preferred = demands.preferred_terms[0].term.requirements if demands.preferred_terms else ()
-        own = (*spec.node_selector, *required, *preferred)
-        found = (self._table.conjunction((*own, *volume.values())) for volume in needs.alternatives)
-        return tuple(dict.fromkeys(number for number in found if number != IMPOSSIBLE))
+        fixed = (*spec.node_selector, *required, *preferred)
+        conjunctions = (self._table.conjunction((*fixed, *volume.values())) for volume in needs.alternatives)
+        return tuple(dict.fromkeys(number for number in conjunctions if number != IMPOSSIBLE))
 
 
 def _is_monotone(rule: TopologyRule) -> bool:
@@ -194,19 +210,41 @@ BUFFER_NAME: Final = "karpenter.sh/capacity-buffer-name"
 BUFFER_NAMESPACE: Final = "karpenter.sh/capacity-buffer-namespace"
 
 
-def pending_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
-    """Return pods that wait for a node, and virtual pods of capacity buffers; by key."""
-    mark = snapshot.options.requires_unschedulable_mark
+def pending_pods(snapshot: Snapshot, gangs: Iterable[Gang] = ()) -> tuple[Pod, ...]:
+    """Return pods that wait for a node, members that groups await, and virtual pods of capacity buffers; by key."""
+    mark, gangs = snapshot.options.requires_unschedulable_mark, tuple(gangs)
     pods = mark_untried_pods(snapshot.pods, snapshot.options) if mark else snapshot.pods
-    found = [pod for pod in pods if is_pending(pod, requires_mark=mark)]
-    if snapshot.options.feature_gates.capacity_buffer:
-        found += [pod for buffer in snapshot.buffers for pod in _virtual_pods(buffer)]
-    return tuple(sorted(found, key=lambda pod: pod.key))
+    pending = [pod for pod in pods if is_pending(pod, requires_mark=mark)]
+    if gangs:
+        if mark:
+            # An incomplete group has no verdict of a scheduler: nobody else would say why its pods wait.
+            members = {pod.key for gang in gangs for pod in gang.waiting}
+            marked = {pod.key for pod in pending}
+            others = (pod for pod in pods if pod.key in members and pod.key not in marked)
+            pending += [pod for pod in others if is_pending(pod, requires_mark=False)]
+        pending += [pod for gang in gangs for pod in gang.coming]
+    has_buffers = snapshot.options.feature_gates.capacity_buffer
+    buffers = (buffer for buffer in snapshot.buffers if has_buffers or buffer.calendar)
+    pending += [pod for buffer in buffers for pod in _virtual_pods(buffer)]
+    return tuple(sorted(pending, key=lambda pod: pod.key))
+
+
+def _gangs(snapshot: Snapshot) -> tuple[Gang, ...]:
+    if not any(map(names_group, snapshot.pods)):
+        return ()
+    from core.gangs import gangs_of  # most clusters have none
+
+    return gangs_of(snapshot)
+
+
+def is_spare(pod: Pod) -> bool:
+    """Whether a pod only keeps room free for a capacity buffer."""
+    return pod.annotations.get(BUFFER_MARK) == "true"
 
 
 def is_virtual(pod: Pod) -> bool:
-    """Whether a pod only keeps room free for a capacity buffer."""
-    return pod.annotations.get(BUFFER_MARK) == "true"
+    """Whether a pod does not exist: it keeps room free for a capacity buffer, or for a member that a group awaits."""
+    return is_spare(pod) or is_to_come(pod)
 
 
 def buffer_of(pod: Pod) -> str:
@@ -239,6 +277,38 @@ class KnownParts:
         self.rooms = KnownRooms()
 
 
+class HeldGang(msgspec.Struct, frozen=True):
+    """A group for which nothing is planned, with a reason code and a text."""
+
+    gang: Gang
+    placed: int
+    reason: str
+    message: str
+
+
+class GangPlan(msgspec.Struct, frozen=True):
+    """What is decided about groups before pods are placed.
+
+    Attributes:
+        turns: Key of a member that must have a place, or of a pod that comes before a group → its turn.
+        uses_turns: Whether pods are placed in their turns, before all others. Where nothing is scarce, the usual order is
+            cheaper.
+        is_guess: Whether groups were tried one by one, not beside each other.
+        domains: Name of a group → the value of each topology key that it gets.
+        held: The groups for which nothing is planned.
+    """
+
+    turns: Mapping[str, int] = {}
+    domains: Mapping[str, Mapping[str, str]] = {}
+    held: tuple[HeldGang, ...] = ()
+    uses_turns: bool = False
+    is_guess: bool = False
+    is_made: bool = False
+
+
+NO_GANG_PLAN: Final = GangPlan()
+
+
 class SchedulingContext:
     """A snapshot, prepared for planning.
 
@@ -254,6 +324,8 @@ class SchedulingContext:
         remaining: What running nodes and claims leave of limits, quotas, addresses and commitments.
         watch: Ends the decision when its time is over.
         released: Keys of the pods that a pinned context lets leave a domain which has too many of them.
+        gangs: The groups of pods that start together.
+        gang_plan: Which of them are planned for, and where (`core.scheduling.gangs`).
     """
 
     def __init__(
@@ -279,7 +351,9 @@ class SchedulingContext:
         self.coverage = coverage_of(snapshot)
         self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot) if known is None else known.states.of(snapshot)
-        self.pending = within_preferences(pending_pods(snapshot))
+        self.gangs = _gangs(snapshot)
+        self.gang_plan = NO_GANG_PLAN
+        self.pending = within_preferences(pending_pods(snapshot, self.gangs))
         self.released: frozenset[str] = frozenset()
         bound = [pod for state in self.states for pod in state.pods]
         successors = {id(pod): successor(pod) for pod in bound if pod.successor is not None}
@@ -375,18 +449,44 @@ class SchedulingContext:
         other = copy(self)
         other.released = frozenset(released)
         other.pod_groups = self.pod_groups.pinned(pins)
+        other.gang_plan = msgspec.structs.replace(self.gang_plan, is_guess=False)
         return other
 
     def _domains_to_keep(self, pod: Pod, position: int, slot: int) -> dict[str, str]:
         """Return topology key → domain for the keys along which rules count a pod, where its node and its slot agree."""
         here, there = self.existing_nodes[position], self.existing_nodes[slot]
         keys = () if pod.is_daemon else self._signatures.of(pod).signature.domain_keys
-        return {key: found for key in keys if (found := here.domain(key)) is not None and there.domain(key) == found}
+        return {key: domain for key in keys if (domain := here.domain(key)) is not None and there.domain(key) == domain}
+
+    def held_pods(self) -> Iterator[Unschedulable]:
+        """Return the pods of groups for which nothing is planned, each with its group's reason."""
+        for held in self.gang_plan.held:
+            for pod in held.gang.waiting:
+                yield Unschedulable(pod.key, held.reason, held.message)
+
+    def with_gangs(
+        self, plan: GangPlan, pins: Mapping[str, Requirements], withdrawn: Collection[str]
+    ) -> SchedulingContext:
+        """Return the same context with groups planned for as decided.
+
+        Args:
+            plan: The decision.
+            pins: Key of a member → the domain that it must be in.
+            withdrawn: Keys of the members for which nothing is planned.
+        """
+        other = copy(self)
+        other.gang_plan = plan
+        if withdrawn:
+            other.pending = tuple(pod for pod in self.pending if pod.key not in withdrawn)
+        if pins:
+            other.pod_groups = self.pod_groups.pinned(pins, of_groups=True)
+        return other
 
     def below(self, price: int) -> SchedulingContext:
         """Return the same context with NodePools restricted to what costs less than `price`; everything else is shared."""
         cheap = copy(self)
         cheap.templates = tuple(template.below(price) for template in self.templates)
+        cheap.gang_plan = msgspec.structs.replace(self.gang_plan, is_guess=False)
         return cheap
 
     def signature_of(self, pod: Pod) -> PodSignature:
@@ -397,18 +497,33 @@ class SchedulingContext:
         """For each template, whether the relaxation step tolerates its taints."""
         return self._tolerated(step.demands.tolerations)
 
+    def closed_templates(self) -> tuple[NodeClaimTemplate, ...]:
+        """Return the NodePools that only their hours keep from launching, for explanations."""
+        closed = (pool for pool in self.snapshot.node_pools if pool.is_closed)
+        open_again = tuple(msgspec.structs.replace(pool, hours=None) for pool in closed)
+        snapshot = msgspec.structs.replace(self.snapshot, node_pools=open_again)
+        return templates_of(snapshot, self.table, self.axis, self._daemons) if open_again else ()
+
     def with_other_volumes(self, waiting: Iterable[Pod]) -> SchedulingContext | None:
         """Return the snapshot, prepared with other free volumes for the claims of pods that found no place with theirs.
 
         A volume that is kept for a pod with a nominated node is given up, too: whoever comes first takes it. None if no free
         volume is kept for any of these.
         """
-        left = [pod for pod in waiting if pod.spec.volumes]
-        more = self.volumes.binding.assigned_to((*left, *_with_nominations(self.snapshot)) if left else ())
+        with_volumes = [pod for pod in waiting if pod.spec.volumes]
+        more = self.volumes.binding.assigned_to(
+            (*with_volumes, *_with_nominations(self.snapshot)) if with_volumes else ()
+        )
         if not more:
             return None
-        without_commitments = tuple(one for one in self.constraints if one is not Commitments)
-        refused = self._refused_volumes | more
+        return self._again(self._refused_volumes | more)
+
+    def before_gangs(self) -> SchedulingContext:
+        """Return the snapshot, prepared once more, without a decision about groups."""
+        return self._again(self._refused_volumes)
+
+    def _again(self, refused: Refused) -> SchedulingContext:
+        without_commitments = tuple(constraint for constraint in self.constraints if constraint is not Commitments)
         return SchedulingContext(self.snapshot, without_commitments, watch=self.watch, refused_volumes=refused)
 
     def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:
@@ -429,7 +544,7 @@ class SchedulingContext:
     def with_commitments_last(self) -> SchedulingContext:
         """Return the same context in which plans ignore commitments, which then cover finished claims."""
         other = copy(self)
-        others = (one for one in self.constraints if one is not Commitments)
+        others = (constraint for constraint in self.constraints if constraint is not Commitments)
         other.constraints = (*others, LateCommitments)
         return other
 
@@ -469,17 +584,17 @@ class SchedulingContext:
 
 
 def _with_nominations(snapshot: Snapshot) -> tuple[Pod, ...]:
-    found = (pod for pod in snapshot.pods if pod.nominated_node_name and not pod.node_name and pod.is_active)
-    return tuple(sorted(found, key=lambda pod: pod.key))
+    nominated = (pod for pod in snapshot.pods if pod.nominated_node_name and not pod.node_name and pod.is_active)
+    return tuple(sorted(nominated, key=lambda pod: pod.key))
 
 
 def _nominated(snapshot: Snapshot, positions: Mapping[str, int]) -> dict[int, tuple[Pod, ...]]:
-    found: dict[int, tuple[Pod, ...]] = {}
+    by_position: dict[int, tuple[Pod, ...]] = {}
     for pod in _with_nominations(snapshot):
         position = positions.get(pod.nominated_node_name)
         if position is not None:
-            found[position] = (*found.get(position, ()), pod)
-    return found
+            by_position[position] = (*by_position.get(position, ()), pod)
+    return by_position
 
 
 def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Toleration, ...]) -> tuple[bool, ...]:
@@ -489,9 +604,9 @@ def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Tole
 def _offered(snapshot: Snapshot, states: Iterable[StateNode]) -> set[str]:
     """Return the names of the resources that any instance type, overlay or node has."""
     lists = (snapshot.catalogue.default, *snapshot.catalogue.by_node_class.values())
-    found = set().union(*(index_of(types).resources for types in lists))
-    found.update(*(overlay.capacity for overlay in snapshot.overlays))
-    return found.union(*(state.allocatable for state in states))
+    resources = set().union(*(index_of(types).resources for types in lists))
+    resources.update(*(overlay.capacity for overlay in snapshot.overlays))
+    return resources.union(*(state.allocatable for state in states))
 
 
 def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:

@@ -66,7 +66,7 @@ class DaemonPod(msgspec.Struct, frozen=True, eq=False):
 
     def runs_on(self, offered: Requirements, taints: Iterable[Taint], table: RequirementTable) -> bool:
         """Whether an existing node with these labels and taints gets the pod."""
-        return self.tolerates(taints) and any(table.offers(offered, one) for one in self.alternatives)
+        return self.tolerates(taints) and any(table.offers(offered, alternative) for alternative in self.alternatives)
 
 
 def daemon_pods(daemon_sets: Iterable[DaemonSet], axis: ResourceAxis, table: RequirementTable) -> tuple[DaemonPod, ...]:
@@ -76,8 +76,8 @@ def daemon_pods(daemon_sets: Iterable[DaemonSet], axis: ResourceAxis, table: Req
 
 
 def _daemon_pod(source: DaemonSet, axis: ResourceAxis, table: RequirementTable) -> DaemonPod:
-    found = [table.conjunction(parts) for parts in required_alternatives(source.spec)]
-    possible = tuple(dict.fromkeys(number for number in found if number != IMPOSSIBLE))
+    conjunctions = [table.conjunction(parts) for parts in required_alternatives(source.spec)]
+    possible = tuple(dict.fromkeys(number for number in conjunctions if number != IMPOSSIBLE))
     return DaemonPod(source, axis.vector({"pods": 1, **source.spec.requests}), possible)
 
 
@@ -108,16 +108,16 @@ def _loads(
     nothing: Vector,
 ) -> list[_Load]:
     """Return the types in sets that carry the same daemons, each with their requests and host ports."""
-    found: list[_Load] = [(types.full, nothing, ())]
+    loads: list[_Load] = [(types.full, nothing, ())]
     for daemon in daemons:
         carriers = _carriers(daemon, types, offered, taints)
         more = [
             (TypeMask(mask & carriers), plus(requests, daemon.requests), (*ports, *daemon.ports))
-            for mask, requests, ports in found
+            for mask, requests, ports in loads
         ]
-        others = [(TypeMask(mask & ~carriers), requests, ports) for mask, requests, ports in found]
-        found = [load for load in (*more, *others) if load[0]]
-    return found
+        others = [(TypeMask(mask & ~carriers), requests, ports) for mask, requests, ports in loads]
+        loads = [load for load in (*more, *others) if load[0]]
+    return loads
 
 
 def _carriers(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]) -> TypeMask:
@@ -206,8 +206,8 @@ class ExistingNode(msgspec.Struct, frozen=True, eq=False):
 
     def domain(self, key: str) -> str | None:
         """Return the node's domain along a topology key."""
-        found = self.offered.get(key)
-        return found.values[0] if found is not None and found.values else None
+        requirement = self.offered.get(key)
+        return requirement.values[0] if requirement is not None and requirement.values else None
 
 
 class NodeRoom(msgspec.Struct, frozen=True, eq=False):
@@ -338,22 +338,22 @@ class ExistingNodes:
 
     def _ports(self, state: StateNode, due: Iterable[int]) -> tuple[HostPort, ...]:
         """Return host ports of its pods and of the DaemonSet pods that it has yet to get."""
-        own = (port for pod in state.pods for port in pod.spec.host_ports)
-        return (*own, *(port for number in due for port in self._daemons[number].ports))
+        used_ports = (port for pod in state.pods for port in pod.spec.host_ports)
+        return (*used_ports, *(port for number in due for port in self._daemons[number].ports))
 
     def _free(self, state: StateNode, offered: Requirements) -> Vector:
         """Return the allocatable resources less its pods and the DaemonSet pods that it has yet to get."""
         requests, axis, taints = self._signatures.requests, self._axis, state.taints
         used = axis.total(requests(pod) for pod in state.pods)
         room = axis.vector(state.allocatable)
-        left = minus(room, used)
+        free = minus(room, used)
         due = axis.total(
             d.requests for d in self._daemons if within(d.requests, room) and d.runs_on(offered, taints, self._table)
         )
         if due == axis.zero:
-            return left
+            return free
         running = axis.total(requests(pod) for pod in state.pods if pod.owners and pod.is_daemon)
-        return minus(left, tuple(max(0, amount) for amount in minus(due, running)))
+        return minus(free, tuple(max(0, amount) for amount in minus(due, running)))
 
 
 def _name_of(daemon: DaemonPod) -> tuple[str, str]:
@@ -361,10 +361,10 @@ def _name_of(daemon: DaemonPod) -> tuple[str, str]:
 
 
 def _offered(state: StateNode) -> Requirements:
-    own, hostname = state.labels, state.hostname
-    if own.get(labels.HOSTNAME) == hostname:
-        return requirements_of_labels(own)
-    return Requirements.from_labels({**own, labels.HOSTNAME: hostname})
+    node_labels, hostname = state.labels, state.hostname
+    if node_labels.get(labels.HOSTNAME) == hostname:
+        return requirements_of_labels(node_labels)
+    return Requirements.from_labels({**node_labels, labels.HOSTNAME: hostname})
 
 
 def _is_recently_changed(state: StateNode, pool: NodePool | None, now: datetime) -> bool:
@@ -384,7 +384,7 @@ def _attached_volumes(snapshot: Snapshot, volumes: VolumeIndex) -> dict[str, Att
         driver = volumes.driver_of(attachment.volume_name)
         if driver:
             found_on.setdefault(attachment.node_name, set()).add((driver, attachment.volume_name))
-    return {node: frozenset(found) for node, found in sorted(found_on.items())}
+    return {node: frozenset(volume_ids) for node, volume_ids in sorted(found_on.items())}
 
 
 # Indexes the nodes of a snapshot as bit sets of their positions: one operation covers all of them.
@@ -426,11 +426,11 @@ class NodeIndex:
 
     def with_room(self, requests: Vector) -> NodeMask:
         """Return the nodes with room for the requests."""
-        found = self._all
+        nodes = self._all
         for column, amount in zip(self._by_resource, requests, strict=True):
             if amount:  # a node with too little of a resource takes pods that request none of it (noderesources/fit.go)
-                found &= column.at_least(amount)
-        return found
+                nodes &= column.at_least(amount)
+        return nodes
 
 
 def _every(nodes: Sequence[ExistingNode]) -> NodeMask:
@@ -445,7 +445,7 @@ def _domains(values: Callable[[str], Sequence[str | None]], key: str) -> Domains
     members: dict[str | None, list[int]] = {}
     for position, value in enumerate(values(key)):
         members.setdefault(value, []).append(position)
-    return {value: NodeMask(bits(found)) for value, found in members.items()}
+    return {value: NodeMask(bits(node_positions)) for value, node_positions in members.items()}
 
 
 def _suitable(
@@ -471,17 +471,17 @@ def _offering(
     alternative: RequirementId,
 ) -> NodeMask:
     """Return the nodes with the required labels."""
-    found = _every(nodes)
+    offering_nodes = _every(nodes)
     for key in table.needed(alternative):
-        found &= ~domains(key).get(None, NodeMask(0))
-    for key, asked in table[alternative].items():
-        found &= _meeting(domains(key), asked)
-    return found
+        offering_nodes &= ~domains(key).get(None, NodeMask(0))
+    for key, requirement in table[alternative].items():
+        offering_nodes &= _meeting(domains(key), requirement)
+    return offering_nodes
 
 
 def _meeting(domains: Domains, asked: Requirement) -> NodeMask:
-    found = NodeMask(0)
+    mask = NodeMask(0)
     for value, nodes in domains.items():
         if asked.tolerates_absence if value is None else asked.has(value):
-            found |= nodes
-    return found
+            mask |= nodes
+    return mask

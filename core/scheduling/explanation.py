@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import msgspec
@@ -50,19 +50,19 @@ def demand_source(
     """Return the source of a requirement on a label, as the subject of a sentence."""
     spec = pod_group.signature.spec
     terms = step.demands.terms[0].requirements if step.demands.terms else ()
-    found = ["the pod's nodeSelector"] if any(asked.key == key for asked in spec.node_selector) else []
-    found += ["the pod's node affinity"] if any(asked.key == key for asked in terms) else []
+    sources = ["the pod's nodeSelector"] if any(requirement.key == key for requirement in spec.node_selector) else []
+    sources += ["the pod's node affinity"] if any(requirement.key == key for requirement in terms) else []
     if any(key in way for way in pod_group.volumes.alternatives):
         of_pod = [] if pod is None else context.volumes.volumes_that_demand(pod, key)
-        found += of_pod[:1] or ["a volume of the pod"]
-    return " with ".join(found) or _THE_POD
+        sources += of_pod[:1] or ["a volume of the pod"]
+    return " with ".join(sources) or _THE_POD
 
 
 def disagreement(context: SchedulingContext, pod: Pod | None, pod_group: PodGroup, step: RelaxationStep) -> str:
     """Return the pod's own requirement and the volume's if they contradict each other, else an empty text."""
     terms = step.demands.terms[0].requirements if step.demands.terms else ()
-    own = Requirements((*pod_group.signature.spec.node_selector, *terms))
-    keys = [own.conflict(way) for way in pod_group.volumes.alternatives]
+    requirements = Requirements((*pod_group.signature.spec.node_selector, *terms))
+    keys = [requirements.conflict(way) for way in pod_group.volumes.alternatives]
     key = keys[0] if keys and all(keys) else None
     if key is None:
         return ""
@@ -88,7 +88,7 @@ class NewNodeRefusal:
         signature = elimination.pod_group.signature
         draft = ClaimDraft(template, elimination.reqs, elimination.left, elimination.pod_group.requests)
         vacant = constraints.vacant
-        for constraint in (one for one in constraints.at_launch if one is not vacant):
+        for constraint in (each for each in constraints.at_launch if each is not vacant):
             narrowed = constraint.narrowed(draft)
             if narrowed is not draft and not narrowed.is_possible:
                 return elimination.finding(*constraint.shortage(draft))
@@ -126,17 +126,17 @@ class NewNodeRefusal:
                 cause = ""
             message = f"too few values for minValues ({_few(missing, template)}){cause}"
             return elimination.finding(PodReason.MIN_VALUES_NOT_MET, message)
-        left = f"its limits leave {limits_left(template.pool.limits, self._state.limits[template.index].left)}"
+        message_start = f"its limits leave {limits_left(template.pool.limits, self._state.limits[template.index].left)}"
         within_limits = draft.restricted_to(allowed)
         if self._broken(within_limits, signature, step) is not None:
-            message = f"{left}, no room where the pod's rules allow it{self._of_limits(draft)}"
+            message = f"{message_start}, no room where the pod's rules allow it{self._of_limits(draft)}"
             return elimination.finding(PodReason.LIMIT_REACHED, message)
         missing = self._missing_values(within_limits, signature, step)
         if not missing:
             return elimination.finding(None, "would do")
         few = _few(missing, template)
         if allowed != draft.mask and not self._missing_values(draft, signature, step):
-            message = f"{left}, and so too few instance types for minValues ({few}){self._of_limits(draft)}"
+            message = f"{message_start}, and so too few instance types for minValues ({few}){self._of_limits(draft)}"
             return elimination.finding(PodReason.LIMIT_REACHED, message)
         return elimination.finding(
             PodReason.MIN_VALUES_NOT_MET, f"too few values for minValues ({few}) where the pod's rules allow it"
@@ -147,7 +147,7 @@ class NewNodeRefusal:
         template, limits = draft.template, self._state.limits[draft.template.index]
         types = [template.types.types[position] for position in positions(draft.mask)]
         for name in (name for name in limits.left if name != quantity.NODES and types):
-            least = min(found.capacity.get(name, 0) for found in types)
+            least = min(instance_type.capacity.get(name, 0) for instance_type in types)
             mine = [claim for claim in self._claims if claim.template is template]
             counted = sum(largest_amount(template.types, claim.charged, name) for claim in mine)
             if least > limits.left[name]:
@@ -213,7 +213,7 @@ class NewNodeRefusal:
         everywhere = {
             key: draft.template.types.distinct(draft.mask, key, draft.reqs) for key in draft.template.min_values
         }
-        missing = (one.missing_values() for one in domain_choice.choices(strict, signature, step, step.keys))
+        missing = (choice.missing_values() for choice in domain_choice.choices(strict, signature, step, step.keys))
         few = (counts for counts in missing if counts)
         return min(few, key=lambda counts: (len(counts), -sum(counts.values())), default=everywhere)
 
@@ -289,20 +289,42 @@ class Diagnosis:
         if not findings:
             return PodFinding(reason=PodReason.NO_NODE_POOL, message="there is no NodePool")
         nearest_first = sorted(findings, key=nearness, reverse=True)
-        reason = next((found.reason for found in nearest_first if found.reason is not None), PodReason.NO_OFFERING_FITS)
+        reason = next(
+            (nearest.reason for nearest in nearest_first if nearest.reason is not None), PodReason.NO_OFFERING_FITS
+        )
         message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in nearest_first)
         return PodFinding(reason=reason, message=message, pools=findings)
 
     def findings(self, pod_group: PodGroup, pod: Pod | None = None) -> tuple[PoolFinding, ...]:
         """Return the finding for every NodePool, in the order in which they are tried, unusable ones last."""
-        found = [self._nearest(template, pod_group, pod) for template in self._context.templates]
+        nearest = [self._nearest(template, pod_group, pod) for template in self._context.templates]
         unusable = ((pool, why_unusable(pool, self._context.snapshot)) for pool in _by_name(self._context))
-        found += [
+        nearest += [
             PoolFinding(node_pool=pool.name, reason=PodReason.NO_NODE_POOL, message=why)
+            if pool.name not in self._closed
+            else self._of_closed(self._closed[pool.name], pod_group, why)
             for pool, why in unusable
             if why
         ]
-        return tuple(found)
+        return tuple(nearest)
+
+    @cached_property
+    def _closed(self) -> dict[str, NodeClaimTemplate]:
+        return {template.pool.name: template for template in self._context.closed_templates()}
+
+    def _of_closed(self, template: NodeClaimTemplate, pod_group: PodGroup, why: str) -> PoolFinding:
+        """Return whether its hours alone keep the pod off a NodePool; rules about other pods are not applied."""
+        types, table = template.types, self._context.table
+        for step in _without_preferences(pod_group.steps):
+            if first_untolerated(template.taints, step.demands.tolerations) is not None:
+                continue
+            for alternative in step.alternatives:
+                reqs = table.narrowed(template.offered, asked=alternative)
+                if reqs == IMPOSSIBLE:
+                    continue
+                if types.cheapest(types.mask(reqs) & template.mask, pod_group.requests, reqs) is not None:
+                    return _finding(template, PodReason.OUTSIDE_HOURS, why)
+        return _finding(template, PodReason.NO_NODE_POOL, f"{why}, and its nodes could not run the pod either")
 
     def _nearest(self, template: NodeClaimTemplate, pod_group: PodGroup, pod: Pod | None) -> PoolFinding:
         """Return the finding for the alternative of the node affinity that comes nearest, without preferences."""
@@ -323,8 +345,8 @@ class Diagnosis:
         nearest = f"a toleration of {taint} is missing" + f", and then {otherwise.message}" * (
             otherwise.reason is not None
         )
-        found = _finding(template, PodReason.TAINT_NOT_TOLERATED, f"{message}; nearest: {nearest}", nearest)
-        return msgspec.structs.replace(found, is_asked_for=_asks_for_something(self._context, pod_group, step))
+        finding = _finding(template, PodReason.TAINT_NOT_TOLERATED, f"{message}; nearest: {nearest}", nearest)
+        return msgspec.structs.replace(finding, is_asked_for=_asks_for_something(self._context, pod_group, step))
 
     def _of_labels(
         self, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep, pod: Pod | None
@@ -366,9 +388,9 @@ def _preferences_in(step: RelaxationStep) -> int:
 def _asks_for_something(context: SchedulingContext, pod_group: PodGroup, step: RelaxationStep) -> bool:
     """Whether a pod requests a device or requires a label that not every node has."""
     terms = step.demands.terms[0].requirements if step.demands.terms else ()
-    asked = {requirement.key for requirement in (*pod_group.signature.spec.node_selector, *terms)}
+    keys = {requirement.key for requirement in (*pod_group.signature.spec.node_selector, *terms)}
     requested = {name for name, amount in zip(context.axis.names, pod_group.requests, strict=True) if amount}
-    return bool(asked - _COMMON_LABELS) or bool(requested - _COMMON_RESOURCES)
+    return bool(keys - _COMMON_LABELS) or bool(requested - _COMMON_RESOURCES)
 
 
 def _near_toleration(taint: Taint, step: RelaxationStep) -> str:

@@ -77,7 +77,7 @@ class PodOffer(NamedTuple):
 
 def pod_offers(context: SchedulingContext, pod_group: PodGroup) -> list[PodOffer]:
     """Return every type of every NodePool that a pod of the group fits, cheapest first; rules about other pods are ignored."""
-    found: dict[tuple[str, str], int] = {}
+    prices: dict[tuple[str, str], int] = {}
     for step in pod_group.steps[-1:]:
         tolerated = context.open_templates(step)
         for template in (template for template in context.templates if tolerated[template.index]):
@@ -88,8 +88,8 @@ def pod_offers(context: SchedulingContext, pod_group: PodGroup) -> list[PodOffer
                     fitting = types.room.fitting(types.mask(reqs) & template.mask, pod_group.requests)
                     for price, position in types.offerings.in_price_order(fitting, reqs):
                         key = (template.pool.name, types.types[position].name)
-                        found[key] = min(price, found.get(key, price))
-    return sorted(PodOffer(price, *key) for key, price in found.items())
+                        prices[key] = min(price, prices.get(key, price))
+    return sorted(PodOffer(price, *key) for key, price in prices.items())
 
 
 # Determines what a NodePool can launch at all, and which of its own requirements excludes everything.
@@ -132,13 +132,13 @@ def pool_offers(template: NodeClaimTemplate) -> PoolOffers:
 def _conflict(template: NodeClaimTemplate) -> tuple[int | None, int]:
     """Return the position of the first requirement that leaves no type, and how many types remained before it."""
     types, parts = template.types, template_parts(template.pool)
-    left = _mask(template, types.table.conjunction(()))
+    conjunction = _mask(template, types.table.conjunction(()))
     for position in range(len(template.pool.requirements)):
         mask = _mask(template, types.table.conjunction(parts[: position + 1]))
         if not mask:
-            return position, left.bit_count()
-        left = mask
-    return None, left.bit_count()
+            return position, conjunction.bit_count()
+        conjunction = mask
+    return None, conjunction.bit_count()
 
 
 def _mask(template: NodeClaimTemplate, number: RequirementId) -> TypeMask:
@@ -179,15 +179,15 @@ def own_conflict(template: NodeClaimTemplate) -> str:
 def conflict(template: NodeClaimTemplate, alternative: RequirementId, demand_source: Callable[[str], str]) -> str:
     """Name the label that the NodePool's nodes lack, or whose value differs from the pod's requirement."""
     table = template.types.table
-    offered, asked = table[template.offered], table[alternative]
-    key = offered.incompatibility(asked, allow_undefined=table.well_known)
+    offered, demanded = table[template.offered], table[alternative]
+    key = offered.incompatibility(demanded, allow_undefined=table.well_known)
     if key is None:
         missing = sorted(key for key in table.needed(alternative) if key not in offered)
         return f"its nodes do not have {', '.join(missing)}"
-    own = f"it offers {shown(offered[key])}" if key in offered else "its nodes do not have the label"
+    offer_text = f"it offers {shown(offered[key])}" if key in offered else "its nodes do not have the label"
     unknown = f"; no EC2NodeClass's subnets and no node tell which zone that is, use {labels.ZONE}"
     hint = unknown if key == labels.ZONE_ID else ""
-    return f"{demand_source(key)} demands {shown(asked[key])}, but {own}{hint}"
+    return f"{demand_source(key)} demands {shown(demanded[key])}, but {offer_text}{hint}"
 
 
 def contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:
@@ -196,12 +196,12 @@ def contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:
     by_key: dict[str, list[Requirement]] = {}
     for requirement in (*pod_group.signature.spec.node_selector, *terms):
         by_key.setdefault(requirement.key, []).append(requirement)
-    for key, asked in by_key.items():
-        merged = Requirements(asked).get(key)
+    for key, demands in by_key.items():
+        merged = Requirements(demands).get(key)
         if (
             merged is not None
             and merged.operator == "DoesNotExist"
-            and any(r.operator != "DoesNotExist" for r in asked)
+            and any(r.operator != "DoesNotExist" for r in demands)
         ):
             return f"the pod's requirements contradict each other: they allow no value of {key}"
     return "the pod's requirements contradict each other or those of its volumes"
@@ -211,9 +211,9 @@ def unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement
     """Compare the requirement on a label with the values of the types."""
     types = [template.types.types[position] for position in positions(mask)]
     if requirement.key == labels.INSTANCE_TYPE:
-        values = {found.name for found in types}
+        values = {instance_type.name for instance_type in types}
     else:
-        values = {value for found in types for value in found.labels.get(requirement.key, ())}
+        values = {value for instance_type in types for value in instance_type.labels.get(requirement.key, ())}
     if not values:
         return f"{shown(requirement)} is required, and its types do not have the label"
     some = _near(sorted(values), requirement)
@@ -225,10 +225,15 @@ def not_offered(template: NodeClaimTemplate, mask: TypeMask, requirements: Requi
     """Compare the requirement on a zone, a capacity type or a reservation with the types' offerings."""
     types = [template.types.types[position] for position in positions(mask)]
     for key in sorted(set(OFFERING_KEYS) & set(requirements)):
-        asked = requirements[key]
-        offered = {value for found in types for one in found.offerings for value in one.requirements().of(key).values}
-        if not any(asked.has(value) for value in offered):
-            return f"{shown(asked)} is required, and its types are offered with {', '.join(sorted(offered)) or 'none'}"
+        requirement = requirements[key]
+        offered = {
+            value
+            for instance_type in types
+            for offering in instance_type.offerings
+            for value in offering.requirements().of(key).values
+        }
+        if not any(requirement.has(value) for value in offered):
+            return f"{shown(requirement)} is required, and its types are offered with {', '.join(sorted(offered)) or 'none'}"
     return ""
 
 
@@ -239,19 +244,19 @@ def closed_reservation(
 
     The next one to begin comes before the one that ends last.
     """
-    own = (one for one in snapshot.node_classes if one.name == template.pool.node_class.name)
-    node_class = next(own, None)
+    classes = (each for each in snapshot.node_classes if each.name == template.pool.node_class.name)
+    node_class = next(classes, None)
     begins = node_class.reservation_begins if node_class is not None else {}
     ends = node_class.reservation_ends if node_class is not None else {}
-    found = {
+    beginnings = {
         offering.reservation_id
         for position in positions(mask if begins or ends else TypeMask(0))
         for offering in template.types.types[position].offerings
         if offering.reservation_id and offering.reservation_capacity and meets(offering, requirements)
     }
-    for at, identity in sorted((begins[one], one) for one in found if one in begins)[:1]:
+    for at, identity in sorted((begins[each], each) for each in beginnings if each in begins)[:1]:
         return f"capacity reservation {identity} takes nodes once it has begun, at {at:%Y-%m-%d %H:%M} UTC"
-    for at, identity in sorted((ends[one], one) for one in found if one in ends)[-1:]:
+    for at, identity in sorted((ends[each], each) for each in beginnings if each in ends)[-1:]:
         return f"capacity reservation {identity} takes no more nodes, its nodes leave it at {at:%Y-%m-%d %H:%M} UTC"
     return ""
 
@@ -363,10 +368,10 @@ class TypeElimination:
         )
         if before and not self.left:
             self.nearest = not_offered(self.template, before, requirements)
-        left = self.left
+        mask = self.left
         self._keep(~sold_out, "unavailable offerings", PodReason.NO_OFFERING_AVAILABLE)
-        if left and not self.left:
-            self.nearest = closed_reservation(self._context.snapshot, self.template, left, requirements)
+        if mask and not self.left:
+            self.nearest = closed_reservation(self._context.snapshot, self.template, mask, requirements)
 
     def _by_room(self) -> None:
         types, axis = self.template.types, self._context.axis

@@ -16,7 +16,7 @@ from core.model.pod import Pod
 from core.packing.column_generation import dual_bound
 from core.packing.fleet_target import NO_GROUP, FleetProblem, Rooms
 from core.packing.optimize import is_coarse
-from core.packing.problem import Bools, Ints, Packing, PackingProblem, right_sized, whole_machine_bound
+from core.packing.problem import Bools, Ints, Packing, PackingProblem, right_sized, whole_machines
 from core.packing.relaxation import relax, stepped
 from core.packing.settings import SearchBudget, SearchSettings
 from core.scheduling.claim_search import Solution
@@ -78,11 +78,11 @@ class FleetRows:
         self.pods: list[tuple[Pod, ...]] = [
             context.budgets.currently_reschedulable(views[node.position].state.pods) for node in self.nodes
         ]
-        found = [[context.pod_groups.of(pod) for pod in pods] for pods in self.pods]
-        groups = {group.index: group for here in found for group in here}
+        groups_of_node = [[context.pod_groups.of(pod) for pod in pods] for pods in self.pods]
+        groups = {group.index: group for here in groups_of_node for group in here}
         self.items: list[PodGroup] = [groups[index] for index in sorted(groups)]
         row_of = {group.index: row for row, group in enumerate(self.items)}
-        self._rows_of = [[row_of[group.index] for group in here] for here in found]
+        self._rows_of = [[row_of[group.index] for group in here] for here in groups_of_node]
         self.row_of_pod = {
             pod.key: row
             for pods, rows in zip(self.pods, self._rows_of, strict=True)
@@ -137,8 +137,8 @@ class FleetRows:
         free = np.maximum(self._free, 0)
         log_ratio = np.log1p(free[:, 0]) - np.log1p(free[:, 1:2]).sum(axis=1)
         number = 0
-        for one in np.unique(pattern[is_open]):
-            here = np.flatnonzero((pattern == one) & is_open)
+        for value in np.unique(pattern[is_open]):
+            here = np.flatnonzero((pattern == value) & is_open)
             cuts = np.quantile(log_ratio[here], np.linspace(0, 1, ROOM_SHAPES + 1)[1:-1])
             shapes = np.unique(np.searchsorted(cuts, log_ratio[here]), return_inverse=True)[1].ravel()
             groups[here] = number + shapes
@@ -151,7 +151,7 @@ class FleetRows:
         number_of, of_item = dict[ItemGroup, int](), list[int]()
         amounts = Counter(row for rows in self._rows_of for row in rows)
         for row, group in enumerate(self.items):
-            options = tuple(dict.fromkeys(one for one in self._options(group) if self._holds(one, group)))
+            options = tuple(dict.fromkeys(option for option in self._options(group) if self._holds(option, group)))
             if not options:
                 of_item.append(-1)
                 continue
@@ -221,17 +221,17 @@ class FleetRows:
     def _host_caps(self, *, is_required: bool) -> Ints:
         """Return [item], the most of its pods on one node by hostname rules, zero for any number."""
         caps, step = HostnameCaps(self._context.topology.groups), -1 if is_required else 0
-        found = [[cap for _, cap in caps.caps(g.steps[step]) if cap > 0] if g.steps else [] for g in self.items]
-        return np.array([min(own, default=0) for own in found], dtype=np.int64)
+        caps_of_item = [[cap for _, cap in caps.caps(g.steps[step]) if cap > 0] if g.steps else [] for g in self.items]
+        return np.array([min(item_caps, default=0) for item_caps in caps_of_item], dtype=np.int64)
 
     def _host_room(self, caps: Ints, others: Ints) -> Ints:
         """Return [item], further pods that nodes which are not candidates take, for items with a cap."""
-        found = np.zeros(len(self.items), dtype=np.int64)
+        room = np.zeros(len(self.items), dtype=np.int64)
         for item in np.flatnonzero(caps):
             here = others[self._suits[item, others]]
             present = self.items[item].signature.bound
-            found[item] = sum(max(0, int(caps[item]) - present.get(int(node), 0)) for node in here)
-        return found
+            room[item] = sum(max(0, int(caps[item]) - present.get(int(node), 0)) for node in here)
+        return room
 
 
 def _alternatives(group: PodGroup) -> tuple[RequirementId, ...]:
@@ -308,8 +308,8 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         from core.scheduling.optimization.repacker import Repacker
 
         way = next(iter(_ways(self._search, len(self._context.existing_nodes))))
-        found = Repacker(self._context, way).regrouped(self._solution, new_nodes, kind)
-        return self._results(self._if_within_ec2_limits(found))
+        repacked = Repacker(self._context, way).regrouped(self._solution, new_nodes, kind)
+        return self._results(self._if_within_ec2_limits(repacked))
 
     def _if_within_ec2_limits(self, found: Solution) -> Solution:
         """Return the cheaper solution if it is within EC2's quotas and free addresses, else the scheduler's, which is."""
@@ -403,4 +403,4 @@ class LowerBound:
         settings = self._settings.whole_machine_bound
         if machines > settings.machines_max or cost <= self.fluid * (1 + settings.gap_relative_min):
             return 0
-        return whole_machine_bound(self._problem, cost=cost, settings=settings)
+        return whole_machines(self._problem, cost=cost, settings=settings.program)[0]

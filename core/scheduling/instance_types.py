@@ -95,7 +95,7 @@ class TypeIndex:
 
     def __init__(self, types: Iterable[InstanceType]) -> None:
         self.types = tuple(sorted(types, key=lambda t: t.name))
-        self.names = [one.name for one in self.types]
+        self.names = [instance_type.name for instance_type in self.types]
         self.full = TypeMask((1 << len(self.types)) - 1)
         self.allocatable = [t.allocatable() for t in self.types]
         self.resources: frozenset[str] = frozenset().union(*self.allocatable)
@@ -112,11 +112,11 @@ class TypeIndex:
 
     def vectors(self, axis: ResourceAxis) -> Sequence[Vector]:
         """Return [position], what pods may request along the axis; the last result is kept, since most snapshots agree."""
-        names, found = self._vectors
+        names, columns = self._vectors
         if names != axis.names or not names:
-            found = [axis.vector(amounts) for amounts in self.allocatable]
-            self._vectors = axis.names, found
-        return found
+            columns = [axis.vector(amounts) for amounts in self.allocatable]
+            self._vectors = axis.names, columns
+        return columns
 
     def below(self, price: int) -> TypeIndex:
         """Return the same types with only the offerings that cost less than `price`."""
@@ -141,8 +141,8 @@ def offering_labels(offering: Offering) -> OfferingLabels:
     """Return the values of `OFFERING_KEYS` on a node that is launched from the offering."""
     if not offering.reservation_id:
         return (offering.zone, offering.capacity_type, "", "", "")
-    own = offering.reservation_labels()
-    return (offering.zone, offering.capacity_type, *(own.get(key, "") for key in labels.RESERVATION_LABELS))
+    reservation = offering.reservation_labels()
+    return (offering.zone, offering.capacity_type, *(reservation.get(key, "") for key in labels.RESERVATION_LABELS))
 
 
 def _labels(types: Sequence[InstanceType]) -> Mapping[str, dict[str, TypeMask]]:
@@ -190,11 +190,11 @@ def _growing(prices: Mapping[OfferingLabels, Sequence[tuple[int, int]]]) -> dict
 
 
 def _reservations(types: Sequence[InstanceType]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    places: dict[str, int] = {}
     for offering in (o for t in types for o in t.offerings if o.available and o.reservation_id):
-        known = found.get(offering.reservation_id, offering.reservation_capacity)
-        found[offering.reservation_id] = min(known, offering.reservation_capacity)
-    return dict(sorted(found.items()))
+        known = places.get(offering.reservation_id, offering.reservation_capacity)
+        places[offering.reservation_id] = min(known, offering.reservation_capacity)
+    return dict(sorted(places.items()))
 
 
 # Masks of the instance types that have certain labels.
@@ -232,7 +232,7 @@ class LabelMasks:
 
 def _label_mask(index: TypeIndex, catalogue_keys: frozenset[str], requirement: Requirement) -> TypeMask:
     if requirement.key == labels.INSTANCE_TYPE:
-        return TypeMask(bits(i for i, one in enumerate(index.types) if requirement.has(one.name)))
+        return TypeMask(bits(i for i, instance_type in enumerate(index.types) if requirement.has(instance_type.name)))
     if requirement.key not in catalogue_keys:
         return index.full
     mask = carriers = TypeMask(0)
@@ -313,8 +313,8 @@ class TypeOfferings:
 
     def zones_and_capacity_types(self, among: TypeMask, reqs: RequirementId) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return zones and capacity types in which any of these types has an offering under the requirements."""
-        found = [values for values in self._met(reqs) if self._index.offered[values] & among]
-        return tuple(sorted({zone for zone, *_ in found})), tuple(sorted({capacity for _, capacity, *_ in found}))
+        met = [values for values in self._met(reqs) if self._index.offered[values] & among]
+        return tuple(sorted({zone for zone, *_ in met})), tuple(sorted({capacity for _, capacity, *_ in met}))
 
     def values(self, among: TypeMask, reqs: RequirementId, key: str) -> tuple[str, ...]:
         """Return the values of one of `OFFERING_KEYS` among the offerings of these types under the requirements; sorted."""
@@ -341,10 +341,10 @@ def _of_offerings(requirements: Requirements) -> OfferingRequirements:
 
 
 def _mask(index: TypeIndex, required: OfferingRequirements) -> TypeMask:
-    found = TypeMask(0)
+    mask = TypeMask(0)
     for values, types in index.offered.items():
-        found |= types if _meets(values, required) else 0
-    return found
+        mask |= types if _meets(values, required) else 0
+    return mask
 
 
 def _met(index: TypeIndex, table: RequirementTable, reqs: RequirementId) -> tuple[OfferingLabels, ...]:
@@ -360,12 +360,12 @@ def _reserved(
     for values in met(reqs):
         if values[place]:
             by_labels.setdefault(values[place], []).append((values, index.offered[values]))
-    found: dict[str, ReservedOfferings] = {}
+    reservations: dict[str, ReservedOfferings] = {}
     for identity in sorted(by_labels):
         prices = sorted(entry for values, _ in by_labels[identity] for entry in index.prices[values])
         types = reduce(or_, (types for _, types in by_labels[identity]), NO_TYPES)
-        found[identity] = ReservedOfferings(TypeMask(types), prices, by_labels[identity])
-    return found
+        reservations[identity] = ReservedOfferings(TypeMask(types), prices, by_labels[identity])
+    return reservations
 
 
 def _price_order(
@@ -382,8 +382,8 @@ def _cheapest_offering(
 
 
 def _meets(values: OfferingLabels, required: OfferingRequirements) -> bool:
-    for value, one in zip(values, required, strict=True):
-        if one is not None and not (one.has(value) if value else one.tolerates_absence):
+    for value, requirement in zip(values, required, strict=True):
+        if requirement is not None and not (requirement.has(value) if value else requirement.tolerates_absence):
             return False
     return True
 
@@ -440,8 +440,8 @@ class TypeRoom:
 
     def with_overhead(self, overhead: Sequence[Vector], daemon_ports: Sequence[tuple[HostPort, ...]]) -> TypeRoom:
         """Return the room less these requests and host ports of DaemonSet pods on each type."""
-        left = [minus(room, taken) for room, taken in zip(self.vectors, overhead, strict=True)]
-        return TypeRoom(self._types, left, overhead, daemon_ports)
+        rooms = [minus(room, taken) for room, taken in zip(self.vectors, overhead, strict=True)]
+        return TypeRoom(self._types, rooms, overhead, daemon_ports)
 
     def least_overhead(self, among: TypeMask) -> Vector:
         """Return the smallest requests of DaemonSet pods on any of these types."""
@@ -454,14 +454,14 @@ def _front(vectors: Sequence[Vector], among: TypeMask) -> tuple[Vector, ...]:
 
 
 def _by_overhead(overhead: Sequence[Vector]) -> Mapping[Vector, TypeMask]:
-    found: dict[Vector, TypeMask] = {}
+    by_overhead: dict[Vector, TypeMask] = {}
     for position, requests in enumerate(overhead):
-        found[requests] = TypeMask(found.get(requests, NO_TYPES) | 1 << position)
-    return found
+        by_overhead[requests] = TypeMask(by_overhead.get(requests, NO_TYPES) | 1 << position)
+    return by_overhead
 
 
 def _capacities(types: Sequence[InstanceType], resource: str) -> ThresholdIndex:
-    return ThresholdIndex([one.capacity.get(resource, 0) for one in types])
+    return ThresholdIndex([instance_type.capacity.get(resource, 0) for instance_type in types])
 
 
 def _port_mask(daemon_ports: Sequence[tuple[HostPort, ...]], ports: tuple[HostPort, ...]) -> TypeMask:
@@ -469,7 +469,7 @@ def _port_mask(daemon_ports: Sequence[tuple[HostPort, ...]], ports: tuple[HostPo
 
 
 def _attach_mask(types: Sequence[InstanceType], volumes: int) -> TypeMask:
-    limits = (one.attach_limit for one in types)
+    limits = (instance_type.attach_limit for instance_type in types)
     return TypeMask(bits(i for i, limit in enumerate(limits) if limit is None or limit >= volumes))
 
 
@@ -608,8 +608,8 @@ def _quota_members(names: Sequence[str], capacity_type: str) -> Mapping[str, Typ
 
 def unmet(types: TypeFilter, mask: TypeMask, wanted: Mapping[str, int], reqs: RequirementId) -> dict[str, int]:
     """Return label key → how many distinct values the types have, for each key that has fewer than required."""
-    found = {key: types.distinct(mask, key, reqs) for key in sorted(wanted)}
-    return {key: count for key, count in found.items() if count < wanted[key]}
+    counts = {key: types.distinct(mask, key, reqs) for key in sorted(wanted)}
+    return {key: count for key, count in counts.items() if count < wanted[key]}
 
 
 def cut(types: TypeFilter, mask: TypeMask, reqs: RequirementId, wanted: Mapping[str, int], most: int) -> TypeMask:

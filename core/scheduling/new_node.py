@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from core import labels
+from core.calendars import why_closed
 from core.model.catalogue import paid_for
 from core.model.node_pool import NodeClass, NodePool
 from core.model.plan import NodeClaim
@@ -83,18 +84,27 @@ def largest_amount(types: TypeFilter, mask: TypeMask, name: str) -> int:
 
 
 def used_by_pool(
-    states: Iterable[StateNode], pools: Iterable[NodePool], unlaunched: Iterable[NodeClaim]
+    states: Iterable[StateNode],
+    pools: Iterable[NodePool],
+    unlaunched: Iterable[NodeClaim],
+    price_of: Callable[[StateNode], int] = lambda _: 0,
 ) -> dict[str, dict[str, int]]:
-    """Return pool → its nodes' usage of the limits. Claims without an instance count with their requests."""
+    """Return pool → its nodes' usage of the limits. Claims without an instance count with their requests.
+
+    `price_of` says what a node costs an hour, for limits in dollars; a claim that is not launched holds its price itself.
+    """
     used: dict[str, dict[str, int]] = {pool.name: {} for pool in pools}
+    priced = {pool.name for pool in pools if quantity.HOURLY in pool.limits}
     for state in states:
-        own = used.get(state.node_pool)
-        if own is not None:
-            _count(own, state.capacity)
+        pool_used = used.get(state.node_pool)
+        if pool_used is not None:
+            _count(pool_used, state.capacity)
+            if state.node_pool in priced and quantity.HOURLY not in state.capacity:
+                pool_used[quantity.HOURLY] = pool_used.get(quantity.HOURLY, 0) + price_of(state)
     for claim in unlaunched:
-        own = used.get(claim.node_pool)
-        if own is not None:
-            _count(own, claim.resources)
+        pool_used = used.get(claim.node_pool)
+        if pool_used is not None:
+            _count(pool_used, claim.resources)
     return used
 
 
@@ -177,12 +187,16 @@ def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
         return "is static: it keeps a fixed number of nodes and launches none for pods"
     if pool.is_ready is False:
         return "is not ready"
+    if pool.is_closed:
+        return why_closed(pool)
     if labels.ZONE_ID in (requirement.key for requirement in pool.requirements) and not _knows_zone_ids(snapshot):
         return f"demands {labels.ZONE_ID}, but no EC2NodeClass's subnets and no node tell which zone that is: use {labels.ZONE}"
     contradicted = _contradicted(pool)
     if contradicted:
         return f"has contradictory requirements: they allow no value of {contradicted}"
-    node_class = next((found for found in snapshot.node_classes if found.name == pool.node_class.name), None)
+    node_class = next(
+        (candidate for candidate in snapshot.node_classes if candidate.name == pool.node_class.name), None
+    )
     return "" if node_class is None else _why_class_unusable(node_class)
 
 
@@ -297,8 +311,8 @@ class ClaimDraft(msgspec.Struct, frozen=True):
     @property
     def price(self) -> int:
         """The lowest price among the remaining types, higher than every price if there are none."""
-        found = self.template.types.offerings.cheapest(self.mask, self.reqs) if self.reqs != IMPOSSIBLE else None
-        return _NOT_FOR_SALE if found is None else found
+        cheapest = self.template.types.offerings.cheapest(self.mask, self.reqs) if self.reqs != IMPOSSIBLE else None
+        return _NOT_FOR_SALE if cheapest is None else cheapest
 
     def narrowed(self, reqs: RequirementId) -> ClaimDraft:
         """Return the draft with other requirements."""
@@ -399,9 +413,9 @@ class ClaimIndex:
     def add_pod(self, claim: int, pods: int) -> None:
         """Record that a claim with this number of pods has one more."""
         bit = 1 << claim
-        left = self.by_count[pods] ^ bit
-        if left:
-            self.by_count[pods] = left
+        remaining = self.by_count[pods] ^ bit
+        if remaining:
+            self.by_count[pods] = remaining
         else:
             del self.by_count[pods]
             self.counts.remove(pods)

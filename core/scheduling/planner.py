@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from core import labels
+from core.containment import SetAside, internal_error
 from core.errors import OutOfTimeError
 from core.labels import HASH_VERSION
 from core.model.catalogue import paid_for
-from core.model.plan import Binding, BufferRoom, Cost, Plan, PlannedClaim, Unschedulable
+from core.model.plan import Binding, BufferRoom, Cost, Plan, PlannedClaim, PlannedGroup, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
@@ -22,15 +23,17 @@ from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings
 from core.pools import SIMULATED
 from core.reasons.pods import PodReason
 from core.scheduling.claim_search import Solution
-from core.scheduling.context import SchedulingContext, buffer_of, is_virtual
+from core.scheduling.context import SchedulingContext, buffer_of, is_spare, is_virtual
 from core.scheduling.explanation import Diagnosis
 from core.scheduling.explanation_text import PodFinding
 from core.scheduling.instance_types import cut
 from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate, any_value
 from core.scheduling.optimization.relaxed_pods import RelaxedPods, is_undercut
+from core.scheduling.pods import PendingGroup
 from core.scheduling.primitives import ResourceAxis, TypeMask, Vector, plus
 from core.scheduling.replanning import (
     Drains,
+    Extra,
     best_of,
     cheaper_within_ec2_limits,
     commitment_contexts,
@@ -131,6 +134,7 @@ def scheduling_results(
     """
     keys = {pod.key for pod in displaced}
     claims = planned_claims(solution.claims, context.axis, context.table.well_known)
+    claims = _named_for_groups(context, claims) if context.gangs else claims
     existing_nodes = context.existing_nodes
     real = [(pod, existing_nodes[position]) for pod, position in solution.bound if not is_virtual(pod)]
     plan = Plan(
@@ -138,6 +142,7 @@ def scheduling_results(
         claims=claims,
         bindings=tuple(sorted(Binding(pod.key, node.name) for pod, node in real)),
         unschedulable=_unschedulable(context, solution, explains),
+        groups=_groups(context, solution, claims),
         buffers=buffer_rooms(context.pending, solution) if context.snapshot.buffers else (),
         cost=Cost(sum(claim.price for claim in claims)),
     )
@@ -168,13 +173,31 @@ def planned_claims(
 
 def buffer_rooms(pending: Iterable[Pod], solution: Solution) -> tuple[BufferRoom, ...]:
     """Return the room of each capacity buffer's virtual pods."""
-    wanted = Counter(buffer_of(pod) for pod in pending if is_virtual(pod))
-    existing = Counter(buffer_of(pod) for pod, _ in solution.bound if is_virtual(pod))
-    new = Counter(buffer_of(pod) for claim in solution.claims for pod in claim.pods if is_virtual(pod))
+    wanted = Counter(buffer_of(pod) for pod in pending if is_spare(pod))
+    existing = Counter(buffer_of(pod) for pod, _ in solution.bound if is_spare(pod))
+    new = Counter(buffer_of(pod) for claim in solution.claims for pod in claim.pods if is_spare(pod))
     return tuple(
         BufferRoom(name, existing[name], new[name], wanted[name] - existing[name] - new[name])
         for name in sorted(wanted)
     )
+
+
+class Reasons(msgspec.Struct, frozen=True):
+    """Why pods have no place.
+
+    Attributes:
+        unschedulable: The pods with their reasons.
+        set_aside: Pods for which the search for a reason raised.
+        is_whole: Whether there was time for every pod and none raised, so that another search finds the same.
+    """
+
+    unschedulable: tuple[Unschedulable, ...]
+    set_aside: tuple[SetAside, ...] = ()
+    is_whole: bool = True
+
+
+FindReasons = Callable[[Callable[[], None]], Reasons]
+"""Takes what watches its time, as a planner's `watch`; nothing about a pod makes it raise."""
 
 
 def _unschedulable(
@@ -184,19 +207,49 @@ def _unschedulable(
     diagnosis = Diagnosis(context, solution)
     has_time = True
     for pending_group in solution.unplaced:
-        shared = None if (has_time := has_time and _has_time(context)) else _NOT_EXAMINED
-        for pod in pending_group.pods[pending_group.placed :]:
-            if is_virtual(pod):
-                continue
-            if not explains(pod):
-                found.append(Unschedulable(pod.key, reason="", message=""))
-                continue
-            if pod.spec.volumes and has_time:
-                finding = diagnosis.of(pending_group.pod_group, pod)
-            else:
-                finding = shared = shared or diagnosis.of(pending_group.pod_group, None)
-            found.append(Unschedulable(pod.key, finding.reason, finding.message))
-    return tuple(sorted(found))
+        has_time = has_time and _has_time(context.watch)
+        found += _reasons_of(diagnosis, pending_group, explains, has_time=has_time)
+    return tuple(sorted((*found, *context.held_pods())))
+
+
+def _contained_reasons(context: SchedulingContext, solution: Solution, watch: Callable[[], None]) -> Reasons:
+    """Return the reasons of all pods; a group whose reason raises is set aside, and the others are explained."""
+    found, set_aside = list[Unschedulable](), list[SetAside]()
+    diagnosis = Diagnosis(context, solution)
+    has_time = True
+    for pending_group in solution.unplaced:
+        try:
+            has_time = has_time and _has_time(watch)
+            found += _reasons_of(diagnosis, pending_group, lambda _: True, has_time=has_time)
+        except OutOfTimeError:
+            has_time = False
+            found += _reasons_of(diagnosis, pending_group, lambda _: True, has_time=has_time)
+        except Exception as error:  # noqa: BLE001 - whatever an object causes is the object's
+            without = [pod.key for pod in pending_group.pods[pending_group.placed :] if not is_virtual(pod)]
+            out = [internal_error(f"Pod/{key}", error) for key in without]
+            set_aside += out
+            found += [Unschedulable(aside.pod, PodReason.SET_ASIDE, aside.message) for aside in out]
+    unschedulable = tuple(sorted((*found, *context.held_pods())))
+    return Reasons(unschedulable, tuple(set_aside), has_time and not set_aside)
+
+
+def _reasons_of(
+    diagnosis: Diagnosis, pending_group: PendingGroup, explains: Callable[[Pod], bool], *, has_time: bool
+) -> list[Unschedulable]:
+    found = []
+    shared = None if has_time else _NOT_EXAMINED
+    for pod in pending_group.pods[pending_group.placed :]:
+        if is_virtual(pod):
+            continue
+        if not explains(pod):
+            found.append(Unschedulable(pod.key, reason="", message=""))
+            continue
+        if pod.spec.volumes and has_time:
+            finding = diagnosis.of(pending_group.pod_group, pod)
+        else:
+            finding = shared = shared or diagnosis.of(pending_group.pod_group, None)
+        found.append(Unschedulable(pod.key, finding.reason, finding.message))
+    return found
 
 
 _NOT_EXAMINED: Final = PodFinding(
@@ -208,11 +261,11 @@ _PLACEMENTS_A_REASON: Final = 16
 """A reason takes as long as placing many pods, and counts as so many: who watches the time looks once in so many calls."""
 
 
-def _has_time(context: SchedulingContext) -> bool:
+def _has_time(watch: Callable[[], None]) -> bool:
     """Whether there is time to explain one more group of pods: what is placed is not planned again for want of reasons."""
     try:
         for _ in range(_PLACEMENTS_A_REASON):
-            context.watch()
+            watch()
     except OutOfTimeError:
         return False
     return True
@@ -342,7 +395,7 @@ class Planner:
     ) -> None:
         """Prepare the snapshot; `watch` is called often, and raises OutOfTimeError when the time for the plan is over."""
         self._search = search
-        self._context = context or SchedulingContext(snapshot, watch=watch)
+        self._context = _with_groups(context or SchedulingContext(snapshot, watch=watch))
         self._explains = explains
 
     @property
@@ -390,12 +443,30 @@ class Planner:
         """
         return self._improved(out_of_time, proves=proves)[0]
 
+    def plan_and_reasons(
+        self, out_of_time: Callable[[], float] | None = None, *, searches: bool = True
+    ) -> tuple[Plan, FindReasons]:
+        """Return the plan without reasons, and what finds them later: no launch waits for reasons.
+
+        Args:
+            out_of_time: As for `plan`.
+            searches: Whether to search for cheaper nodes; otherwise it is the plan of `results`.
+        """
+        silent = Planner(self._context.snapshot, self._context, explains=False, search=self._search)
+        if searches:
+            plan, solution = silent._improved(out_of_time)
+        else:
+            solution, _, silent._context = silent._solution(frozenset(), consolidation=False)
+            plan = silent._results(solution, []).plan
+        return plan, partial(_contained_reasons, silent.context, solution)
+
     def _improved(self, out_of_time: Callable[[], float] | None, *, proves: bool = True) -> tuple[Plan, Solution]:
         if self._context.volumes.binding.assigned_to(self._context.pending):
-            self._context = with_fitting_volumes(self._context)
-        _, (solution, cost) = planned_within_ec2_limits(
-            self._context, partial(_searched, out_of_time=out_of_time, search=self._search, proves=proves)
-        )
+            self._context = _with_groups(with_fitting_volumes(self._context))
+        search = partial(_searched, out_of_time=out_of_time, search=self._search, proves=proves)
+        self._context, (solution, cost) = _fairly(self._context, search)
+        if cost is not None and self._context.gang_plan.domains:
+            cost = Cost(cost.hourly)  # the bound is that of plans with these domains, not with others
         plan = self._results(solution, []).plan
         if cost is not None:
             bound = cost.lower_bound
@@ -406,7 +477,8 @@ class Planner:
 
     def results(self) -> SchedulingResults:
         """Return the greedy plan with its further results."""
-        return self._results(*self._solution(frozenset(), consolidation=False))
+        solution, displaced, self._context = self._solution(frozenset(), consolidation=False)
+        return self._results(solution, displaced)
 
     @property
     def context(self) -> SchedulingContext:
@@ -420,6 +492,8 @@ class Planner:
         """
         from core.scheduling.fleet_rows import DrainedFleet
 
+        if self._context.gang_plan.is_guess:
+            self.results()
         context, (solution, displaced) = planned_within_ec2_limits(self._context, partial(drained, drains=drains))
         results = partial(self._results, displaced=displaced)
         return DrainedFleet(results(solution), context, solution, results, self._search)
@@ -446,8 +520,12 @@ class Planner:
             with_blocked: Whether the nodes' drain is bounded, so that all their pods leave.
         """
         gone, shut = self._positions(leaving), self._positions(closed)
-        found = self._solution(gone, consolidation=consolidation, closed=shut, with_blocked=with_blocked)
-        return self._results(*found, unexplained)
+        if self._context.gang_plan.is_guess:
+            self.results()  # the decision about groups is that of the cluster as it is
+        solution, displaced, context = self._solution(
+            gone, consolidation=consolidation, closed=shut, with_blocked=with_blocked
+        )
+        return self._results(solution, displaced, unexplained, context)
 
     def explained(self, pod_key: str, out_of_time: Callable[[], float] | None = None) -> tuple[Plan, PodFinding | None]:
         """Return the plan, and the finding about a pod over all NodePools after all pods are placed.
@@ -485,18 +563,67 @@ class Planner:
         consolidation: bool,
         closed: frozenset[int] = frozenset(),
         with_blocked: bool = False,
-    ) -> tuple[Solution, list[Pod]]:
-        """Return the greedy plan within EC2's quotas and the free addresses, and the pods that it displaces."""
-        return planned_within_ec2_limits(
-            self._context,
-            partial(greedy, gone=gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked),
-        )[1]
+    ) -> tuple[Solution, list[Pod], SchedulingContext]:
+        """Return the greedy plan within EC2's quotas and the free addresses, the pods that it displaces, and its context."""
+        plan = partial(greedy, gone=gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked)
+        context, (solution, displaced) = _whole(self._context, plan)
+        return solution, displaced, context
 
     def _results(
-        self, solution: Solution, displaced: list[Pod], unexplained: Collection[str] = ()
+        self,
+        solution: Solution,
+        displaced: list[Pod],
+        unexplained: Collection[str] = (),
+        context: SchedulingContext | None = None,
     ) -> SchedulingResults:
         explains = (lambda pod: pod.key not in unexplained) if self._explains else (lambda _: False)
-        return scheduling_results(self._context, solution, displaced, explains)
+        return scheduling_results(context or self._context, solution, displaced, explains)
+
+
+# Groups that start together. Most clusters have none, and load nothing of this.
+
+
+def _with_groups(context: SchedulingContext) -> SchedulingContext:
+    if not context.gangs:
+        return context
+    from core.scheduling.gangs import with_gangs
+
+    return with_gangs(context)
+
+
+def _whole(
+    context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
+) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
+    if not context.gangs:
+        return context, planned_within_ec2_limits(context, plan)[1]
+    from core.scheduling.gangs import whole_groups
+
+    return whole_groups(context, plan)
+
+
+def _fairly(
+    context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
+) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
+    """Return a plan without incomplete groups, which takes no place from a single pod that outranks a group."""
+    if not context.gangs:
+        return context, planned_within_ec2_limits(context, plan)[1]
+    from core.scheduling.gangs import in_fair_turns
+
+    return in_fair_turns(context, plan)
+
+
+def _named_for_groups(context: SchedulingContext, claims: tuple[PlannedClaim, ...]) -> tuple[PlannedClaim, ...]:
+    from core.scheduling.gangs import named_for_groups
+
+    return named_for_groups(context, claims)
+
+
+def _groups(context: SchedulingContext, solution: Solution, claims: Sequence[PlannedClaim]) -> tuple[PlannedGroup, ...]:
+    if not context.gangs:
+        return ()
+    from core.scheduling.gangs import planned_groups
+
+    return planned_groups(context, solution, claims)
 
 
 def _searched(

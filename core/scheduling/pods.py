@@ -68,10 +68,10 @@ class DefaultSpreads:
             return tuple(pods)
         known: dict[tuple[object, ...], tuple[TopologySpread, ...]] = {}
         specs: dict[tuple[int, tuple[TopologySpread, ...]], PodSpec] = {}
-        found = []
+        owned = []
         for pod in pods:
             if pod.spec.spreads:
-                found.append(pod)
+                owned.append(pod)
                 continue
             question = (pod.namespace, tuple(pod.labels.items()), pod.owners)
             spreads = known.get(question)
@@ -80,8 +80,8 @@ class DefaultSpreads:
             spec = specs.get((id(pod.spec), spreads))
             if spec is None:
                 spec = specs[id(pod.spec), spreads] = _with_spreads(pod.spec, spreads)
-            found.append(pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec))
-        return tuple(found)
+            owned.append(pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec))
+        return tuple(owned)
 
     def _selector(self, pod: Pod) -> LabelSelector | None:
         parts: set[Requirement] = set()
@@ -91,8 +91,8 @@ class DefaultSpreads:
                     parts.update(Requirement(key, False, (value,)) for key, value in service.selector.items())
         for owner in pod.owners:
             if owner.is_controller and owner.kind in _WORKLOADS:
-                found = self._workloads.get((pod.namespace, owner.kind, owner.name))
-                parts.update(found.requirements if found is not None else ())
+                workload = self._workloads.get((pod.namespace, owner.kind, owner.name))
+                parts.update(workload.requirements if workload is not None else ())
         return LabelSelector(tuple(sorted(parts))) if parts else None
 
 
@@ -102,11 +102,11 @@ def _with_spreads(spec: PodSpec, spreads: tuple[TopologySpread, ...]) -> PodSpec
 
 def _by_label(services: Iterable[Service]) -> dict[tuple[str, str, str], list[Service]]:
     """Return namespace, label and value → the Services whose selector begins with it: a thousand are not read for each pod."""
-    found: dict[tuple[str, str, str], list[Service]] = {}
+    by_label: dict[tuple[str, str, str], list[Service]] = {}
     for service in services:
         for label in list(service.selector.items())[:1]:
-            found.setdefault((service.namespace, *label), []).append(service)
-    return found
+            by_label.setdefault((service.namespace, *label), []).append(service)
+    return by_label
 
 
 # Lists a pod's demands at each relaxation step; each step gives up one more preference (Karpenter, preferences).
@@ -258,12 +258,17 @@ class PodSignature(msgspec.Struct, eq=False):
     def may_run_anywhere(self, key: str) -> bool:
         """Whether the pods' own required node affinity does not restrict a label."""
         alternatives = required_alternatives(self.spec)
-        return bool(alternatives) and all(asked.key != key for alternative in alternatives for asked in alternative)
+        return bool(alternatives) and all(
+            requirement.key != key for alternative in alternatives for requirement in alternative
+        )
 
     def may_run_at(self, key: str, value: str) -> bool:
         """Whether the pods' own required node affinity admits this value of a label (volumes and preferences aside)."""
         alternatives = required_alternatives(self.spec)
-        return any(all(asked.has(value) for asked in alternative if asked.key == key) for alternative in alternatives)
+        return any(
+            all(requirement.has(value) for requirement in alternative if requirement.key == key)
+            for alternative in alternatives
+        )
 
 
 class TopologyRule(msgspec.Struct, frozen=True, eq=False):
@@ -349,6 +354,7 @@ class PendingGroup(msgspec.Struct, eq=False):
             later only if nothing else can hold them: they would move twice (docs/engineering/handbook/planning.md).
         is_released: Whether a target lets them leave a domain that has too many of them: they are placed once all pods that
             keep their domains are counted there (docs/engineering/handbook/command-validation.md).
+        turn: The turn of the group that starts together to which they belong; None for all other pods, which come later.
     """
 
     pod_group: PodGroup
@@ -358,6 +364,7 @@ class PendingGroup(msgspec.Struct, eq=False):
     avoids_drained_later: bool = False
     is_released: bool = False
     placed: int = 0
+    turn: int | None = None
 
     @property
     def waiting(self) -> int:
@@ -494,19 +501,19 @@ class PodSignatures:
         """Return identity of each pod → its signature; a question is compared by value once for each of its objects."""
         known = self._sized_signatures
         by_question: dict[int, SizedSignature] = {}
-        found = {}
+        sizes = {}
         for identity, (pod, question) in questions.items():
             sized = by_question.get(id(question))
             if sized is None:
                 sized = by_question[id(question)] = known.get(question) or self._new(question, pod)
-            found[identity] = sized
-        return found
+            sizes[identity] = sized
+        return sizes
 
     def _new(self, question: Question, pod: Pod) -> SizedSignature:
         terms = self._terms[id(pod.spec)]
         signature = self._signature((terms, *question[1:]), pod, question)
-        found = self._sized_signatures[question] = SizedSignature(signature, self._requests[id(pod.spec)])
-        return found
+        fresh = self._sized_signatures[question] = SizedSignature(signature, self._requests[id(pod.spec)])
+        return fresh
 
     def _signature(
         self,
@@ -519,9 +526,9 @@ class PodSignatures:
         if known is None:
             read = {key: pod.labels[key] for key in self._read_keys if key in pod.labels}
             read |= {shared_claim_label(name): "" for name in sharing}
-            own = pod.spec.spreads if spreads is None else spreads
+            pod_spreads = pod.spec.spreads if spreads is None else spreads
             known = self._signatures[question] = PodSignature(
-                len(self._signatures), pod.namespace, read, pod.spec, own, dict(facts), sharing
+                len(self._signatures), pod.namespace, read, pod.spec, pod_spreads, dict(facts), sharing
             )
         return known
 
@@ -593,11 +600,11 @@ def within_preferences(pods: Sequence[Pod]) -> tuple[Pod, ...]:
     """Return the pods, without preferences between pods where a namespace has more of them than are counted."""
     terms: dict[str, int] = {}
     specs: dict[tuple[str, int], PodSpec] = {}
-    found = []
+    admitted = []
     for pod in pods:
         spec = pod.spec
         if not (spec.preferred_affinity or spec.preferred_anti_affinity):
-            found.append(pod)
+            admitted.append(pod)
             continue
         question = pod.namespace, id(spec)
         if question not in specs:
@@ -605,8 +612,8 @@ def within_preferences(pods: Sequence[Pod]) -> tuple[Pod, ...]:
             total = terms[pod.namespace] = terms.get(pod.namespace, 0) + number
             plain = msgspec.structs.replace(spec, preferred_affinity=(), preferred_anti_affinity=())
             specs[question] = spec if total <= PREFERRED_TERMS_MAX else plain
-        found.append(pod if specs[question] is spec else msgspec.structs.replace(pod, spec=specs[question]))
-    return tuple(found)
+        admitted.append(pod if specs[question] is spec else msgspec.structs.replace(pod, spec=specs[question]))
+    return tuple(admitted)
 
 
 # Recognizes pods that no node could help: Karpenter refuses to plan for them.
@@ -632,8 +639,8 @@ def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str
         return refusals[0]
     if needs.reason:
         return needs.reason, needs.message
-    asked = (r for alternative in needs.alternatives for r in alternative.values() if r.key != labels.NODE_NAME)
-    faults = map(requirement_fault, asked)
+    requirements = (r for alternative in needs.alternatives for r in alternative.values() if r.key != labels.NODE_NAME)
+    faults = map(requirement_fault, requirements)
     fault = next(filter(None, faults), "")
     return (PodReason.INVALID_POD, f"its volumes: {fault}") if fault else ("", "")
 

@@ -213,8 +213,12 @@ def _one_value(entries: _Entries, key: str, value: str) -> RequirementId:
 
 
 def _single(entries: _Entries, number: RequirementId, key: str) -> str | None:
-    found = entries.all[number][0].get(key)
-    return found.values[0] if found is not None and found.is_finite and len(found.values) == 1 else None
+    requirement = entries.all[number][0].get(key)
+    return (
+        requirement.values[0]
+        if requirement is not None and requirement.is_finite and len(requirement.values) == 1
+        else None
+    )
 
 
 def _narrowed(
@@ -305,7 +309,7 @@ def within(requested: Vector, available: Vector) -> bool:
 
 def has_room(requested: Vector, free: Vector) -> bool:
     """Whether an existing node has room: a resource that is overcommitted matters only to pods that request it."""
-    return all(not asked or asked <= room for asked, room in zip(requested, free, strict=True))
+    return all(not request or request <= room for request, room in zip(requested, free, strict=True))
 
 
 def pareto(vectors: Iterable[Vector]) -> tuple[Vector, ...]:

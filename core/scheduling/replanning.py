@@ -58,11 +58,11 @@ def planned_within_ec2_limits(
 
     If the first plan exceeds one of them, further plans have it among their constraints.
     """
-    found = plan(context)
-    while (again := context.for_another_plan(found[0].claims)) is not None:
+    solution = plan(context)
+    while (again := context.for_another_plan(solution[0].claims)) is not None:
         context = again
-        found = plan(context)
-    return context, found
+        solution = plan(context)
+    return context, solution
 
 
 VOLUME_CHOICES_MAX: Final = 8
@@ -150,11 +150,11 @@ Leftovers = Counter[int]
 
 def leftovers_of(solution: Solution) -> Leftovers:
     """Return the pods without a place, except pods that no node could help and virtual pods."""
-    left: Leftovers = Counter()
+    waiting: Leftovers = Counter()
     for pending_group in solution.unplaced:
         if not pending_group.pod_group.reason and not is_virtual(pending_group.pods[0]):
-            left[pending_group.pod_group.index] += pending_group.waiting
-    return left
+            waiting[pending_group.pod_group.index] += pending_group.waiting
+    return waiting
 
 
 def is_fair(waiting: Mapping[int, PendingGroup], *, before: Leftovers, after: Leftovers) -> bool:
@@ -199,11 +199,13 @@ class TopologyConflicts(NamedTuple):
     def signatures(self) -> tuple[int, ...]:
         """Return all of them, the repelled ones first."""
         sides = (self.repelled, self.followed)
-        return tuple(dict.fromkeys(one for side in sides for found in side.values() for one in found))
+        return tuple(dict.fromkeys(signature for side in sides for distinct in side.values() for signature in distinct))
 
     def round_robin(self) -> frozenset[RoundRobinPods]:
         """Return all followed signatures, which are to be in every domain."""
-        return frozenset((one, key, self.values[key]) for key, found in self.followed.items() for one in found)
+        return frozenset(
+            (follower, key, self.values[key]) for key, followers in self.followed.items() for follower in followers
+        )
 
 
 def conflicts_of(context: SchedulingContext, pod_group: PodGroup, waiting: frozenset[int]) -> TopologyConflicts:
@@ -217,16 +219,16 @@ def conflicts_of(context: SchedulingContext, pod_group: PodGroup, waiting: froze
         side = followed if rule.kind in (AFFINITY, SPREAD) else repelled
         side.setdefault(rule.key, {}).update(dict.fromkeys(counted))
     values = {key: _values(context, key) for key in sorted({rule.key for rule in rules})}
-    sides = ({key: tuple(found) for key, found in side.items() if found} for side in (repelled, followed))
+    sides = ({key: tuple(others) for key, others in side.items() if others} for side in (repelled, followed))
     return TopologyConflicts(values, *sides)
 
 
 def _values(context: SchedulingContext, key: str) -> tuple[str, ...]:
     """Return the first few values of a label, sorted, that existing nodes have or NodePools offer."""
-    found = {value for value in context.node_index.domains(key) if value is not None}
+    values = {value for value in context.node_index.domains(key) if value is not None}
     for template in context.templates:
-        found.update(template.types.values(template.mask, template.offered, key))
-    return tuple(sorted(found))[:DOMAINS_MAX]
+        values.update(template.types.values(template.mask, template.offered, key))
+    return tuple(sorted(values))[:DOMAINS_MAX]
 
 
 # Describes how a plan may differ from the greedy plan, and which changes may help pods without a place.
@@ -267,13 +269,13 @@ class PlanVariation(NamedTuple):
         for key, others in conflicts.followed.items():
             everywhere = [(other, key, conflicts.values[key]) for other in others]
             yield self._replace(round_robin=self.round_robin | {*everywhere})
-            for one in everywhere:
-                yield self._replace(round_robin=self.round_robin | {one})
+            for triple in everywhere:
+                yield self._replace(round_robin=self.round_robin | {triple})
             for value in conflicts.values[key] if len(conflicts.values[key]) >= VALUES_TO_EXCLUDE_ONE else ():
-                remaining = tuple(one for one in conflicts.values[key] if one != value)
+                remaining = tuple(triple for triple in conflicts.values[key] if triple != value)
                 in_turn = self._replace(round_robin=self.round_robin | {(other, key, remaining) for other in others})
                 yield in_turn
-                kept_out = {(other, key, one) for other in conflicts.repelled.get(key, ()) for one in remaining}
+                kept_out = {(other, key, triple) for other in conflicts.repelled.get(key, ()) for triple in remaining}
                 if kept_out:
                     yield in_turn._replace(barred=self.barred | kept_out)
         for key, others in conflicts.repelled.items():
@@ -288,7 +290,9 @@ class PlanVariation(NamedTuple):
                     yield self._replace(barred=self.barred | {(other, key, value)})
         for key, values in conflicts.values.items():
             for value in values:
-                yield self._replace(barred=self.barred | {(signature, key, one) for one in values if one != value})
+                yield self._replace(
+                    barred=self.barred | {(signature, key, triple) for triple in values if triple != value}
+                )
 
     def _ahead(self, signature: int) -> PlanVariation:
         return self._replace(first=(signature, *_without(self.first, signature)), last=_without(self.last, signature))
@@ -304,17 +308,17 @@ def in_domain_orders(values: Mapping[str, tuple[str, ...]], drawn: int) -> Itera
         values: Topology key → its values. One order starts at each value and continues up the list, one down the list.
         drawn: How many variations have random orders.
     """
-    for key, found in values.items():
-        for up in (found, found[::-1]):
-            for first in range(len(found)):
+    for key, domain_values in values.items():
+        for up in (domain_values, domain_values[::-1]):
+            for first in range(len(domain_values)):
                 yield PlanVariation(order=DomainOrder(key, up[first:] + up[:first]))
     for seed in range(drawn):
-        for key, found in values.items():
-            yield PlanVariation(order=DomainOrder(key, found, seed))
+        for key, domain_values in values.items():
+            yield PlanVariation(order=DomainOrder(key, domain_values, seed))
 
 
 def _without(signatures: tuple[int, ...], signature: int) -> tuple[int, ...]:
-    return tuple(one for one in signatures if one != signature)
+    return tuple(other for other in signatures if other != signature)
 
 
 # A best-first search for a variation of a plan that leaves fewer pods without a place.
@@ -367,15 +371,15 @@ class VariationSearch(msgspec.Struct, eq=False):
     def _distinct(self) -> Iterator[tuple[int, PlanVariation]]:
         """Yield alternately a change of the best variation and one of the others, each variation once, with its depth."""
         seen = {PlanVariation()}
-        sources = [self._steps(), ((1, one) for one in self.others)]
+        sources = [self._steps(), ((1, other) for other in self.others)]
         while sources:
             for source in tuple(sources):
-                found = next((one for one in source if one[1] not in seen), None)
-                if found is None:
+                move = next((other for other in source if other[1] not in seen), None)
+                if move is None:
                     sources.remove(source)
                 else:
-                    seen.add(found[1])
-                    yield found
+                    seen.add(move[1])
+                    yield move
 
     def _steps(self) -> Iterator[tuple[int, PlanVariation]]:
         while self._queue:
@@ -387,7 +391,7 @@ class VariationSearch(msgspec.Struct, eq=False):
                 yield depth + 1, variation
 
     def _extend(self, result: VariationResult, depth: int, number: int, variation: PlanVariation) -> None:
-        moves = [variation.neighbours(one, self.conflicts(one)) for one in result.signatures]
+        moves = [variation.neighbours(signature, self.conflicts(signature)) for signature in result.signatures]
         heapq.heappush(self._queue, (result.left, depth, number, _by_turns(moves)))
 
 
@@ -395,9 +399,9 @@ def _by_turns(moves: Sequence[Iterator[PlanVariation]]) -> Iterator[PlanVariatio
     """Yield the first element of each, then the second of each, and so on."""
     waiting = [*moves]
     while waiting:
-        found = [(one, next(one, None)) for one in waiting]
-        yield from (move for _, move in found if move is not None)
-        waiting = [one for one, move in found if move is not None]
+        turns = [(source, next(source, None)) for source in waiting]
+        yield from (move for _, move in turns if move is not None)
+        waiting = [source for source, move in turns if move is not None]
 
 
 DRAWN_MAX: Final = 64
@@ -435,10 +439,10 @@ class VariedPlans:
             pending_group.pod_group.index: pending_group.pod_group for pending_group in waiting
         }
         self._waiting: dict[int, PendingGroup] = {
-            one.pod_group.index: one for one in waiting if not is_virtual(one.pods[0])
+            group.pod_group.index: group for group in waiting if not is_virtual(group.pods[0])
         }
         self._pods = sum(len(pending_group.pods) for pending_group in waiting)
-        by_signature = {one.signature.index: one for one in self._groups.values() if one.steps}
+        by_signature = {group.signature.index: group for group in self._groups.values() if group.steps}
         self._conflicts: Callable[[int], TopologyConflicts] = memo(
             lambda signature: conflicts_of(context, by_signature[signature], frozenset(by_signature))
         )
@@ -480,10 +484,10 @@ class VariedPlans:
 
     def _values(self, groups: Iterable[int]) -> dict[str, tuple[str, ...]]:
         """Return the topology keys of the groups' rules, with their values."""
-        found: dict[str, tuple[str, ...]] = {}
+        values: dict[str, tuple[str, ...]] = {}
         for index in groups:
-            found.update(self._conflicts(self._groups[index].signature.index).values)
-        return dict(sorted(found.items()))
+            values.update(self._conflicts(self._groups[index].signature.index).values)
+        return dict(sorted(values.items()))
 
     def _fits_some_type(self, pod_group: PodGroup) -> bool:
         templates = self._context.templates
@@ -494,23 +498,23 @@ class VariedPlans:
         for index in [*left][:GROUPS_MAX]:
             conflicts = self._conflicts(self._groups[index].signature.index)
             company = self._company(conflicts)
-            members = {one.index for one in self._groups.values() if one.signature.index in company} | {index}
+            members = {group.index for group in self._groups.values() if group.signature.index in company} | {index}
             together, apart = PlanVariation(), PlanVariation(round_robin=conflicts.round_robin())
             if conflicts.signatures:
-                plans = (self._plan(self._only(members), one) for one in dict.fromkeys((together, apart)))
+                plans = (self._plan(self._only(members), group) for group in dict.fromkeys((together, apart)))
                 if any(leftovers_of(plan)[index] < left[index] for plan in plans):
                     return True
         return False
 
     def _company(self, conflicts: TopologyConflicts) -> set[int]:
         """Return the signatures that rules follow, and those that these follow in turn: without them they have no place."""
-        found: set[int] = set()
+        company: set[int] = set()
         unread = [conflicts]
         while unread:
-            new = {one for followed in unread.pop().followed.values() for one in followed} - found
-            found |= new
-            unread += [self._conflicts(one) for one in sorted(new)]
-        return found
+            new = {follower for followed in unread.pop().followed.values() for follower in followed} - company
+            company |= new
+            unread += [self._conflicts(follower) for follower in sorted(new)]
+        return company
 
     def _only(self, members: Collection[int]) -> list[PendingGroup]:
         return [pending_group for pending_group in self._queue() if pending_group.pod_group.index in members]
@@ -562,18 +566,18 @@ class RequeuingScheduler:
     def solution(self) -> Solution:
         """Return the greedy plan, or one that places more pods, or leaves the same pods over and costs less."""
         best = self._plan(frozenset(), compares_sharing=True)
-        left = leftovers_of(best)
+        waiting = leftovers_of(best)
         if not best.is_same_if_shared and self._may_share_node(best):
             again = self._plan(frozenset(), shares_node=True)
             left_now = leftovers_of(again)
-            if left_now < left or (left_now == left and _cost(again) < _cost(best)):
-                best, left = again, left_now
-        for first in self._retries(left):
+            if left_now < waiting or (left_now == waiting and _cost(again) < _cost(best)):
+                best, waiting = again, left_now
+        for first in self._retries(waiting):
             again = self._plan(first)
             left_now = leftovers_of(again)
-            if left_now < left:
-                best, left = again, left_now
-        return VariedPlans(self._context, self._queue).improved(best, left) if left else best
+            if left_now < waiting:
+                best, waiting = again, left_now
+        return VariedPlans(self._context, self._queue).improved(best, waiting) if waiting else best
 
     def _may_share_node(self, best: Solution) -> bool:
         """Whether some type has room for the few pods that no existing node takes, and rules leave them a choice of domains."""
@@ -614,9 +618,9 @@ class RequeuingScheduler:
             return
         queue = self._queue()
         pod_groups = [pending_group.pod_group for pending_group in queue]
-        late = dict.fromkeys(one for one in pod_groups if one.index in left)
-        together = [self._with_required(one, pod_groups) for one in [*late][:GROUPS_MAX]]
-        gaining = [first for first, one in zip(together, late, strict=False) if self._gains(first, one, left)]
+        late = dict.fromkeys(group for group in pod_groups if group.index in left)
+        together = [self._with_required(group, pod_groups) for group in [*late][:GROUPS_MAX]]
+        gaining = [first for first, group in zip(together, late, strict=False) if self._gains(first, group, left)]
         if gaining:
             yield frozenset().union(*gaining)
         if len(gaining) > 1 and sum(len(pending_group.pods) for pending_group in queue) <= PODS_MAX:
@@ -666,13 +670,13 @@ def greedy(
     with_blocked: bool = False,
 ) -> tuple[Solution, list[Pod]]:
     """Return the greedy plan and the pods that it displaces; the best of several if commitments may cover claims."""
-    found = [
-        planned(one, gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked)
-        for one in commitment_contexts(context, gone)
+    solutions = [
+        planned(variant, gone, consolidation=consolidation, closed=closed, with_blocked=with_blocked)
+        for variant in commitment_contexts(context, gone)
     ]
-    for solution, _ in found:
+    for solution, _ in solutions:
         solution.settle_commitments()
-    return best_of(found)
+    return best_of(solutions)
 
 
 def planned(
@@ -704,8 +708,8 @@ def drained(context: SchedulingContext, drains: Drains) -> tuple[Solution, list[
         position: context.budgets.currently_reschedulable(context.existing_nodes[position].state.pods)
         for position in sorted(gone - context.leaving)
     }
-    mandatory = [pod for position, own in pods.items() if position in drains.mandatory for pod in own]
-    voluntary = [pod for position, own in pods.items() if position not in drains.mandatory for pod in own]
+    mandatory = [pod for position, node_pods in pods.items() if position in drains.mandatory for pod in node_pods]
+    voluntary = [pod for position, node_pods in pods.items() if position not in drains.mandatory for pod in node_pods]
     waiting = (*context.pending, *context.moving, *mandatory)
     queue = queue_of(context, [(waiting, False), (voluntary, True)], {pod.key for pod in mandatory + voluntary})
     closed = context.leaving | gone | drains.closed

@@ -16,7 +16,7 @@ from core.model.pod import Pod
 from core.model.values.requirements import Requirement
 from core.scheduling.claim_search import NewClaims, OpenClaimSearch, PlanState, Solution, narrow_to_cheapest
 from core.scheduling.constraints.per_plan import VacantDomain
-from core.scheduling.context import SchedulingContext, is_virtual
+from core.scheduling.context import SchedulingContext, is_spare
 from core.scheduling.new_node import ClaimProfiles
 from core.scheduling.pods import (
     PendingGroup,
@@ -71,14 +71,14 @@ class ExistingNodeSearch:
         """Return the first node that takes one more pod of the group."""
         if not self._context.existing_nodes:
             return None
-        found = self._first(pending_group, step, ~self._drained_later)
+        placed = self._first(pending_group, step, ~self._drained_later)
         if (
-            found is None
+            placed is None
             and self._drained_later
             and (self.opens_drained_later or not pending_group.avoids_drained_later)
         ):
             return self._first(pending_group, step, self._drained_later)
-        return found
+        return placed
 
     def _first(self, pending_group: PendingGroup, step: RelaxationStep, among: NodeMask) -> int | None:
         """Return the first of these nodes that takes one more pod of the group.
@@ -90,24 +90,24 @@ class ExistingNodeSearch:
         still_open = self._open.get(key)
         if still_open is None:
             still_open = self._suitable(pending_group, step)
-        found, left = None, still_open & self._near(step) & among
+        place, open_nodes = None, still_open & self._near(step) & among
         # The lowest set bit is the first node in order. A refusal excludes all nodes of the domain at once; it is cached only
         # if later pods cannot lift it.
-        while left and found is None:
-            bit = left & -left
+        while open_nodes and place is None:
+            bit = open_nodes & -open_nodes
             position = bit.bit_length() - 1
             if not self._has_room(position, pending_group.pod_group, step):
                 still_open ^= bit
-                left ^= bit
+                open_nodes ^= bit
                 continue
             refused = self._refused(position, pending_group.pod_group.signature, step)
             if not refused:
-                found = position
+                place = position
             elif step.is_monotone:
                 still_open &= ~refused
-            left &= ~refused
+            open_nodes &= ~refused
         self._open[key] = still_open
-        return found
+        return place
 
     def open_to(self, pending_group: PendingGroup, step: RelaxationStep) -> NodeMask:
         """Return nodes whose labels, taints and initial room suit the pods."""
@@ -134,13 +134,17 @@ class ExistingNodeSearch:
             constraint.reserve_on_node(node, pod_group)
         self._domain_counts.record_on_node(pod_group.signature, position)
 
+    def fill_like(self, other: ExistingNodeSearch) -> None:
+        """Take the room that another plan uses of the same nodes as used, too."""
+        self._free = dict(other._free)
+
     def _suitable(self, pending_group: PendingGroup, step: RelaxationStep) -> NodeMask:
         """Return nodes whose labels, taints and initial room suit the pods, as a bit set of positions."""
         nodes = self._context.node_index
-        found = nodes.suitable(step.alternatives, step.demands.tolerations) & nodes.with_room(
+        suitable = nodes.suitable(step.alternatives, step.demands.tolerations) & nodes.with_room(
             pending_group.pod_group.requests
         )
-        return found & self._staying & (~nodes.recently_changed if pending_group.avoids_recently_changed else -1)
+        return suitable & self._staying & (~nodes.recently_changed if pending_group.avoids_recently_changed else -1)
 
     def _near(self, step: RelaxationStep) -> NodeMask:
         """Return nodes with a pod that the pods must share a node with; all nodes without such a rule."""
@@ -289,7 +293,7 @@ class _AddedRequirements:
 
     def to(self, steps: _Steps, wanted: Sequence[Requirement]) -> _Steps:
         """Return the steps with these requirements added; steps that then suit no node are left out."""
-        found = []
+        narrowed = []
         for step in steps:
             # Only topology keys of the step's rules: a new node gets exactly one value of them anyway.
             added = [requirement for requirement in wanted if requirement.key in step.keys]
@@ -297,10 +301,10 @@ class _AddedRequirements:
             possible = tuple(number for number in alternatives if number != IMPOSSIBLE)
             if possible and added:
                 number = self._numbers.setdefault((step.index, possible), -1 - len(self._numbers))
-                found.append(replace(step, alternatives=possible, index=StepId(number), number=number))
+                narrowed.append(replace(step, alternatives=possible, index=StepId(number), number=number))
             elif possible:
-                found.append(step)
-        return tuple(found)
+                narrowed.append(step)
+        return tuple(narrowed)
 
 
 def _turns(
@@ -333,26 +337,29 @@ def queue_of(
 ) -> list[PendingGroup]:
     """Return pods in the order of placement: most CPU first, then most memory, then the oldest; equal pods together.
 
-    Virtual pods of capacity buffers come last: they must not use up limits that a waiting pod needs.
+    Groups that start together come before, in their turns (`core.scheduling.gangs`). Virtual pods of capacity buffers come
+    last: they must not use up limits that a waiting pod needs.
 
     Args:
         context: The snapshot.
         pods: Lists of pods, each with whether these must avoid recently changed nodes.
         displaced: Keys of the pods that a target moves.
     """
-    grouped: dict[tuple[int, bool, bool, bool, bool], PendingGroup] = {}
+    grouped: dict[tuple[int, bool, bool, bool, bool, int | None], PendingGroup] = {}
+    turns = context.gang_plan.turns if context.gang_plan.uses_turns else {}
     any_later = bool(context.node_index.drained_later)
     for some, avoids_recently_changed in pods:
         for pod in some:
             pod_group = context.pod_groups.of(pod)
             is_displaced = bool(displaced) and pod.key in displaced
             avoids_later = any_later and bool(pod.node_name) and not (avoids_recently_changed or is_displaced)
-            is_spare = bool(pod.annotations) and is_virtual(pod)
-            key = (pod_group.index, avoids_recently_changed, is_displaced, avoids_later, is_spare)
+            keeps_room = bool(pod.annotations) and is_spare(pod)
+            turn = turns.get(pod.key) if turns else None
+            key = (pod_group.index, avoids_recently_changed, is_displaced, avoids_later, keeps_room, turn)
             pending_group = grouped.get(key)
             if pending_group is None:
                 pending_group = grouped[key] = PendingGroup(
-                    pod_group, [], avoids_recently_changed, is_displaced, avoids_later
+                    pod_group, [], avoids_recently_changed, is_displaced, avoids_later, turn=turn
                 )
             pending_group.pods.append(pod)
     for pending_group in grouped.values():
@@ -365,10 +372,10 @@ def queue_of(
 
 def least_requests_from(queue: list[PendingGroup]) -> list[Vector]:
     """Return for each position in the queue the smallest request for each resource from there on."""
-    found: list[Vector] = []
+    least: list[Vector] = []
     for pending_group in reversed(queue):
-        found.append(least_of(pending_group.pod_group.requests, found[-1] if found else None))
-    return found[::-1]
+        least.append(least_of(pending_group.pod_group.requests, least[-1] if least else None))
+    return least[::-1]
 
 
 def least_of(one: Vector, other: Vector | None) -> Vector:
@@ -381,7 +388,8 @@ def _order(pending_group: PendingGroup) -> tuple[object, ...]:
     requests = first.spec.requests
     # Of the pods that want one ReadWriteOncePod claim, kube-scheduler takes the most important first.
     importance = -first.spec.priority if pending_group.pod_group.volumes.exclusive else 0
-    return (is_virtual(first), importance, -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
+    turn = (True, 0) if pending_group.turn is None else (False, pending_group.turn)
+    return (is_spare(first), *turn, importance, -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
 
 
 def _turn(pod: Pod) -> tuple[object, ...]:
@@ -445,8 +453,8 @@ class GreedyScheduler:
             return NO_DEPARTURES
         at = self.context.positions
         pods = ((group.pod_group.signature, pod) for group in self.pending_groups for pod in group.pods)
-        found = ((signature, pod, at[pod.node_name]) for signature, pod in pods if pod.node_name in at)
-        return Departures.of(self.vanished, (one for one in found if one[2] in self.vanished))
+        departing = ((signature, pod, at[pod.node_name]) for signature, pod in pods if pod.node_name in at)
+        return Departures.of(self.vanished, (departure for departure in departing if departure[2] in self.vanished))
 
     def _domain_choice(self, domain_counts: DomainCounts) -> DomainChoice:
         together = self._unbound_requests() if self.shares_node or self.compares_sharing else None
@@ -469,10 +477,21 @@ class GreedyScheduler:
 
         return lambda: without(len(bound))
 
+    def place_more(self, groups: list[PendingGroup]) -> bool:
+        """Place further pods beside those of this plan, and return whether all of them have a place."""
+        self.pending_groups += groups
+        self._place_all(groups, self.context.axis.zero)
+        return not any(group.waiting for group in groups)
+
+    def so_far(self) -> Solution:
+        """Return the plan of `place_more`, with the groups that have pods without a place."""
+        unplaced = [group for group in self.pending_groups if group.waiting]
+        return Solution(self.claims.claims, self.bound, unplaced, self.state)
+
     def run(self) -> Solution:
         """Place all pods that can be placed."""
         queue = [group for group in self.pending_groups if group.pod_group.steps]
-        spare = [group for group in queue if is_virtual(group.pods[0])]
+        spare = [group for group in queue if is_spare(group.pods[0])]
         real = [group for group in queue if group not in spare] if spare else queue
         waiting = [group for group in real if not group.is_displaced] if any(g.is_displaced for g in real) else []
         leading = waiting or [group for group in real if group.pod_group.index in self.first]
@@ -499,10 +518,10 @@ class GreedyScheduler:
     def _open_drained_later(self, queue: list[PendingGroup], least: Vector | None) -> None:
         """Place pods that avoid nodes which the stored target drains later on these, where nothing else can hold them."""
         self.nodes.opens_drained_later = True
-        left = [group for group in queue if group.waiting]
-        if any(group.avoids_drained_later for group in left):
+        waiting = [group for group in queue if group.waiting]
+        if any(group.avoids_drained_later for group in waiting):
             self.unplaceable.clear()
-            self._place_all(left, least)
+            self._place_all(waiting, least)
 
     def _place_by_existing_domains(self, queue: list[PendingGroup], least: Vector | None) -> None:
         """Place pods that a spread keeps waiting for a domain without nodes in which they cannot get one, either.
@@ -529,8 +548,8 @@ class GreedyScheduler:
             return
         signature = group.pod_group.signature
         rules = [rule for rule in (*step.host_rules, *step.zone_rules) if rule.kind == SPREAD]
-        found = [VacantDomain(rule.group, rule.key, d) for rule in rules for d in counts.vacant(rule, signature)]
-        if vacant.keep(found, self.context.topology.new_nodes.counts):
+        vacancies = [VacantDomain(rule.group, rule.key, d) for rule in rules for d in counts.vacant(rule, signature)]
+        if vacant.keep(vacancies, self.context.topology.new_nodes.counts):
             self.new.forget_refusals()
 
     def _place_pinned(self, queue: list[PendingGroup]) -> None:
@@ -563,9 +582,9 @@ class GreedyScheduler:
 
     def _place_all(self, queue: list[PendingGroup], least: Vector | None = None) -> None:
         """Place pods, and again while restricting claims makes room. Each repetition narrows a claim, so the loop ends."""
-        left = self._rounds(queue, least)
-        while left and (self._narrow_to_cheapest() or self.claims.fix_open_labels()):
-            left = self._rounds(left, least)
+        waiting = self._rounds(queue, least)
+        while waiting and (self._narrow_to_cheapest() or self.claims.fix_open_labels()):
+            waiting = self._rounds(waiting, least)
 
     def _rounds(self, queue: list[PendingGroup], least: Vector | None = None) -> list[PendingGroup]:
         """Go through the queue until a round places no pod; every other round places at least one, so the loop ends.
@@ -578,17 +597,17 @@ class GreedyScheduler:
         """
         while queue:
             before = sum(group.waiting for group in queue)
-            left: list[PendingGroup] = []
+            waiting: list[PendingGroup] = []
             least_left = least
             least_from = memo(partial(least_requests_from, queue))
             for position, group in enumerate(queue):
                 self._place(group, partial(_smallest, least_from, position, least_left))
                 if group.waiting:
-                    left.append(group)
+                    waiting.append(group)
                     least_left = least_of(group.pod_group.requests, least_left)
-            if sum(group.waiting for group in left) == before:
-                return left
-            queue = left
+            if sum(group.waiting for group in waiting) == before:
+                return waiting
+            queue = waiting
         return []
 
     def _place(self, group: PendingGroup, smallest: Callable[[], Vector]) -> None:
@@ -624,7 +643,7 @@ class GreedyScheduler:
             return False
         # A pod that waits in any case gets its node from provisioning: a command neither launches nor pays for it.
         barred = self.opened[not group.is_displaced]
-        if barred and is_virtual(pod):
+        if barred and is_spare(pod):
             barred = NO_CLAIMS
         placement = self.claims.find(pod_group, step, smallest, barred)
         placement = placement or self.new.open(len(self.claims.claims), pod_group, step)

@@ -76,8 +76,8 @@ class VolumeBinding:
 
     def is_exclusive(self, claim: ClaimKey) -> bool:
         """Whether one pod at a time may use a claim."""
-        found = self._claims.get(claim)
-        return found is not None and READ_WRITE_ONCE_POD in found.request.access_modes
+        claim_object = self._claims.get(claim)
+        return claim_object is not None and READ_WRITE_ONCE_POD in claim_object.request.access_modes
 
     def other_user(self, claim: ClaimKey, pod: Pod) -> str:
         """Return a pod on a node that keeps another one from using a ReadWriteOncePod claim, empty if there is none."""
@@ -91,11 +91,11 @@ class VolumeBinding:
                 claim = self._claims.get((pod.namespace, name))
                 if claim is not None and self._gets_a_zone(claim):
                     users.setdefault((pod.namespace, name), []).append(pod)
-        found: dict[int, tuple[str, ...]] = {}
+        claims: dict[int, tuple[str, ...]] = {}
         for (_, name), sharing in sorted(users.items()):
             for pod in sharing if len(sharing) > 1 else ():
-                found[id(pod)] = (*found.get(id(pod), ()), name)
-        return found
+                claims[id(pod)] = (*claims.get(id(pod), ()), name)
+        return claims
 
     def _gets_a_zone(self, claim: PersistentVolumeClaim) -> bool:
         storage = self.class_of(claim, None)
@@ -112,7 +112,7 @@ class VolumeBinding:
             for name in pod.claim_names() if pod.spec.volumes and pod.node_name and not pod.is_terminal else ():
                 if (pod.namespace, name) in exclusive:
                     users.setdefault((pod.namespace, name), []).append(pod.key)
-        return {key: tuple(sorted(found)) for key, found in users.items()}
+        return {key: tuple(sorted(pods)) for key, pods in users.items()}
 
     @cached_property
     def _assigned(self) -> Mapping[ClaimKey, PersistentVolume]:
@@ -134,7 +134,7 @@ class VolumeBinding:
         """Return a free volume for each unbound claim of a pod that fits one, such that one node may have them all."""
         where = [Requirements((*pod.spec.node_selector, *term.requirements)) for term in pod.spec.required_terms]
         where = where or [Requirements(pod.spec.node_selector)]
-        found: list[tuple[ClaimKey, PersistentVolume]] = []
+        chosen: list[tuple[ClaimKey, PersistentVolume]] = []
         for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
             key = (pod.namespace, name)
             claim = self._claims.get(key)
@@ -147,15 +147,17 @@ class VolumeBinding:
             if claim is not None and (claim.volume_name or claim.selected_node):
                 continue
             request = claim.request if claim is not None else use.request
-            taken = [volume for _, volume in found]
-            others = (one for one in free if one not in taken and (key, one.name) not in self._refused)
+            taken = [volume for _, volume in chosen]
+            others = (
+                candidate for candidate in free if candidate not in taken and (key, candidate.name) not in self._refused
+            )
             for volume in _fitting(key, request, storage.name, others):
                 here = list(_where(where, volume))
                 if here:
                     where = here
-                    found.append((key, volume))
+                    chosen.append((key, volume))
                     break
-        return found
+        return chosen
 
 
 def _where(ways: Iterable[Requirements], volume: PersistentVolume) -> Iterator[Requirements]:
@@ -172,10 +174,10 @@ def _fitting(
 ) -> Iterator[PersistentVolume]:
     """Return the volumes that fit a claim, in the given order; only its own if a volume is kept for it (FindMatchingVolume)."""
     volumes = tuple(volumes)
-    own = tuple(volume for volume in volumes if volume.claim == claim)
-    for volume in own or volumes:
+    prebound = tuple(volume for volume in volumes if volume.claim == claim)
+    for volume in prebound or volumes:
         is_large_enough = volume.size >= request.size and volume.mode == request.mode
-        if own and is_large_enough:
+        if prebound and is_large_enough:
             yield volume
         if volume.claim is not None or not is_large_enough or volume.storage_class != class_name:
             continue
@@ -205,6 +207,7 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
         attachments: (CSI driver, volume) for each volume to attach, sorted; a volume that pods share appears once per node.
         exclusive: Namespace and name of each ReadWriteOncePod claim: of the pods of a plan, one gets it.
         reason, message: Set if the pod cannot run until its volumes are repaired.
+        is_group: Whether a group's domain alone is in the alternatives: it says where the pod may move, and no volume follows.
     """
 
     alternatives: Alternatives = (Requirements(),)
@@ -212,6 +215,7 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
     exclusive: tuple[str, ...] = ()
     reason: str = ""
     message: str = ""
+    is_group: bool = False
 
     def restricted_to(self, pin: Requirements) -> VolumeNeeds:
         """Return the same needs on nodes that also meet the pin."""
@@ -259,20 +263,22 @@ class VolumeIndex:
         attachments: set[tuple[str, str]] = set()
         exclusive: set[str] = set()
         for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
-            one = self._needs_of(pod.namespace, name, use)
+            claim_needs = self._needs_of(pod.namespace, name, use)
             if is_moved and use.ephemeral:
                 new = self._unbound(pod.namespace, name, use.storage_class)
-                one = one if new.reason else new  # where an Immediate class makes the next one is not known
-            if one.reason:
-                return one
+                claim_needs = (
+                    claim_needs if new.reason else new
+                )  # where an Immediate class makes the next one is not known
+            if claim_needs.reason:
+                return claim_needs
             other = self.binding.other_user((pod.namespace, name), pod)
             if other:
                 claim = f"PersistentVolumeClaim {pod.namespace}/{name}"
                 return _problem(PodReason.VOLUME_IN_USE, f"{claim} is ReadWriteOncePod, and pod {other} uses it")
-            attachments.update(one.attachments)
+            attachments.update(claim_needs.attachments)
             if self.binding.is_exclusive((pod.namespace, name)):
                 exclusive.add(f"{pod.namespace}/{name}")
-            merged = tuple(_product(merged, one.alternatives))
+            merged = tuple(_product(merged, claim_needs.alternatives))
             if not merged:
                 return VolumeNeeds(
                     reason=PodReason.VOLUMES_DISAGREE, message=f"claim {name} excludes the volumes before it"
@@ -281,13 +287,13 @@ class VolumeIndex:
 
     def volumes_that_demand(self, pod: Pod, key: str) -> list[str]:
         """Return the pod's claims whose volumes or classes require a label, each with its volume if it has one."""
-        found = []
+        demands = []
         for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
             if any(key in way for way in self._needs_of(pod.namespace, name, use).alternatives):
                 claim = self._claims.get((pod.namespace, name))
                 volume = f" (volume {claim.volume_name})" if claim is not None and claim.volume_name else ""
-                found.append(f"PersistentVolumeClaim {pod.namespace}/{name}{volume}")
-        return found
+                demands.append(f"PersistentVolumeClaim {pod.namespace}/{name}{volume}")
+        return demands
 
     def attachments(self, pod: Pod) -> tuple[tuple[str, str], ...]:
         """Return the attachments of a running pod, for its known claims; a claim being deleted still counts."""
@@ -317,9 +323,9 @@ class VolumeIndex:
             return _problem(PodReason.VOLUME_CLAIM_LOST, f"PersistentVolumeClaim {namespace}/{name} lost its volume")
         if claim.volume_name:
             return self._bound(claim)
-        found = self._unbound(namespace, name, claim.storage_class)
+        claim_needs = self._unbound(namespace, name, claim.storage_class)
         # The provisioner makes the volume for that node alone (volumebinding/binder.go).
-        return found.restricted_to(on_node(claim.selected_node)) if claim.selected_node else found
+        return claim_needs.restricted_to(on_node(claim.selected_node)) if claim.selected_node else claim_needs
 
     def _bound(self, claim: PersistentVolumeClaim) -> VolumeNeeds:
         subject = f"PersistentVolumeClaim {claim.namespace}/{claim.name}"
@@ -385,8 +391,8 @@ def _problem(reason: str, message: str) -> VolumeNeeds:
 
 
 def _term_alternatives(terms: Iterable[NodeSelectorTerm]) -> Alternatives:
-    found = [Requirements(term.requirements) for term in terms]
-    return tuple(dict.fromkeys(found)) or (Requirements(),)
+    alternatives = [Requirements(term.requirements) for term in terms]
+    return tuple(dict.fromkeys(alternatives)) or (Requirements(),)
 
 
 def _product(left: Alternatives, right: Alternatives) -> Iterator[Requirements]:

@@ -26,7 +26,9 @@ def main() -> None:
         sys.exit(f"make package: {error.cmd[0]} gave {error.returncode}, see above")
     for made in {made.bundle: made for made in manifest.functions.values()}.values():
         sizes = f"{made.unzipped_bytes / MEGABYTE:.1f} MB unpacked, {made.zipped_bytes / MEGABYTE:.1f} MB zipped"
-        users = ", ".join(name for name, found in manifest.functions.items() if found.bundle == made.bundle)
+        users = ", ".join(
+            name for name, function_entry in manifest.functions.items() if function_entry.bundle == made.bundle
+        )
         print(f"{made.bundle}: {sizes}; {users}")  # noqa: T201 - this is the program's output
     if reason := why_not_started():
         print(f"not checked that the functions start: {reason}")  # noqa: T201 - this is the program's output

@@ -29,8 +29,8 @@ def interpreter(version: str) -> str:
         MissingInterpreterError: If there is none.
     """
     for candidate in _candidates(version):
-        asked = [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        answer = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments
+        command = [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments
         if answer.returncode == 0 and answer.stdout.strip() == version:
             return candidate
     raise MissingInterpreterError(
@@ -61,9 +61,9 @@ def replace_sources(folder: Path, python: str) -> None:
 def _candidates(version: str) -> Iterator[str]:
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         yield sys.executable
-    found = shutil.which(f"python{version}")
-    if found is not None:
-        yield found
+    path = shutil.which(f"python{version}")
+    if path is not None:
+        yield path
     yield from map(str, _of_pyenv(version))
 
 

@@ -36,8 +36,8 @@ class Import:
 
 def missing(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> Sequence[Import]:
     """Return every import of the functions, at module level or lazy, that the bundle in `folder` cannot satisfy."""
-    found = _reached_from(folder, bundle, functions)
-    return [one for one in found if _source(folder, one.name) is None and not _is_there(folder, one.name)]
+    imports = _reached_from(folder, bundle, functions)
+    return [one for one in imports if _source(folder, one.name) is None and not _is_there(folder, one.name)]
 
 
 def modules(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> Sequence[str]:
@@ -49,7 +49,7 @@ def _reached_from(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec
     """Return the imports of all our modules that the functions reach, sorted."""
     seen: set[str] = set()
     waiting = [spec.handler.rpartition(".")[0] for spec in functions]
-    found: set[Import] = set()
+    imports: set[Import] = set()
     while waiting:
         module = waiting.pop()
         if module in seen:
@@ -59,10 +59,10 @@ def _reached_from(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec
         if path is None:
             raise FileNotFoundError(f"{module} is not in {folder}")
         for name in _imports(folder, path, lazily=not (bundle is BASE and module in SOLVER_SEAMS)):
-            found.add(Import(module, name))
+            imports.add(Import(module, name))
             if _source(folder, name) is not None:
                 waiting += _with_packages(name)
-    return sorted(found)
+    return sorted(imports)
 
 
 def _imports(folder: Path, path: Path, *, lazily: bool) -> Iterator[str]:

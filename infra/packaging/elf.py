@@ -32,8 +32,8 @@ class _Segment(NamedTuple):
 
 def libraries(folder: Path) -> list[Path]:
     """Return the shared libraries in a folder, sorted."""
-    found = (path for path in sorted(folder.rglob("*.so*")) if path.is_file())
-    return [path for path in found if machine(path.read_bytes()) is not None]
+    paths = (path for path in sorted(folder.rglob("*.so*")) if path.is_file())
+    return [path for path in paths if machine(path.read_bytes()) is not None]
 
 
 def machine(content: bytes) -> int | None:
@@ -66,8 +66,8 @@ def without_symbols(content: bytes) -> bytes:
 def _segments(content: bytes) -> list[_Segment]:
     (start,) = struct.unpack_from("<Q", content, _SEGMENTS_AT)
     size, count = struct.unpack_from("<HH", content, _SEGMENT_SIZE_AT)
-    found = []
+    segments = []
     for header in range(start, start + size * count, size):
         _, _, offset, _, _, length, _, alignment = struct.unpack_from("<IIQQQQQQ", content, header)
-        found.append(_Segment(header, offset, length, alignment))
-    return found
+        segments.append(_Segment(header, offset, length, alignment))
+    return segments

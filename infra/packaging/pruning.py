@@ -87,7 +87,7 @@ UNUSED: Final = (
     "backports/zstd/tarfile.py",
     "backports/zstd/zipfile",
     "botocore/data/*/*/examples-1.json",
-    "dateutil/zoneinfo/*.tar.gz",  # Lambda provides time zones
+    "dateutil/zoneinfo/*.tar.gz",  # calendars read tzdata
     "highspy/libhighs.so.*.*",  # the same file as libhighs.so.N, which the extension is linked against
     "numpy/_core/_*_tests.*",
     "numpy/_core/_simd.*",  # for numpy's own tests
@@ -152,14 +152,14 @@ def _with_endpoints(whole: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the table of endpoints with only the services that are called, in all partitions."""
 
     def kept(services: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {name: found for name, found in services.items() if name in ENDPOINTS}
+        return {name: service for name, service in services.items() if name in ENDPOINTS}
 
     return {**whole, "partitions": [{**part, "services": kept(part["services"])} for part in whole["partitions"]]}
 
 
 def _with_operations(whole: Mapping[str, Any], operations: Collection[str]) -> Mapping[str, Any]:
     """Return a description with only these operations and the shapes that they reach."""
-    kept = {name: _undocumented(found) for name, found in whole["operations"].items() if name in operations}
+    kept = {name: _undocumented(operation) for name, operation in whole["operations"].items() if name in operations}
     shapes: dict[str, Any] = {}
     waiting = sorted(_shapes_in(kept))
     while waiting:
@@ -189,8 +189,8 @@ def _shapes_in(found: object) -> set[str]:
         return set().union(*map(_shapes_in, found))
     if not isinstance(found, dict):
         return set()
-    own = {found["shape"]} if isinstance(found.get("shape"), str) else set()
-    return own.union(*map(_shapes_in, found.values()))
+    shapes = {found["shape"]} if isinstance(found.get("shape"), str) else set()
+    return shapes.union(*map(_shapes_in, found.values()))
 
 
 def _remove(paths: Iterable[Path]) -> None:

@@ -26,9 +26,9 @@ def components(bundle: Bundle) -> Mapping[str, Any]:
 
 
 def _component(entry: str) -> Mapping[str, Any]:
-    found = _ENTRY.match(entry)
-    if found is None:
+    entry_match = _ENTRY.match(entry)
+    if entry_match is None:
         raise ValueError(f"{entry} is not a pinned requirement")
-    name, version = found["name"], found["version"]
+    name, version = entry_match["name"], entry_match["version"]
     purl = f"pkg:pypi/{name}@{version}"
     return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}

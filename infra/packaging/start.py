@@ -74,10 +74,10 @@ STARTS_WITHIN: Final = 120
 
 def why_not_started() -> str:
     """Return why this machine can start no function from its bundle; empty if it can."""
-    system, own = machine.system(), machine.machine()
+    system, architecture = machine.system(), machine.machine()
     if system != "Linux":
         return f"the bundles' libraries are for Linux, and this is {system or 'an unknown system'}"
-    return "" if own in ARCHITECTURES else f"there are no libraries of the bundles for {own}"
+    return "" if architecture in ARCHITECTURES else f"there are no libraries of the bundles for {architecture}"
 
 
 def host(python: str) -> Platform:
@@ -135,13 +135,13 @@ def _start(folder: Path, bundle: Bundle, spec: FunctionSpec, modules: Sequence[s
 
 def _with_libraries_of(here: Platform, folder: Path, bundle: Bundle, made: Path) -> Path:
     """Return a copy of the bundle that has the libraries of another platform, and is otherwise as built."""
-    copy, own = made / "copy", made / "own"
+    copy, libraries_folder = made / "copy", made / "own"
     shutil.copytree(folder, copy)
     for library in elf.libraries(copy):
         library.unlink()
-    add_dependencies(own, bundle, here)
-    for library in elf.libraries(own):
-        target = copy / library.relative_to(own)
+    add_dependencies(libraries_folder, bundle, here)
+    for library in elf.libraries(libraries_folder):
+        target = copy / library.relative_to(libraries_folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(library, target)
     return copy

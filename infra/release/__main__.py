@@ -1,4 +1,4 @@
-"""`python -m infra.release VERSION FOLDER`: writes a release's files; `tests.release` then installs each of them.
+"""`python -m infra.release VERSION FOLDER [HOMEPAGE]`: writes a release's files; `tests.release` then installs each of them.
 
 The sources are copied, and the copy gets the version: wheel, functions and templates then agree on it.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from infra.packaging.dependencies import ROOT
+from infra.release.channels import homepage
 from infra.release.version import Version, VersionError
 
 LEFT_OUT: Final = (
@@ -39,15 +40,15 @@ def main() -> int:
     Raises:
         SystemExit: If the version is invalid or a step fails; the message says why.
     """
-    if len(sys.argv) != 3 or not sys.argv[1]:
-        sys.exit("usage: make release VERSION=1.2.3")
+    if len(sys.argv) not in (3, 4) or not sys.argv[1]:
+        sys.exit("usage: make release VERSION=1.2.3 [HOMEPAGE=https://…]")
     target = Path(sys.argv[2]).resolve()
     try:
-        version = Version(sys.argv[1])
+        version, page = Version(sys.argv[1]), homepage("".join(sys.argv[3:]))
         for stale in (target, copied := target.with_name(f"{target.name}-sources")):
             shutil.rmtree(stale, ignore_errors=True)
         copy_sources(copied, version)
-        command = [sys.executable, "-m", "infra.release.build", version.text, str(target), *source()]
+        command = [sys.executable, "-m", "infra.release.build", version.text, str(target), page, *source()]
         subprocess.run(command, cwd=copied, check=True)  # noqa: S603 - our own program
         shutil.rmtree(copied)  # a failed step leaves it, to be looked at
     except VersionError as error:

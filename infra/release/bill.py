@@ -17,7 +17,7 @@ def of_command_line(wanted: Sequence[str], version: Version) -> Mapping[str, Any
     The bundles of functions hold their own bills (`infra.packaging.sbom`).
     """
     locked = entries()
-    own = f"pkg:pypi/fleetwright-eks@{version.of_python}"
+    package_url = f"pkg:pypi/fleetwright-eks@{version.of_python}"
     components = [_component(name, version_of(locked[name])) for name in closure(wanted)]
     return {
         "bomFormat": "CycloneDX",
@@ -26,15 +26,15 @@ def of_command_line(wanted: Sequence[str], version: Version) -> Mapping[str, Any
         "metadata": {
             "component": {
                 "type": "application",
-                "bom-ref": own,
+                "bom-ref": package_url,
                 "name": "fleetwright-eks",
                 "version": version.of_python,
-                "purl": own,
+                "purl": package_url,
                 "licenses": [{"license": {"id": "Apache-2.0"}}],
             }
         },
         "components": components,
-        "dependencies": [{"ref": own, "dependsOn": [component["bom-ref"] for component in components]}],
+        "dependencies": [{"ref": package_url, "dependsOn": [component["bom-ref"] for component in components]}],
     }
 
 

@@ -1,4 +1,4 @@
-"""`python -m infra.release.build VERSION FOLDER COMMIT MODIFIED EPOCH`: builds a release from the sources here."""
+"""`python -m infra.release.build VERSION FOLDER HOMEPAGE COMMIT MODIFIED EPOCH`: builds a release from the sources here."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from infra.release.version import Version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One release in the making: its version, its folder, a folder for what is not released, the time of all files."""
+    """One release in the making: its version and page, its folder, a folder for what is not released, the time of all files."""
 
     version: Version
+    homepage: str
     target: Path
     work: Path
     epoch: int
@@ -71,11 +72,13 @@ def build_channels(job: Job) -> None:
     (job.target / "krew").mkdir()
     packed = job.target / "krew" / f"{program.stem}.zip"
     channels.krew_archive(program, packed)
-    for name, text in channels.written(channels.values(job.version, wheel, packed)).items():
+    for name, text in channels.written(channels.values(job.version, wheel, packed, job.homepage)).items():
         path = job.target / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
+
+NO_PAGE: Final = "krew's and Homebrew's files name no page of the project: make release VERSION=… HOMEPAGE=https://…"
 
 STEPS: Final[tuple[Callable[[Job], None], ...]] = (build_programs, build_templates, build_charts, build_channels)
 """In the order of their worth; later ones may read the files of earlier ones."""
@@ -83,22 +86,22 @@ STEPS: Final[tuple[Callable[[Job], None], ...]] = (build_programs, build_templat
 
 def main() -> int:
     """Take every step, then write checksums and release.json."""
-    text, folder, commit, modified, epoch = sys.argv[1:]
+    text, folder, page, commit, modified, epoch = sys.argv[1:]
     target = Path(folder)
     target.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as work:
-        job = Job(version=Version(text), target=target, work=Path(work), epoch=int(epoch))
+        job = Job(version=Version(text), homepage=page, target=target, work=Path(work), epoch=int(epoch))
         for step in STEPS:
             print(f"release: {step.__name__.replace('_', ' ')}", flush=True)  # noqa: T201 - the program's output
             step(job)
-    found = artefacts.collected(target)
-    artefacts.write_checksums(target, found)
+    files = artefacts.collected(target)
+    artefacts.write_checksums(target, files)
     release = artefacts.Release(
         version=text,
         commit=commit,
         is_modified=bool(modified),
-        artefacts=found,
-        not_checked=list(artefacts.NOT_CHECKED),
+        artefacts=files,
+        not_checked=[*artefacts.NOT_CHECKED, *([NO_PAGE] if page == channels.NO_HOMEPAGE else [])],
     )
     artefacts.write(target, release)
     return 0

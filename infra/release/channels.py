@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import sys
 import zipfile
 from collections.abc import Mapping
@@ -12,16 +13,17 @@ from typing import Final
 from infra.packaging.dependencies import ROOT
 from infra.release.archives import TIME, sha256
 from infra.release.templates import VARIANTS
-from infra.release.version import Version
+from infra.release.version import Version, VersionError
 
 FILES: Final = Path(__file__).parent / "files"
-HOMEPAGE: Final = "https://example.invalid/fleetwright"
-"""Stands for the project's page, which there is not yet: who publishes a release replaces it in krew's and Homebrew's files."""
+NO_HOMEPAGE: Final = "https://example.invalid/fleetwright"
+"""Stands for the project's page if `make release` is given none: krew's and Homebrew's files are not fit to publish then."""
 
 ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 """What the kernel calls a machine → what krew calls it."""
 
 PLUGIN: Final = "kubectl-fleetwright"
+_ADDRESS: Final = re.compile(r"https://[a-z0-9.-]+\.[a-z]{2,}(/[A-Za-z0-9._~/-]*)?")
 
 
 def krew_archive(program: Path, target: Path) -> None:
@@ -33,13 +35,22 @@ def krew_archive(program: Path, target: Path) -> None:
             archive.writestr(entry, path.read_bytes())
 
 
-def values(version: Version, wheel: Path, krew: Path) -> dict[str, str]:
+def homepage(given: str) -> str:
+    """Return the address of the project's page. Raises VersionError, if it is none that a browser opens."""
+    if not given:
+        return NO_HOMEPAGE
+    if not _ADDRESS.fullmatch(given):
+        raise VersionError(f"HOMEPAGE={given} is not an address such as https://github.com/OWNER/NAME")
+    return given.rstrip("/")
+
+
+def values(version: Version, wheel: Path, krew: Path, page: str = NO_HOMEPAGE) -> dict[str, str]:
     """Return what the texts call by `@NAME@`."""
     names = [variant.name for variant in VARIANTS]
     return {
         "VERSION": version.text,
         "PYTHON_VERSION": version.of_python,
-        "HOMEPAGE": HOMEPAGE,
+        "HOMEPAGE": page,
         "WHEEL": wheel.name,
         "WHEEL_SHA256": sha256(wheel),
         "KREW_ARCHIVE": krew.name,

@@ -36,7 +36,7 @@ def closure(wanted: Iterable[str]) -> list[str]:
             continue
         names.add(name)
         needed = [Requirement(line) for line in requires(requirement.name) or ()]
-        waiting += [found for found in needed if _applies(found, requirement.extras)]
+        waiting += [dependency for dependency in needed if _applies(dependency, requirement.extras)]
     return sorted(names)
 
 

@@ -86,12 +86,12 @@ def references(part: Any) -> set[str]:
         return set().union(*map(references, part)) if part else set()
     if not isinstance(part, dict):
         return set()
-    found = set().union(*map(references, part.values())) if part else set()
+    names = set().union(*map(references, part.values())) if part else set()
     if set(part) == {"Ref"}:
-        found.add(part["Ref"])
+        names.add(part["Ref"])
     if set(part) == {_GET}:
-        found.add(part[_GET][0] if isinstance(part[_GET], list) else part[_GET].partition(".")[0])
+        names.add(part[_GET][0] if isinstance(part[_GET], list) else part[_GET].partition(".")[0])
     if set(part) == {_SUB}:
         text = part[_SUB][0] if isinstance(part[_SUB], list) else part[_SUB]
-        found |= {name.partition(".")[0] for name in re.findall(r"\$\{([^!}][^}]*)\}", text)}
-    return found
+        names |= {name.partition(".")[0] for name in re.findall(r"\$\{([^!}][^}]*)\}", text)}
+    return names

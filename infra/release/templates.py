@@ -131,8 +131,14 @@ def _synthesized(
     variant: Variant, version: Version, digests: Mapping[str, str], folder: Path
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     flags = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-    own = {"cluster": CLUSTER, "region": REGION, "nodeRoles": NODE_ROLE, "alarmEmail": EMAIL, "shareCapacity": False}
-    context = {**own, "nodeAccessEntries": True, "snapStart": False, **variant.context}
+    own_context = {
+        "cluster": CLUSTER,
+        "region": REGION,
+        "nodeRoles": NODE_ROLE,
+        "alarmEmail": EMAIL,
+        "shareCapacity": False,
+    }
+    context = {**own_context, "nodeAccessEntries": True, "snapStart": False, **variant.context}
     (config,) = clusters(context, account=None, region=None)
     app = cdk.App(
         outdir=str(folder),

@@ -13,7 +13,7 @@ _STAGES: Final = {"alpha": "a", "beta": "b", "rc": "rc"}
 
 
 class VersionError(Exception):
-    """A text is no version that can be released; the message says what is expected."""
+    """A version, or the address of a page, that cannot be released; the message says what is expected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,29 +165,29 @@ class Approvals:
 
     def propose(self, unapproved: Sequence[UnapprovedCommand], plan: DisruptionPlan, report: RunReport) -> None:
         """Store commands as proposals, announce them, and write events on their nodes. Raises PortError."""
-        for found in unapproved:
+        for waiting in unapproved:
             proposal = Proposal(
-                id=found.id,
-                command=found.command,
+                id=waiting.id,
+                command=waiting.command,
                 decision=report.decision_id,
-                why=found.why,
-                text=verification.explanation(found.command, plan),
+                why=waiting.why,
+                text=verification.explanation(waiting.command, plan),
                 proposed_at=self._clock.now(),
             )
             try:
                 stored = self._store.add(proposal)
             except ConflictError:
                 message = "an earlier attempt of this run stored it"
-                report.decide(DecisionKind.SKIP, found.id, CommandReason.ALREADY_DECIDED, message)
+                report.decide(DecisionKind.SKIP, waiting.id, CommandReason.ALREADY_DECIDED, message)
                 report.count(PROPOSALS_WAITING)
                 continue
             except TooLargeError as error:  # the other proposals are stored nevertheless
                 report.count(REFUSED_COMMANDS)
-                report.decide(DecisionKind.SKIP, found.id, CommandReason.COMMAND_REFUSED, str(error))
+                report.decide(DecisionKind.SKIP, waiting.id, CommandReason.COMMAND_REFUSED, str(error))
                 continue
             report.count(PROPOSALS_WAITING)
             report.decide(
-                DecisionKind.PROPOSE, ", ".join(found.command.nodes), CommandReason.AWAITS_APPROVAL, found.why
+                DecisionKind.PROPOSE, ", ".join(waiting.command.nodes), CommandReason.AWAITS_APPROVAL, waiting.why
             )
             self._announced(stored, report)
             self._events.proposed(proposal)

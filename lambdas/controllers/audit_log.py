@@ -134,12 +134,12 @@ def pod_end(entry: dict[str, Any], at: datetime | None) -> PodEnd | None:
     if at is None or target.get("resource") != "pods" or not has_happened(entry):
         return None
     user = object_of(entry.get("user")).get("username")
-    own = user.removeprefix(KUBELET) if isinstance(user, str) and user.startswith(KUBELET) else ""
+    named_node = user.removeprefix(KUBELET) if isinstance(user, str) and user.startswith(KUBELET) else ""
     answer, part, verb = object_of(entry.get("responseObject")), target.get("subresource") or "", entry.get("verb")
     if verb == "delete" and not part:
-        node = own or object_of(answer.get("spec")).get("nodeName")
+        node = named_node or object_of(answer.get("spec")).get("nodeName")
     elif part == "status" and object_of(object_of(entry.get("requestObject")).get("status")).get("phase") in FINISHED:
-        node = own
+        node = named_node
     else:
         return None
     if not isinstance(node, str) or not node or _is_daemon(answer) or _was_seen(answer, at):
@@ -207,40 +207,40 @@ class AuditLog:
             InvalidInputError: If the delivery is not a CloudWatch Logs payload.
             PortError: If the table or the queue does not answer; Lambda then delivers the events again.
         """
-        found = _found_in(event, report)
-        for reason, number in sorted(found.reasons.items()):
+        findings = _found_in(event, report)
+        for reason, number in sorted(findings.reasons.items()):
             report.count(f"audit{reason}", number)
-        if found.latest is not None:
-            report.count("auditLagSeconds", max(0, int((self._clock.now() - found.latest).total_seconds())))
-        if found.deleted:
-            self._work.send(deleted_node_claim(name, self._clock.now()) for name in found.deleted)
-            report.count("deletedNodeClaims", len(found.deleted))
-        if found.made:
-            self._work.send(made_node_claim(name, self._clock.now()) for name in found.made)
-            report.count("madeNodeClaims", len(found.made))
-        if found.reasons:
-            self._wake_ups.send([wake_up(",".join(sorted(found.reasons)))])
+        if findings.latest is not None:
+            report.count("auditLagSeconds", max(0, int((self._clock.now() - findings.latest).total_seconds())))
+        if findings.deleted:
+            self._work.send(deleted_node_claim(name, self._clock.now()) for name in findings.deleted)
+            report.count("deletedNodeClaims", len(findings.deleted))
+        if findings.made:
+            self._work.send(made_node_claim(name, self._clock.now()) for name in findings.made)
+            report.count("madeNodeClaims", len(findings.made))
+        if findings.reasons:
+            self._wake_ups.send([wake_up(",".join(sorted(findings.reasons)))])
             report.count("wakeUps")
-        report.count("podEnds", self._pod_ends.write(found.ends, self._clock.now()))
-        if (found.ends or NODES_MAY_GO & found.reasons.keys()) and self._runs.ask(
+        report.count("podEnds", self._pod_ends.write(findings.ends, self._clock.now()))
+        if (findings.ends or NODES_MAY_GO & findings.reasons.keys()) and self._runs.ask(
             "audit log"
         ):  # once the ends are written
             report.count("requestedRuns")
 
 
 def _found_in(event: Any, report: RunReport) -> _Found:
-    found = _Found()
+    findings = _Found()
     for line in read_delivery(event):
         try:
             entry = _entry(line)
             if entry is not None:
                 report.count("auditEvents")
-                _note(entry, found)
+                _note(entry, findings)
         except Exception as error:  # noqa: BLE001 - whatever one line causes costs only that line
             logger.exception("audit log line set aside")
             report.count(SET_ASIDE)
             report.decide(DecisionKind.SKIP, "audit log line", RunReason.INTERNAL_ERROR, type(error).__name__)
-    return found
+    return findings
 
 
 def _note(entry: dict[str, Any], found: _Found) -> None:

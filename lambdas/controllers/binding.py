@@ -167,14 +167,14 @@ def turn_end(
     unwritten = [
         binding.pod for binding in turn.bindings if binding.claim == record.name and binding.pod.key not in done
     ]
-    left = turn.left.get(record.name, ())
+    unbound = turn.left.get(record.name, ())
     refusals = written.refusals.get(record.name, {})
     refused = tuple((pod, BindingReason.BINDING_REFUSED) for pod in unwritten if pod.key in refusals)
     again = tuple((pod, BindingReason.TOPOLOGY_SPREAD) for pod in unwritten if pod.key not in refusals)
     if written.is_refused(record.name):
-        return TurnEnd((*left, *((pod, BindingReason.BINDING_REFUSED) for pod in unwritten)))
-    waits = any(reason in AWAITS_OTHERS for _, reason in left)
-    return TurnEnd((*left, *refused, *again), may_go_on=waits or bool(again), is_again=bool(again))
+        return TurnEnd((*unbound, *((pod, BindingReason.BINDING_REFUSED) for pod in unwritten)))
+    waits = any(reason in AWAITS_OTHERS for _, reason in unbound)
+    return TurnEnd((*unbound, *refused, *again), may_go_on=waits or bool(again), is_again=bool(again))
 
 
 NEXT_TURN: Final = timedelta(seconds=1)
@@ -247,9 +247,9 @@ class PodBinder:
         """
         now = self._clock.now()
         if self._idle is not None and self._idle.served.issuperset(names):
-            left = self._idle.next_at - now
-            if timedelta(0) < left <= STALLED_TURN:
-                return TurnResult(left)
+            wait = self._idle.next_at - now
+            if timedelta(0) < wait <= STALLED_TURN:
+                return TurnResult(wait)
         lease = self._leases.acquire(BINDER, f"{names[0]}/{now.isoformat()}", now=now, for_=TURN_AT_MOST)
         if lease is None:
             report.count("binderBusy")
@@ -352,10 +352,10 @@ def _held(
     records: Iterable[ClaimRecord], names: frozenset[str], nodes: Mapping[str, Node], now: datetime
 ) -> list[tuple[ClaimRecord, Node]]:
     """Return the claims that get a turn, in their current state, each with its node: these, and all that are settled."""
-    found = [
+    held = [
         record for record in records if _has_turn(record) and (record.name in names or is_seen_by_kubelet(record, now))
     ]
-    with_nodes = [(record, nodes[record.node_name]) for record in found if record.node_name in nodes]
+    with_nodes = [(record, nodes[record.node_name]) for record in held if record.node_name in nodes]
     return [
         (record, node)
         for record, node in with_nodes

@@ -91,7 +91,8 @@ class ClaimDeletion:
         `ends_at` is when its instance would end, and so bounds the wait for replacements. `drain_within` bounds its drain.
         """
         if record.deletion is not None:
-            after = deletion.expedited(record, reason, message, ends_at)
+            deadline = None if drain_within is None else self._clock.now() + drain_within
+            after = deletion.expedited(record, reason, message, ends_at, deadline)
             if after is record:
                 return record
             report.decide(DecisionKind.TERMINATE, record.name, reason, message)

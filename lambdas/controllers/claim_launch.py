@@ -53,8 +53,8 @@ def free_of_launch(record: ClaimRecord, reader: NodeStateReader, claims: ClaimSt
     """Return the id of an instance of the claim's shared launch that no claim has yet; empty for none."""
     if record.shares == 1:
         return ""
-    launched = (found.instance_id for found in reader.launched_with(record))
-    return next((found for found in launched if claims.of_instance(found) is None), "")
+    launched = (instance.instance_id for instance in reader.launched_with(record))
+    return next((instance for instance in launched if claims.of_instance(instance) is None), "")
 
 
 class ClaimLaunch:
@@ -103,10 +103,10 @@ class ClaimLaunch:
         """Return the claims for which the first one requests the launch; another is alone, since the first has an answer."""
         if record.first != record.name:
             return [record]
-        found = sorted((r for r in self._claims.all() if is_unanswered(r, record.name)), key=lambda one: one.share)
-        if not found or found[0].name != record.name:
+        members = sorted((r for r in self._claims.all() if is_unanswered(r, record.name)), key=lambda one: one.share)
+        if not members or members[0].name != record.name:
             return [record]  # another run has had an answer since the record was read
-        return [self._launcher.joined(one, found[0]) for one in found]
+        return [self._launcher.joined(one, members[0]) for one in members]
 
     def _request(self, members: Sequence[ClaimRecord], report: RunReport) -> dict[str, ClaimRecord]:
         """Request the launch that these claims share; return those that remain, by name."""
@@ -121,7 +121,9 @@ class ClaimLaunch:
         launched = self._launcher.launch(members, node_class, catalogue, now, report)
         if len(launched) < len(members):
             self._wake_ups.send([wake_up("refused launch")])
-        booting = [found.name for found in launched.values() if found.machine is not None and found.shares > 1]
+        booting = [
+            instance.name for instance in launched.values() if instance.machine is not None and instance.shares > 1
+        ]
         if booting:
             self._work.send(work_on_claims(booting, now), delay=BOOT_AT_LEAST)
         return launched

@@ -126,13 +126,13 @@ class CommandValidator:
             if self._clock.now() - begun > CHECKS_FOR:
                 return
             with collector_paused():
-                found = validation.check(record.command)
-            if isinstance(found, Refusal):
-                self._drop(record, found, report)
+                verdict = validation.check(record.command)
+            if isinstance(verdict, Refusal):
+                self._drop(record, verdict, report)
                 continue
-            command = _with_hashes(found.command, view.snapshot)
+            command = _with_hashes(verdict.command, view.snapshot)
             if self._starts(record, command, view, lease, report):
-                for node, why in found.left_out.items():
+                for node, why in verdict.left_out.items():
                     report.decide(DecisionKind.SKIP, node, CommandReason.LEFT_OUT, why)
                 with collector_paused():
                     validation.carry_out(command)
@@ -417,7 +417,8 @@ class CommandStarter:
         named = zip(record.command.replacements, replacement_names(record), strict=True)
         made = (self._launcher.record(planned, name, market, now) for planned, name in named)
         return [
-            found if isinstance(found, Refusal) else msgspec.structs.replace(found, command=record.id) for found in made
+            replacement if isinstance(replacement, Refusal) else msgspec.structs.replace(replacement, command=record.id)
+            for replacement in made
         ]
 
     def _taint(self, record: CommandRecord, reader: NodeStateReader) -> None:
@@ -513,10 +514,10 @@ class CommandWork:
 
     def _facts(self, record: CommandRecord) -> CommandFacts:
         wanted = (*record.command.claims, *replacement_names(record))
-        found = {name: claim for name in wanted if (claim := self._stores.claims.get(name)) is not None}
+        claims = {name: claim for name in wanted if (claim := self._stores.claims.get(name)) is not None}
         is_late = record.has_started and self._clock.now() - record.created_at > SHORTEST
         started = [other for other in self._stores.commands.all() if other.has_started] if is_late else [record]
-        return CommandFacts(claims=found, queued=sum(len(other.command.claims) for other in started))
+        return CommandFacts(claims=claims, queued=sum(len(other.command.claims) for other in started))
 
     def _brake(self, record: CommandRecord, facts: CommandFacts) -> Brake | None:
         """Return the brake that stops the command; one that cannot be read delays it, any other ends it."""
@@ -558,7 +559,7 @@ class CommandWork:
         named = zip(record.command.claims, record.command.nodes, strict=True)
         nodes = [node for claim, node in named if claim in going]
         pods = {node: [pod for pod in reader.pods_on(node) if is_reschedulable(pod)] for node in nodes}
-        workloads = {pod.workload for own in pods.values() for pod in own}
+        workloads = {pod.workload for node_pods in pods.values() for pod in node_pods}
         if workloads:
             now = self._clock.now()
             drained = {

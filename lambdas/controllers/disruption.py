@@ -68,12 +68,12 @@ class CommandGate:
     ) -> Sequence[Command]:
         """Return the commands that may be stored in addition to those in progress. Raises PortError."""
         pool_of = {record.name: record.plan.node_pool for record in records}
-        under_way = [found.command for found in view.commands]
+        under_way = [command.command for command in view.commands]
         history = self._moves.read(now) if commands else MoveHistory()
         free = [
-            found
-            for found in commands
-            if not _is_stopped(found, pool_of, brakes, report) and not _is_paused(found, history, now, report)
+            command
+            for command in commands
+            if not _is_stopped(command, pool_of, brakes, report) and not _is_paused(command, history, now, report)
         ]
         return one_at_a_time(free, under_way, pool_of, brakes.probed_pools)
 
@@ -81,7 +81,7 @@ class CommandGate:
 def _is_stopped(command: Command, pool_of: Mapping[str, str], brakes: EngagedBrakes, report: RunReport) -> bool:
     """Whether a brake stops this kind of command."""
     stopping = (brakes.stopping(action_of(command.reason), pool_of.get(claim, "")) for claim in command.claims)
-    brake = next((found for found in stopping if found is not None), None)
+    brake = next((stopping_brake for stopping_brake in stopping if stopping_brake is not None), None)
     if brake is not None:
         skipped(brake, ", ".join(command.nodes), report)
     return brake is not None
@@ -128,7 +128,7 @@ class CommandWriter:
         bound = SearchBound(snapshot.options.improve_iterations, tuple(time.elapsed))
         draft = self._ledger.draft(DISRUPT, snapshot, plan, bound)
         report.decision_id = draft.id
-        unapproved = [(found.id, found.command, found.why) for found in commands.unapproved]
+        unapproved = [(waiting.id, waiting.command, waiting.why) for waiting in commands.unapproved]
         if self._ledger.try_write(draft, of_disruption(plan, commands.startable, unapproved), report):
             return commands
         unhealthy = [
@@ -176,10 +176,10 @@ def _report_shrinking(plan: DisruptionPlan, snapshot: Snapshot, report: RunRepor
     """Report each NodePool that may not shrink further now, with the first of its nodes that stay therefore."""
     pool_of = {state.name: state.node_pool for state in state_nodes(snapshot)}
     held = {
-        pool_of.get(found.node, ""): found for found in reversed(plan.blocked) if found.reason == NodeReason.SHRINKING
+        pool_of.get(block.node, ""): block for block in reversed(plan.blocked) if block.reason == NodeReason.SHRINKING
     }
-    for pool, found in sorted(held.items()):
-        skipped(shrinking_brake(pool, found.message), pool, report)
+    for pool, block in sorted(held.items()):
+        skipped(shrinking_brake(pool, block.message), pool, report)
 
 
 def _report(command: Command, report: RunReport) -> None:
@@ -547,7 +547,7 @@ class DisruptionController:
             return True
         now = self.clock.now()
         report.count("closedBudgets")
-        stopped = [found for found in self.stores.moves.read(now).rollouts.values() if found.is_stopped(now)]
+        stopped = [rollout for rollout in self.stores.moves.read(now).rollouts.values() if rollout.is_stopped(now)]
         report.count(ROLLOUTS_STOPPED, len(stopped))
         return False
 

@@ -101,11 +101,11 @@ def with_rollouts(moves: MoveHistoryStore, view: ClusterState, report: RunReport
     """Return the view with the rollouts' gates, after storing the state of their new nodes."""
     now = view.snapshot.now
     known = moves.read(now).rollouts
-    found = rollouts(view.snapshot, known)
-    changed = {pool: seen.rollout for pool, seen in found.items() if known.get(pool) != seen.rollout}
+    by_pool = rollouts(view.snapshot, known)
+    changed = {pool: seen.rollout for pool, seen in by_pool.items() if known.get(pool) != seen.rollout}
     if changed:
         moves.write(MoveHistory(rollouts=changed), now)
-    gates = {pool: seen.gate for pool, seen in found.items() if seen.gate is not None}
+    gates = {pool: seen.gate for pool, seen in by_pool.items() if seen.gate is not None}
     for pool, gate in gates.items():
         if gate.is_stopped:
             report.count(ROLLOUTS_STOPPED)
@@ -244,12 +244,12 @@ class TargetProgress:
         if plan.target_reason:
             report.count(plan.target_reason[0].lower() + plan.target_reason[1:])
         self._costs.write(snapshot, plan.target, report)
-        left = remaining_target(snapshot, plan, begun)
-        report.count("targetDrains", len(left.drains) if left is not None else 0)
-        if _is_stored(left, snapshot.stored_target):
+        target = remaining_target(snapshot, plan, begun)
+        report.count("targetDrains", len(target.drains) if target is not None else 0)
+        if _is_stored(target, snapshot.stored_target):
             return
         try:
-            self._targets.write(left)
+            self._targets.write(target)
         except PortError as error:
             report.decide(DecisionKind.SKIP, "target", RunReason.TARGET_NOT_KEPT, str(error))
 

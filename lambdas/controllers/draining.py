@@ -139,7 +139,7 @@ class DrainEvents:
         def event(about: JsonObject, message: str) -> JsonObject:
             return warning(about, "FailedDraining", message, now, identity=f"{message}/{step.escalation_level}")
 
-        pods = [(found.pod, found.message) for found in step.blockers[:PODS_WITH_EVENT_MAX]]
+        pods = [(blocker.pod, blocker.message) for blocker in step.blockers[:PODS_WITH_EVENT_MAX]]
         events = [
             event(about_node(node), step.message),
             *(event(about_pod(pod.namespace, pod.name, pod.uid), message) for pod, message in pods),
@@ -215,14 +215,14 @@ class Evictor:
         """Evict the pods in order, until the round's time is up or the server requests a delay."""
         done = EvictionRound()
         until = self._clock.now() + ROUND_FOR
-        for asked, (pod, grace) in enumerate(step.force):
+        for index, (pod, grace) in enumerate(step.force):
             if self._clock.now() >= until:
-                report.count("postponedEvictions", len(step.force) - asked)
+                report.count("postponedEvictions", len(step.force) - index)
                 break
             self._force(pod, grace, node, done, report)
-        for asked, pod in enumerate(step.evict):
+        for index, pod in enumerate(step.evict):
             if done.wait or self._clock.now() >= until:
-                report.count("postponedEvictions", len(step.evict) - asked)
+                report.count("postponedEvictions", len(step.evict) - index)
                 break
             if (wait := self._forced.wait(pod)) > timedelta(0):
                 report.count("postponedEvictions")
@@ -315,7 +315,9 @@ class Replacing:
             return
         stored = [record for record in requested.accepted if record.name not in refused]
         lost = [*requested.refused, *(record for record in requested.accepted if record.name in refused)]
-        unplaced = {found.pod for found in plan.unschedulable} | {pod for record in lost for pod in record.plan.pods}
+        unplaced = {unplaced_pod.pod for unplaced_pod in plan.unschedulable} | {
+            pod for record in lost for pod in record.plan.pods
+        }
         records = (*view.claims.values(), *stored)
         for name, pods in view.displaced.items():
             self._write(name, replacements(pods, records, plan.bindings, unplaced), report)
@@ -330,8 +332,8 @@ class Replacing:
         return msgspec.structs.replace(facts, has_replacements=is_ready)
 
     def _is_ready(self, name: str) -> bool:
-        found = self._claims.get(name)
-        return found is not None and found.phase is ClaimPhase.INITIALIZED and found.deletion is None
+        record = self._claims.get(name)
+        return record is not None and record.phase is ClaimPhase.INITIALIZED and record.deletion is None
 
     def _write(self, name: str, planned: tuple[str, ...] | None, report: RunReport) -> None:
         for _ in range(ATTEMPTS):
@@ -407,7 +409,7 @@ class Surge:
 def _controller_of(replica_set: Any) -> str:
     """Return the name of a ReplicaSet's Deployment, empty for none."""
     references = replica_set.metadata.owner_references if replica_set is not None else ()
-    return next((found.name for found in references if found.controller and found.kind == "Deployment"), "")
+    return next((owner.name for owner in references if owner.controller and owner.kind == "Deployment"), "")
 
 
 class Draining:
@@ -473,10 +475,10 @@ class Draining:
             with suppress(ConflictError):
                 delete_node(self._kubernetes, seen)
         reader.refresh(step.node)
-        left = reader.node(step.node)
-        if left is not None and left.node.finalizers:
+        view = reader.node(step.node)
+        if view is not None and view.node.finalizers:
             report.decide(
-                DecisionKind.TERMINATE, record.name, ClaimReason.AWAITING_FINALIZERS, awaited_finalizers(left.node)
+                DecisionKind.TERMINATE, record.name, ClaimReason.AWAITING_FINALIZERS, awaited_finalizers(view.node)
             )
         return record
 

@@ -69,6 +69,11 @@ def about_node_pool(manifest: JsonObject) -> JsonObject:
     return _about("karpenter.sh/v1", "NodePool", manifest)
 
 
+def about_node_overlay(manifest: JsonObject) -> JsonObject:
+    """Return the reference of an event about a NodeOverlay."""
+    return _about("karpenter.sh/v1alpha1", "NodeOverlay", manifest)
+
+
 def about_node_class(manifest: JsonObject) -> JsonObject:
     """Return the reference of an event about an EC2NodeClass."""
     return _about("karpenter.k8s.aws/v1", "EC2NodeClass", manifest)
@@ -110,11 +115,11 @@ class ObjectWarnings:
 
     def set_aside(self, objects: Iterable[SetAside], report: RunReport) -> None:
         """Report objects that are set aside: count, decisions and events."""
-        found = sorted(set(objects))
-        for aside in found:
+        distinct = sorted(set(objects))
+        for aside in distinct:
             report.count(SET_ASIDE)
             report.decide(DecisionKind.SKIP, aside.object, RunReason.INTERNAL_ERROR, aside.message)
-        self._write([(aside.object, aside.reason, aside.message) for aside in found])
+        self._write([(aside.object, aside.reason, aside.message) for aside in distinct])
 
     def oversized_daemons(self, daemons: Iterable[DaemonSet]) -> None:
         """Warn about DaemonSets whose pod is too large for every node: no room is kept for them."""
@@ -280,7 +285,7 @@ class DecisionEvents:
         command = proposal.command
         message = f"{command_sentence(command)}: `fleetwright approve {proposal.id}`; {proposal.why}"
         about = [*map(about_node, command.nodes), *map(about_node_claim, command.claims)]
-        self._write([self._event(found, CommandReason.AWAITS_APPROVAL, message, proposal.decision) for found in about])
+        self._write([self._event(node, CommandReason.AWAITS_APPROVAL, message, proposal.decision) for node in about])
 
     def _event(self, about: JsonObject, reason: str, message: str, decision: str) -> JsonObject:
         text = with_decision_id(message, decision)

@@ -273,10 +273,10 @@ class ClaimGroup:
         due = now + delay
         if until is None or due > until or self._is_too_long(names):
             return
-        left = [name for name in names if not self._next_checks.is_asked(name, now, due, self._item)]
-        for item in joined(left, until, due=due, hops=self._item.hops + 1):
+        unasked = [name for name in names if not self._next_checks.is_asked(name, now, due, self._item)]
+        for item in joined(unasked, until, due=due, hops=self._item.hops + 1):
             self._work.send([item.to_message()], delay=delay)
-        for name in left:
+        for name in unasked:
             self._next_checks.note(name, now, due, until)
 
     def _send(self, item: WorkItem, delay: timedelta) -> None:
@@ -436,7 +436,7 @@ def _after_turn(groups: Sequence[ClaimGroup], delay: timedelta) -> None:
 
 def _read(records: Iterable[dict[str, Any]], report: RunReport) -> list[_Message]:
     """Return the messages, for each command the one whose checks continue longest; unreadable ones are marked as failed."""
-    found: list[_Message] = []
+    messages: list[_Message] = []
     commands: dict[str, _Message] = {}
     for record in records:
         identifier = str(record.get("messageId", ""))
@@ -449,10 +449,10 @@ def _read(records: Iterable[dict[str, Any]], report: RunReport) -> list[_Message
             continue
         message = _Message(identifier, item, report.part())
         if not item.command:
-            found.append(message)
+            messages.append(message)
         elif item.command not in commands or _lasts_until(item) > _lasts_until(commands[item.command].item):
             commands[item.command] = message
-    return [*found, *commands.values()]
+    return [*messages, *commands.values()]
 
 
 def _deliveries(record: dict[str, Any]) -> int:

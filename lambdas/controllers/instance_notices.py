@@ -88,13 +88,13 @@ class InstanceNotices:
         for record in view.claims.values():
             if record.instance_id == notice.instance_id:
                 self._claims.index(record)
-        own = unreadable and unreadable.name
-        others = tuple(row for row in view.unreadable_rows if not row.is_claim or row.name != own)
+        row_name = unreadable and unreadable.name
+        others = tuple(row for row in view.unreadable_rows if not row.is_claim or row.name != row_name)
         judged = msgspec.structs.replace(view, unreadable_rows=others)
-        found = untracked(instances, judged, self._clock.now(), min_age=timedelta(0))
-        for instance, claim in found.awaited:
+        strays = untracked(instances, judged, self._clock.now(), min_age=timedelta(0))
+        for instance, claim in strays.awaited:
             self._rebuilding.adopt(instance, claim, view, report)
-        for unclaimed in found.unclaimed:
+        for unclaimed in strays.unclaimed:
             if unclaimed.problem:
                 report.decide(DecisionKind.SKIP, notice.instance_id, notice.reason, unclaimed.problem)
                 continue

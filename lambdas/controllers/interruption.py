@@ -112,10 +112,10 @@ def _moment(written: Any) -> datetime | None:
         return None
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
-            found = parse(written)
+            at = parse(written)
         except ValueError:
             continue
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     return None
 
 
@@ -151,13 +151,13 @@ class Interruptions:
 
     def run(self, event: Any, report: RunReport) -> None:
         """Act on one EventBridge event; events about other instances or of another kind are ignored."""
-        found = read_event(event)
-        if found is None:
+        notice = read_event(event)
+        if notice is None:
             report.count("ignoredEvents")
             return
         boundary = Boundary(report)
-        for instance_id in found.instance_ids:
-            boundary.attempt(instance_id, partial(self._interrupted, instance_id, found, report))
+        for instance_id in notice.instance_ids:
+            boundary.attempt(instance_id, partial(self._interrupted, instance_id, notice, report))
         if boundary.failed:
             raise TransientError("interrupt", f"not all was done for {', '.join(boundary.failed)}: do it again")
 
@@ -276,4 +276,7 @@ def has_ended_early(record: ClaimRecord, reason: TerminationReason) -> bool:
 
 
 def _message(record: ClaimRecord, found: Interruption) -> str:
-    return f"instance {record.instance_id}: {found.said}" if found.said else f"instance {record.instance_id}"
+    """Return what is said of an interruption; a group that started together loses a member, and mostly starts again."""
+    text = f"instance {record.instance_id}: {found.said}" if found.said else f"instance {record.instance_id}"
+    group = record.plan.annotations.get(labels.GROUP_OF_CLAIM)
+    return f"{text}; group {group} loses the members that run there" if group else text

@@ -36,10 +36,10 @@ from core.errors import InvalidInputError
 from core.launch.denials import DeniedLaunch, LaunchDenial, Remembered, revision_of, rule_of_end, termination_reason
 from core.launch.template import is_confined
 from core.ledger.outcome import DecisionOutcome, OutcomeState
+from core.lifecycle.deletion import held_by
 from core.lifecycle.launching import is_unanswered
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.model.catalogue import Catalogue, Offering
-from core.model.values import quantity
 from core.model.values.quotas import InstanceEnd
 from core.reasons.code import ClaimReason, DecisionKind, ReasonCode, Refusal, TerminationReason
 from lambdas.controllers.boundary import Boundary
@@ -378,7 +378,7 @@ class LaunchAnswerWriter:
 
     def take_over(self, record: ClaimRecord, machine: Machine, now: datetime) -> ClaimRecord:
         """Store that the claim has this machine; `adopt` for one that is already described."""
-        holds = quantity.add(machine.capacity, {"nodes": 1}) if machine.capacity else record.reserved
+        holds = held_by(record, machine) if machine.capacity else record.reserved
         after = msgspec.structs.replace(
             record,
             phase=ClaimPhase.LAUNCHED,

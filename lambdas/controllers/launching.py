@@ -48,7 +48,7 @@ from core.launch.denials import (
 )
 from core.launch.selection import Selection, select_offerings
 from core.launch.template import is_confined, partition, tenancy
-from core.lifecycle.launching import in_launches, launch_name, share_launches, with_subnets
+from core.lifecycle.launching import in_launches, launch_name, least_instances, share_launches, with_subnets
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import claim_tags
 from core.model.catalogue import Catalogue, Offering, OfferingKey
@@ -88,7 +88,7 @@ def requested(planned: PlannedClaim, name: str, token: str, snapshot: Snapshot, 
         offerings=selection.offerings,
         is_ranked=snapshot.options.ranks_by_own_prices
         or _has_own_prices(selection, snapshot.catalogue, planned.node_class.name),
-        reserved=quantity.maximum(found.capacity for found in selection.types) | {"nodes": 1},
+        reserved=quantity.maximum(instance_type.capacity for instance_type in selection.types) | {"nodes": 1},
     )
 
 
@@ -110,6 +110,7 @@ def order_of(
     return LaunchOrder(
         claim=name,
         count=record.shares,
+        minimum=least_instances(record),
         node_pool=plan.node_pool,
         token=record.token,
         offerings=record.offerings,
@@ -142,11 +143,11 @@ def with_class_hash(planned: PlannedClaim, node_classes: Iterable[NodeClass]) ->
 
     The plan already has the NodePool's hash: the claim was made from the template at that time.
     """
-    found = dict(planned.annotations)
+    copied = dict(planned.annotations)
     for node_class in node_classes:
         if node_class.name == planned.node_class.name and node_class.spec_hash:
-            found |= {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
-    return msgspec.structs.replace(planned, annotations=dict(sorted(found.items())))
+            copied |= {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
+    return msgspec.structs.replace(planned, annotations=dict(sorted(copied.items())))
 
 
 def with_decision(planned: PlannedClaim, decision: str) -> PlannedClaim:
@@ -166,9 +167,9 @@ def _launched_as(planned: PlannedClaim, name: str, selection: Selection) -> Plan
 
 def _has_own_prices(selection: Selection, catalogue: Catalogue, node_class: str) -> bool:
     """Whether the NodePool has prices other than EC2's list."""
-    names = {found.name for found in selection.types}
-    types = (found for found in catalogue.types_for(node_class) if found.name in names)
-    listed = {offering.key: offering.price for found in types for offering in found.offerings}
+    names = {instance_type.name for instance_type in selection.types}
+    types = (instance_type for instance_type in catalogue.types_for(node_class) if instance_type.name in names)
+    listed = {offering.key: offering.price for instance_type in types for offering in instance_type.offerings}
     return any(listed.get(offering.key) != offering.price for offering in selection.offerings)
 
 
@@ -234,19 +235,19 @@ class LaunchGate:
         revision = revision_of(node_class)
         engaged = [denial for denial in known if denial.is_engaged]
         paused = [denial for denial in engaged if denial.is_paused(now, revision)]
-        own, full = subnets_of(node_class), refused_subnets(refused.avoided)
-        closed = closed_zones(own, refused.avoided)
-        left = tuple(
+        class_subnets, full = subnets_of(node_class), refused_subnets(refused.avoided)
+        closed = closed_zones(class_subnets, refused.avoided)
+        open_offerings = tuple(
             o
             for o in record.offerings
             if o.key not in refused.avoided and o.zone not in closed and not _covers_any(paused, o.key)
         )
-        if not left:
+        if not open_offerings:
             message = "; ".join(denial.explanation() for denial in paused) or NO_CAPACITY
             return Refusal(ClaimReason.LAUNCH_HELD_BACK, message)
-        is_full = any(subnet in full for subnet, _ in own)
-        subnets = subnet_by_zone(own, record.subnets, full) if is_full else record.subnets
-        admission = Admission(left, known, subnets, tuple(sorted(full)))
+        is_full = any(subnet in full for subnet, _ in class_subnets)
+        subnets = subnet_by_zone(class_subnets, record.subnets, full) if is_full else record.subnets
+        admission = Admission(open_offerings, known, subnets, tuple(sorted(full)))
         half_open = [denial for denial in engaged if denial not in paused]
         if any(requirement.min_values is not None for requirement in record.plan.requirements):
             whole = msgspec.structs.replace(admission, offerings=record.offerings)
@@ -255,10 +256,10 @@ class LaunchGate:
             admission = self._with_probe(admission, refused.half_open, now)
             if not admission.offerings:
                 return Refusal(ClaimReason.LAUNCH_HELD_BACK, f"another launch is retrying: {NO_CAPACITY}")
-        found = self._past_denials(admission, half_open, now)
-        if isinstance(found, Refusal):
+        verdict = self._past_denials(admission, half_open, now)
+        if isinstance(verdict, Refusal):
             self._unavailable.end(admission.probe, ())
-        return found
+        return verdict
 
     def learn(
         self,
@@ -277,9 +278,9 @@ class LaunchGate:
         refused = tuple(refused)
         self._mark(record, node_class, refused, now, report)
         self._end(admission.probe, (), report)
-        for found in _by_code(refused):
-            if rule_of(found[0].code).remembered is not Remembered.SUBNET:  # the next subnet of the zone may work
-                self._memory.add(_denied(record, node_class, found, call), now, report)
+        for group in _by_code(refused):
+            if rule_of(group[0].code).remembered is not Remembered.SUBNET:  # the next subnet of the zone may work
+                self._memory.add(_denied(record, node_class, group, call), now, report)
 
     def succeeded(
         self,
@@ -298,8 +299,8 @@ class LaunchGate:
         refused = tuple(refused)
         self._mark(record, node_class, refused, now, report)
         self._end(admission.probe, launched, report)
-        for found in _by_code(refused):
-            denied = _denied(record, node_class, found, "ec2:CreateFleet")
+        for group in _by_code(refused):
+            denied = _denied(record, node_class, group, "ec2:CreateFleet")
             if rule_of(denied.code).remembered in _ALSO_IN_SUCCESS and not any(map(denied.scope.covers, launched)):
                 self._memory.add(denied, now, report)
         for denial in admission.denials:
@@ -345,9 +346,9 @@ class LaunchGate:
     ) -> None:
         """Remember offerings and subnets for all clusters; of a confined launch only subnets (the rest is a denial)."""
         is_shared = not is_confined(record.plan.requirements, node_class)
-        capacity = (found for found in refused if rule_of(found.code).remembered is Remembered.OFFERINGS)
-        keys = {found.offering for found in capacity if is_shared}
-        full = (found.subnet for found in refused if rule_of(found.code).remembered is Remembered.SUBNET)
+        capacity = (refusal for refusal in refused if rule_of(refusal.code).remembered is Remembered.OFFERINGS)
+        keys = {refusal.offering for refusal in capacity if is_shared}
+        full = (refusal.subnet for refusal in refused if rule_of(refusal.code).remembered is Remembered.SUBNET)
         keys |= {subnet_key(subnet) for subnet in full if subnet}
         if not keys:
             return
@@ -371,7 +372,7 @@ def _denied(
         code=refused[0].code,
         call=call,
         message=refused[0].message,
-        offerings=tuple(found.offering for found in refused),
+        offerings=tuple(refusal.offering for refusal in refused),
         node_pool=record.plan.node_pool,
         revision=revision_of(node_class),
         is_confined=is_confined(record.plan.requirements, node_class),
@@ -424,33 +425,33 @@ class LaunchRequests:
         keeps_plan = bool(first.attempts)
         is_try = admission.is_try and first.shares > 1
         stored = records[:1] if is_try else records
-        asked = {record.name: self._asked(record, admission, node_class, keeps_plan) for record in stored}
-        first = asked[first.name]
+        orders = {record.name: self._asked(record, admission, node_class, keeps_plan) for record in stored}
+        first = orders[first.name]
         order = self._order(first, node_class, catalogue, admission)
         try:
-            launched = self._cloud.launch(msgspec.structs.replace(order, count=1) if is_try else order)
+            launched = self._cloud.launch(msgspec.structs.replace(order, count=1, minimum=1) if is_try else order)
         except (InsufficientCapacityError, ThrottledError, UnfulfilledError) as error:
             self._gate.learn(first, node_class, admission, _refused(error), error.call, now, report)
-            return LaunchAnswer(asked=asked, error=error, is_try=is_try)
+            return LaunchAnswer(asked=orders, error=error, is_try=is_try)
         except DeniedError as error:
             self._gate.learn(first, node_class, admission, _denied_offerings(first, error), error.call, now, report)
             count_failure(self._breakers, first, ClaimReason.LAUNCH_DENIED, now, report)
-            return LaunchAnswer(asked=asked, error=error, is_try=is_try)
+            return LaunchAnswer(asked=orders, error=error, is_try=is_try)
         except (TransientError, ConflictError) as error:
-            return LaunchAnswer(asked=asked, error=error, is_try=is_try)
+            return LaunchAnswer(asked=orders, error=error, is_try=is_try)
         keys = frozenset(map(_key_of, launched.instances))
         self._gate.succeeded(first, node_class, admission, keys, launched.refused, now, report)
-        return LaunchAnswer(asked=asked, launched=launched, is_try=is_try)
+        return LaunchAnswer(asked=orders, launched=launched, is_try=is_try)
 
     def _asked(
         self, record: ClaimRecord, admission: Admission, node_class: JsonObject, keeps_plan: bool
     ) -> ClaimRecord:
         """Store the request before it is sent: the same token must mean the same request."""
         plan = record.plan if keeps_plan else _of_class(record, node_class)
-        asked = msgspec.structs.replace(
+        order = msgspec.structs.replace(
             record, offerings=admission.offerings, subnets=admission.subnets, plan=plan, tries=admission.tries
         )
-        return self._claims.change(record, asked) if asked != record else record
+        return self._claims.change(record, order) if order != record else record
 
     def _order(
         self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, admission: Admission
@@ -530,9 +531,9 @@ class Launcher:
         if len(records) == 1:
             settled = self.answer_writer.settle(records[0], answer, catalogue, now, report)
             return {} if settled is None else {settled.name: settled}
-        found = self.answer_writer.settle_each(records, answer, catalogue, now, report)
-        stored = {record.name: record for record in records if record.name not in found.refused}
-        return stored | {claim.name: claim for claim in found.launched}
+        outcome = self.answer_writer.settle_each(records, answer, catalogue, now, report)
+        stored = {record.name: record for record in records if record.name not in outcome.refused}
+        return stored | {claim.name: claim for claim in outcome.launched}
 
     def alone(self, record: ClaimRecord) -> ClaimRecord:
         """Store that the claim no longer shares its launch, which was not requested yet. Raises PortError."""
@@ -653,9 +654,11 @@ class ParallelLaunches:
         """Launch, one by one, claims whose shared launch lost members because a limit had no room for these."""
         boundary = Boundary(attempt.report)
         for record in attempt.records:
-            own: list[ClaimRecord] = []
-            if boundary.attempt(record.name, partial(self._part, record, own)):
-                self._attempt(_Attempt(own, attempt.report, attempt.result), node_classes, catalogue, deadline)
+            launched_alone: list[ClaimRecord] = []
+            if boundary.attempt(record.name, partial(self._part, record, launched_alone)):
+                self._attempt(
+                    _Attempt(launched_alone, attempt.report, attempt.result), node_classes, catalogue, deadline
+                )
             else:
                 attempt.result.unclear.append(record.name)
 

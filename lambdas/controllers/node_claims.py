@@ -185,11 +185,11 @@ class Findings:
         if claim is None:
             return mirrored(record)
         kinds = (CONSOLIDATABLE, INITIALIZED)
-        found = {kind: claim.conditions[kind] for kind in kinds if kind in claim.conditions}
+        conditions = {kind: claim.conditions[kind] for kind in kinds if kind in claim.conditions}
         drift = self._drift.reason(claim, pool) if pool is not None else ""
         if drift:
-            found[DRIFTED] = Condition("True", drift)
-        return mirrored(record, found)
+            conditions[DRIFTED] = Condition("True", drift)
+        return mirrored(record, conditions)
 
 
 class NodeClaimStatus:
@@ -207,8 +207,8 @@ class NodeClaimStatus:
             body: JsonObject = {"metadata": {"labels": wanted.labels}}
             tolerate_gone(lambda: self._kubernetes.patch(NODE_CLAIMS, name, body))
         conditions = [
-            condition(kind, found.status, found.message, reason=found.reason)
-            for kind, found in sorted(wanted.conditions.items())
+            condition(kind, wanted_condition.status, wanted_condition.message, reason=wanted_condition.reason)
+            for kind, wanted_condition in sorted(wanted.conditions.items())
         ]
         conditions += [
             condition(kind, "False", reason=f"Not{kind}") for kind in _PASSING if _was_true(obj, kind, wanted)

@@ -139,8 +139,8 @@ class ClaimWork:
         report.decision_id = record.decision if record.deletion is None else ""
         if is_first:
             self._names.give(record, report)
-        found = self._steps(self._with_clock(record), reader, report)
-        return found if found is not None and self._chains.goes_on(record, until, self._clock.now()) else None
+        advanced = self._steps(self._with_clock(record), reader, report)
+        return advanced if advanced is not None and self._chains.goes_on(record, until, self._clock.now()) else None
 
     def _steps(
         self, claim: ClaimRecord, reader: NodeStateReader, report: RunReport

@@ -56,18 +56,24 @@ class NodeEvents:
         pods = list(islice(waiting, PODS_WITH_EVENT_MAX))
         about = [about_node(step.node), *(about_pod(pod.namespace, pod.name, pod.uid) for pod in pods)]
         identity = f"{step.reason}/{step.message}"
-        events = [warning(found, step.reason, step.message, now, identity=identity) for found in about]
+        events = [warning(subject, step.reason, step.message, now, identity=identity) for subject in about]
         write(self._kubernetes, in_time(events, self._clock))
 
     def not_launched(self, claim: str, decisions: Iterable[Decision]) -> None:
         """Write an event on why a hand-made NodeClaim is not launched: its object is deleted with the claim (Karpenter)."""
-        found = [one for one in decisions if one.kind is DecisionKind.FORGET and one.subject == claim]
-        for one in found[-1:]:
-            message = f"{one.reason.clause}: {shortened(one.message)}" if one.message else one.reason.meaning
-            identity = f"{one.reason}/{one.message}"
+        forgotten = [
+            decision for decision in decisions if decision.kind is DecisionKind.FORGET and decision.subject == claim
+        ]
+        for decision in forgotten[-1:]:
+            message = (
+                f"{decision.reason.clause}: {shortened(decision.message)}"
+                if decision.message
+                else decision.reason.meaning
+            )
+            identity = f"{decision.reason}/{decision.message}"
             write(
                 self._kubernetes,
-                [warning(about_node_claim(claim), one.reason, message, self._clock.now(), identity=identity)],
+                [warning(about_node_claim(claim), decision.reason, message, self._clock.now(), identity=identity)],
             )
 
 
@@ -258,10 +264,10 @@ def _with_partition(record: ClaimRecord, reader: NodeStateReader) -> ClaimRecord
     if machine is None or not lacks_partition(machine):
         return record
     instance = reader.instance(machine.instance_id)
-    found = machine if instance is None else with_partition(machine, instance)
-    if lacks_partition(found):
+    machine_now = machine if instance is None else with_partition(machine, instance)
+    if lacks_partition(machine_now):
         raise ConflictError("ec2:DescribeInstances", f"the partition of {machine.instance_id} is not known yet")
-    return msgspec.structs.replace(record, machine=found)
+    return msgspec.structs.replace(record, machine=machine_now)
 
 
 # Carries out single steps of claims; the intent is stored first if its loss could lose an instance.

@@ -81,9 +81,9 @@ class NodeLists:
             if known is None or known.begun_at < moment:
                 begun = self._clock.now()
                 # A list that is older than this is never used, so only those in use are kept.
-                kept = {key: found for key, found in self._listed.items() if found.begun_at >= begun - FRESH_FOR}
-                found = tuple(readable(self._kubernetes.list(resources.NODES, labels=selector).items))
-                known = _Listed(begun, found)
+                kept = {key: listing for key, listing in self._listed.items() if listing.begun_at >= begun - FRESH_FOR}
+                listing = tuple(readable(self._kubernetes.list(resources.NODES, labels=selector).items))
+                known = _Listed(begun, listing)
                 self._listed = kept | {selector: known}
             return known.nodes
 
@@ -275,8 +275,8 @@ def _once(reader: Callable[[NodeStateReader], T]) -> Callable[[NodeStateReader],
         with self.lock:
             if reader.__name__ not in kept:
                 kept[reader.__name__] = reader(self)
-            found: T = kept[reader.__name__]
-        return found
+            listing: T = kept[reader.__name__]
+        return listing
 
     return answer
 
@@ -312,8 +312,8 @@ class NodeStateReader:
 
     def facts(self, record: ClaimRecord) -> ClaimFacts:
         """Return all facts on which the claim's next step depends."""
-        found = self._believed(record, self.nodes.of(record))
-        node = found[0] if len(found) == 1 else None
+        belief = self._believed(record, self.nodes.of(record))
+        node = belief[0] if len(belief) == 1 else None
         gone = instance = None
         if needs_instance(record, node, self._clock.now()):
             if record.machine is None:
@@ -321,16 +321,16 @@ class NodeStateReader:
             else:
                 known = self.instance(record.instance_id)
                 gone = known is None
-                if known is not None and not found:
-                    found = self.nodes.named_after(known, record)
-                    node = found[0] if found else None
+                if known is not None and not belief:
+                    belief = self.nodes.named_after(known, record)
+                    node = belief[0] if belief else None
         name = node.name if node is not None else record.node_name
         leaves = record.deletion is not None and (
             record.is_registered if node is None else has_registered(record, node)
         )
         pods = self._pods_on(name) if name and (leaves or is_late_to_initialize(record, self._clock.now())) else ()
         return ClaimFacts(
-            nodes=found,
+            nodes=belief,
             pods=pods,
             budgets=self._budgets() if pods and is_last_check_due(record) else (),
             attachments=self._attachments_on(name, pods) if leaves and node is not None else (),
@@ -383,15 +383,17 @@ class NodeStateReader:
 
     @_once
     def _budgets(self) -> tuple[PodDisruptionBudget, ...]:
-        found: list[PodDisruptionBudget] = []
+        budgets: list[PodDisruptionBudget] = []
         for written in self._kubernetes.list(resources.POD_DISRUPTION_BUDGETS).items:
             with suppress(InvalidInputError):
-                found.append(pods.pod_disruption_budget(written))
-        return tuple(found)
+                budgets.append(pods.pod_disruption_budget(written))
+        return tuple(budgets)
 
     @_once
     def _attachments(self) -> tuple[VolumeAttachment, ...]:
-        return tuple(storage.attachment(found) for found in self._kubernetes.list(resources.VOLUME_ATTACHMENTS).items)
+        return tuple(
+            storage.attachment(attachment) for attachment in self._kubernetes.list(resources.VOLUME_ATTACHMENTS).items
+        )
 
     @_once
     def _instances(self) -> tuple[Instance, ...]:
@@ -399,9 +401,11 @@ class NodeStateReader:
 
     def launched_with(self, record: ClaimRecord) -> tuple[Instance, ...]:
         """Return the living unnamed instances of a shared launch, the one with the claim's index first."""
-        together = [found for found in self._instances() if found.tags.get(labels.LAUNCH) == launch_name(record)]
+        together = [
+            instances for instances in self._instances() if instances.tags.get(labels.LAUNCH) == launch_name(record)
+        ]
         in_turn = [*together[record.share :], *together[: record.share]]
-        return tuple(found for found in in_turn if found.is_alive and is_unnamed(found.tags))
+        return tuple(instances for instances in in_turn if instances.is_alive and is_unnamed(instances.tags))
 
     def tagged(self, claim: str) -> Instance | None:
         """Return the living instance with the claim's tag, None if there is none."""
@@ -411,14 +415,14 @@ class NodeStateReader:
     def _pods_on(self, node: str) -> tuple[Pod, ...]:
         """Return the pods bound to a node. An unreadable pod is waited for and evicted like any other, by its name."""
         translator = PodTranslator()
-        found: list[Pod] = []
+        bound: list[Pod] = []
         for pod in map(translator.readable_or_not, self._bound_to(node)):
             if pod.unreadable:
                 logger.warning(
                     "pod on a leaving node cannot be read", extra={"pod": pod.key, "problem": pod.unreadable}
                 )
-            found.append(pod)
-        return tuple(sorted(found, key=lambda pod: pod.key))
+            bound.append(pod)
+        return tuple(sorted(bound, key=lambda pod: pod.key))
 
     def _bound_to(self, node: str) -> tuple[Any, ...]:
         known: dict[str, tuple[Any, ...]] = self.kept.setdefault("pods", {})
@@ -431,15 +435,15 @@ class NodeStateReader:
         now = self._clock.now()
         if any(is_drainable(pod, now) for pod in pods):
             return ()
-        attached = [found for found in self._attachments() if found.node_name == node]
+        attached = [attachments for attachments in self._attachments() if attachments.node_name == node]
         if not attached:
             return ()
         stay = [pod for pod in pods if not pod.is_terminal]
         kept = {self._volume_of(pod.namespace, claim) for pod in stay for claim in pod.claim_names()}
-        return tuple(found for found in attached if found.volume_name not in kept)
+        return tuple(attachments for attachments in attached if attachments.volume_name not in kept)
 
     def _volume_of(self, namespace: str, claim: str) -> str:
         """Return the volume that a PersistentVolumeClaim is bound to, empty for none."""
         only = f"metadata.namespace={namespace},metadata.name={claim}"
-        found = self._kubernetes.list(resources.PERSISTENT_VOLUME_CLAIMS, fields=only).items
-        return found[0].spec.volume_name if found else ""
+        claims = self._kubernetes.list(resources.PERSISTENT_VOLUME_CLAIMS, fields=only).items
+        return claims[0].spec.volume_name if claims else ""

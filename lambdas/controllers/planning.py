@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
@@ -18,7 +19,7 @@ from adapters.ports import Clock, JsonObject, Kubernetes, PortError, Queue
 from adapters.run_report import RunReport
 from adapters.runtime import stopwatch
 from adapters.store import Nominations
-from core.containment import Contained, contained, fair_slice, without_time_for
+from core.containment import NO_TIME, Contained, PodSlices, SetAside, contained, effort_of, without_time_for
 from core.disruption.static_capacity import static_claims
 from core.errors import OutOfTimeError
 from core.interpreter import collector_paused
@@ -36,7 +37,7 @@ from core.pool_admission import as_acting, observed_pools
 from core.reasons.code import ClaimReason, DecisionKind
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
-from core.scheduling import Planner
+from core.scheduling import FindReasons, Planner
 from installation.metric_names import CHAINS_CUT
 from installation.settings import Settings
 from lambdas.controllers.boundary import Boundary
@@ -109,10 +110,10 @@ class PodBatcher:
         pods = self._observer.unbound_pods()
         end = min(latest, self._clock.now() + self._at_most)
         for _ in range(LISTS_MAX):
-            left = end - self._clock.now()
-            if left <= timedelta(0) or self._have_arrived(pods):
+            wait = end - self._clock.now()
+            if wait <= timedelta(0) or self._have_arrived(pods):
                 break
-            self._pause(min(self._idle, left))
+            self._pause(min(self._idle, wait))
             known = _arrived(pods)
             pods = self._observer.unbound_pods()
             if _arrived(pods) <= known:
@@ -150,10 +151,10 @@ def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datet
             awaited += is_pending(msgspec.structs.replace(pod, nominated_node_name=""), requires_mark=False)
             continue
         is_ours = bool(pod.nominated_node_name) and (pod.key, pod.nominated_node_name) in ours
-        found = msgspec.structs.replace(pod, nominated_node_name="") if is_ours else pod
-        if is_pending(found, requires_mark=True):
+        candidate = msgspec.structs.replace(pod, nominated_node_name="") if is_ours else pod
+        if is_pending(candidate, requires_mark=True):
             marked += 1
-        elif is_pending(found, requires_mark=False):
+        elif is_pending(candidate, requires_mark=False):
             unmarked += 1
     unlaunched = sum(map(is_unlaunched, records))
     return PendingWork(marked=marked, unmarked=unmarked, unlaunched=unlaunched, awaited=awaited)
@@ -198,8 +199,11 @@ PLANNING_MAX: Final = timedelta(seconds=60)
 LAUNCHING: Final = timedelta(seconds=15)
 """Time that a run keeps for its launches after the plan."""
 
-EXPLAINING: Final = timedelta(seconds=3)
-"""The most time for the question which refusals keep pods waiting."""
+EXPLAINING_MAX: Final = timedelta(seconds=10)
+"""The most time for reasons of pods without a place: the next run waits for the end of this one."""
+
+PUBLISHING: Final = timedelta(seconds=10)
+"""Time that a run keeps for events and status after the reasons."""
 
 ATTEMPTS_MAX: Final = 6
 SLICE_DIVISOR: Final = 4
@@ -223,30 +227,30 @@ class Watch:
             raise OutOfTimeError
 
 
-class PodSlices:
-    """How many pods one sandbox had time for, and which of them got no place although they were planned."""
+class _Planned(msgspec.Struct, frozen=True):
+    """A plan without reasons, what finds them, and what ended its search."""
 
-    def __init__(self) -> None:
-        self._size: int | None = None
-        self._tried: set[str] = set()
+    plan: Plan
+    find_reasons: FindReasons
+    bound: SearchBound
 
-    def first(self, waiting: int) -> int:
-        """Return how many pods to plan first: all, or twice as many as there was time for when there was too little."""
-        return waiting if self._size is None else min(waiting, 2 * self._size)
 
-    def of(self, waiting: Sequence[Pod], size: int) -> frozenset[str]:
-        """Return the keys of so many pods; those that had their turn without getting a place come later."""
-        return fair_slice(waiting, max(1, size), self._tried)
+class DecidedPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan that can be carried out.
 
-    def ended(self, chosen: Collection[str], plan: Plan, *, is_whole: bool) -> None:
-        """Note a plan: the next begins with the pods that this one had no time for."""
-        if is_whole:
-            self._size = None
-            self._tried = set()
-            return
-        self._size = max(1, len(chosen))
-        unplaced = {found.pod for found in plan.unschedulable}
-        self._tried |= unplaced & set(chosen)
+    Attributes:
+        plan: Without reasons for pods without a place, except for those that it had no time for.
+        draft: The decision for the ledger; without an id, an earlier run has stored it.
+        planned: The plan as it was made, before what others do was left out of it; None for one that an earlier run made.
+        find_reasons: Finds the reasons.
+        digest: Digest of what it was made for.
+    """
+
+    plan: Plan
+    draft: DecisionDraft = DecisionDraft()
+    planned: Plan | None = None
+    find_reasons: FindReasons | None = None
+    digest: str = ""
 
 
 class PlanDecision:
@@ -267,11 +271,11 @@ class PlanDecision:
         self._warnings = warnings
         self._last: PlanCache[Plan] = PlanCache(REUSED_FOR)
         self._slices = PodSlices()
+        self._unwritten = ""
+        """The decision that could not be written: a second try of the same run would only fail again."""
 
-    def plan(
-        self, view: ClusterState, digest: str, report: RunReport, deadline: datetime | None = None
-    ) -> tuple[Plan, DecisionDraft]:
-        """Return the plan. A plan that launches nothing for its pods is reused while nothing changes.
+    def plan(self, view: ClusterState, digest: str, report: RunReport, deadline: datetime | None = None) -> DecidedPlan:
+        """Return the plan, to be explained later. One that launches nothing for its pods is reused while nothing changes.
 
         Args:
             view: The observation, with the stored target.
@@ -281,78 +285,151 @@ class PlanDecision:
         """
         snapshot, now = view.snapshot, self._clock.now()
         digest = f"{digest} {sorted(snapshot.drained_later)}"
-        plan = self._last.recall(digest, now)
-        if plan is not None:
-            return plan, DecisionDraft()
+        known = self._last.recall(digest, now)
+        if known is not None:
+            return DecidedPlan(plan=known)
         with collector_paused():
-            decided = self._in_time(snapshot, report, deadline)
-            (planned, bound), snapshot = decided.result, decided.snapshot
-            plan = self._with_refusals(planned, view, report)
+            decided, late = self._in_time(snapshot, report, deadline)
+        planned, snapshot = decided.result, decided.snapshot
+        plan = _postponed(planned.plan, late)
         plan = without_planned_moves(plan, snapshot.pods, view.claims.values(), view.commands)
         report.count("plannedMicrodollars", plan.cost.hourly // 1000)
         report.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
-        if not plan.claims and not any(found.reason == PodReason.DEADLINE_REACHED for found in plan.unschedulable):
-            self._last.keep(digest, now, plan)
+        self._warn(decided.set_aside, report)
+        is_unexplained = bool(planned.plan.unschedulable)
+        draft = self._ledger.draft(PROVISION, snapshot, planned.plan, planned.bound, is_unexplained=is_unexplained)
+        return DecidedPlan(
+            plan=plan, draft=draft, planned=planned.plan, find_reasons=planned.find_reasons, digest=digest
+        )
+
+    def explained(
+        self,
+        decided: DecidedPlan,
+        plan: Plan,
+        records: Iterable[ClaimRecord],
+        view: ClusterState,
+        report: RunReport,
+        deadline: datetime | None = None,
+    ) -> tuple[Plan, DecisionSummary]:
+        """Return the plan with the reasons of pods without a place, as far as the time for them allows, and its summary.
+
+        The decision is stored with them.
+
+        Args:
+            decided: The decision.
+            plan: Its plan as it was carried out.
+            records: The claims that were launched for it.
+            view: The observation of the decision.
+            report: Collects figures.
+            deadline: When the run is cut off.
+        """
+        if decided.planned is None or decided.find_reasons is None:
+            return plan, _summary(records, plan)
+        with collector_paused():
+            watch = Watch(stopwatch(self._clock, self._time_for_reasons(deadline)))
+            reasons = decided.find_reasons(watch)
+            self._warn(reasons.set_aside, report)
+            found = {reason.pod: reason for reason in reasons.unschedulable}
+            plan, reused = _with_reasons(plan, found), _with_reasons(decided.plan, found)
+            plan, reused = (self._with_refusals((plan, reused), view, report, watch)) if found else (plan, reused)
+        if not reused.claims and not any(one.reason == PodReason.DEADLINE_REACHED for one in reused.unschedulable):
+            self._last.keep(decided.digest, self._clock.now(), reused)
+        draft, summary = decided.draft, _summary(records, plan)
+        if reasons.is_whole:
+            draft = draft.explained(msgspec.structs.replace(decided.planned, unschedulable=reasons.unschedulable))
+        if draft.id != self._unwritten and (found or not summary.parts):
+            self._ledger.try_write(draft, summary, report)
+        return plan, summary
+
+    def _time_for_reasons(self, deadline: datetime | None) -> timedelta:
+        left = EXPLAINING_MAX if deadline is None else deadline - self._clock.now() - PUBLISHING
+        return max(timedelta(milliseconds=1), min(EXPLAINING_MAX, left))
+
+    def _warn(self, set_aside: Sequence[SetAside], report: RunReport) -> None:
         if self._warnings is not None:
-            self._warnings.set_aside(decided.set_aside, report)
-        return plan, self._ledger.draft(PROVISION, snapshot, planned, bound)
+            self._warnings.set_aside(set_aside, report)
 
     def _in_time(
         self, snapshot: Snapshot, report: RunReport, deadline: datetime | None
-    ) -> Contained[tuple[Plan, SearchBound]]:
-        """Return the plan for all pods, or for as many as there is time for: the oldest, from each namespace in turn."""
+    ) -> tuple[Contained[_Planned], frozenset[str]]:
+        """Return the plan for all pods, or for as many as there is time for, and the keys of those that wait for the next.
+
+        The oldest come first, and from each namespace as much as takes the same time.
+        """
         waiting = [pod for pod in snapshot.pods if is_pending(pod, requires_mark=False)]
+        efforts = {pod.key: effort_of(pod) for pod in waiting}
         now = self._clock.now()
         whole = max(PLANNING_MIN, (deadline or now + PLANNING_MAX) - now - LAUNCHING)
-        size = self._slices.first(len(waiting))
+        in_all = sum(efforts.values())
+        effort = self._slices.first(in_all)
         for attempt in range(1, ATTEMPTS_MAX + 1):
-            chosen = {pod.key for pod in waiting} if size >= len(waiting) else self._slices.of(waiting, size)
-            rest = [pod.key for pod in waiting if pod.key not in chosen]
+            chosen = frozenset(efforts) if effort >= in_all else self._slices.of(waiting, effort)
+            rest = frozenset(key for key in efforts if key not in chosen)
+            taken = sum(efforts[key] for key in chosen)
             watch = Watch(stopwatch(self._clock, whole / 2**attempt))
             try:
-                decided = self._contained(without_time_for(snapshot, frozenset(rest)), report, watch)
+                decided = self._contained(without_time_for(snapshot, rest), report, watch)
             except OutOfTimeError:
                 report.count("cutOffPlans")
-                size = len(chosen) // SLICE_DIVISOR
+                effort = taken // SLICE_DIVISOR
                 continue
-            self._slices.ended(chosen, decided.result[0], is_whole=not rest)
+            unplaced = [found.pod for found in decided.result.plan.unschedulable]
+            self._slices.ended(chosen, taken, unplaced, is_whole=not rest)
             if rest:
                 report.count("podsWithoutTime", len(rest))
-            return decided
-        everyone = frozenset(pod.key for pod in waiting)
-        self._slices.ended((), Plan(now=now), is_whole=False)
-        return self._contained(without_time_for(snapshot, everyone), report, Watch(lambda: 0.0))
+            return decided, rest
+        everyone = frozenset(efforts)
+        self._slices.ended((), 0, (), is_whole=False)
+        nothing = Watch(lambda: 0.0)
+        return self._contained(without_time_for(snapshot, everyone), report, nothing), everyone
 
-    def _contained(self, snapshot: Snapshot, report: RunReport, watch: Watch) -> Contained[tuple[Plan, SearchBound]]:
+    def _contained(self, snapshot: Snapshot, report: RunReport, watch: Watch) -> Contained[_Planned]:
         """Return the plan without the objects that make it raise."""
         return contained(
             snapshot,
-            lambda given: self.improved(given, report, watch),
-            probe=lambda given: Planner(given, watch=watch).results(),
+            lambda given: self._improved(given, report, watch),
+            probe=lambda given: Planner(given, explains=False, watch=watch).results(),
         )
 
-    def _with_refusals(self, plan: Plan, view: ClusterState, report: RunReport) -> Plan:
-        """Return the plan, with EC2's denials as the reasons of pods that a plan without refusals gives a node.
+    def _with_refusals(
+        self, plans: tuple[Plan, Plan], view: ClusterState, report: RunReport, watch: Watch
+    ) -> tuple[Plan, Plan]:
+        """Return the plans, with EC2's denials as the reasons of pods that a plan without refusals gives a node.
 
         It only explains: without time, or if it fails, the reasons stay as they are.
         """
-        if not plan.unschedulable or not has_unavailable(view.snapshot.catalogue):
-            return plan
+        if not has_unavailable(view.snapshot.catalogue):
+            return plans
         try:
-            watch = Watch(stopwatch(self._clock, EXPLAINING))
-            without = Planner(self._observer.open_market.without_refusals(view), watch=watch).results().plan
+            without = Planner(self._observer.open_market.without_refusals(view), explains=False, watch=watch).results()
         except PortError:
             raise
-        except Exception as error:  # noqa: BLE001 - launches must not wait for reasons
+        except Exception as error:  # noqa: BLE001 - nothing depends on reasons
             report.count("unexplainedRefusals")
             logger.warning("refusals not explained", extra={"error": type(error).__name__})
-            return plan
-        explained = with_refusals(plan.unschedulable, without.claims, view.denials)
-        return msgspec.structs.replace(plan, unschedulable=explained)
+            return plans
+        claims = without.plan.claims
+        first, second = (with_refusals(plan.unschedulable, claims, view.denials) for plan in plans)
+        replace = msgspec.structs.replace
+        return replace(plans[0], unschedulable=first), replace(plans[1], unschedulable=second)
 
-    def improved(
-        self, snapshot: Snapshot, report: RunReport, watch: Callable[[], None] = lambda: None
-    ) -> tuple[Plan, SearchBound]:
+    def observed(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, DecisionDraft]:
+        """Return the plan with its reasons, and the decision for the ledger, which is only recorded."""
+        decided = self._contained(snapshot, report, Watch(lambda: 0.0))
+        planned = decided.result
+        reasons = planned.find_reasons(Watch(stopwatch(self._clock, EXPLAINING_MAX)))
+        self._warn((*decided.set_aside, *reasons.set_aside), report)
+        plan = msgspec.structs.replace(planned.plan, unschedulable=reasons.unschedulable)
+        return plan, self._ledger.draft(
+            PROVISION,
+            decided.snapshot,
+            plan if reasons.is_whole else planned.plan,
+            planned.bound,
+            is_observed=True,
+            is_unexplained=not reasons.is_whole,
+        )
+
+    def _improved(self, snapshot: Snapshot, report: RunReport, watch: Callable[[], None]) -> _Planned:
         """Return the best plan that time allows, and what ended its search.
 
         If the search for cheaper nodes fails, it is the greedy plan.
@@ -363,7 +440,7 @@ class PlanDecision:
         planner, steps = Planner(snapshot, watch=watch), snapshot.options.improve_iterations
         time = RecordedTime(stopwatch(self._clock, self._settings.improving(planner.pods)))
         try:
-            plan = planner.plan(time if steps is None else None)
+            plan, find_reasons = planner.plan_and_reasons(time if steps is None else None)
             self._warn_of_daemons(planner)
         except OutOfTimeError:
             raise
@@ -375,8 +452,8 @@ class PlanDecision:
                 RunReason.IMPROVEMENT_FAILED,
                 f"{type(error).__name__}: {error}",
             )
-            return planner.results().plan, SearchBound(is_greedy=True)
-        return plan, SearchBound(steps, tuple(time.elapsed))
+            return _Planned(*planner.plan_and_reasons(searches=False), SearchBound(is_greedy=True))
+        return _Planned(plan, find_reasons, SearchBound(steps, tuple(time.elapsed)))
 
     def _warn_of_daemons(self, planner: Planner) -> None:
         if self._warnings is not None:
@@ -387,15 +464,40 @@ class PlanDecision:
     ) -> DecisionSummary:
         """Write the decision to the ledger before it is carried out; a failing ledger does not delay pods.
 
+        One that launches nothing is written once its reasons are found.
+
         Returns:
             The summary of the decision.
         """
         report.decision_id = draft.id
-        bindings = ((binding.pod, binding.node) for binding in plan.bindings)
-        refused = ((found.pod, found.reason) for found in plan.unschedulable)
-        summary = of_provisioning([record.plan for record in records], bindings, refused)
-        self._ledger.try_write(draft, summary, report)
+        summary = _summary(records, plan)
+        self._unwritten = ""
+        if summary.parts and not self._ledger.try_write(draft, summary, report, is_interim=draft.is_unexplained):
+            self._unwritten = draft.id
         return summary
+
+
+def _summary(records: Iterable[ClaimRecord], plan: Plan) -> DecisionSummary:
+    bindings = ((binding.pod, binding.node) for binding in plan.bindings)
+    refused = ((found.pod, found.reason) for found in plan.unschedulable)
+    return of_provisioning([record.plan for record in records], bindings, refused)
+
+
+def _postponed(plan: Plan, late: Collection[str]) -> Plan:
+    """Return the plan with the reason of pods that it had no time for."""
+    if not late:
+        return plan
+    unschedulable = tuple(
+        Unschedulable(found.pod, PodReason.DEADLINE_REACHED, NO_TIME) if found.pod in late else found
+        for found in plan.unschedulable
+    )
+    return msgspec.structs.replace(plan, unschedulable=unschedulable)
+
+
+def _with_reasons(plan: Plan, reasons: Mapping[str, Unschedulable]) -> Plan:
+    """Return the plan with these reasons for pods that have none yet."""
+    found = (one if one.reason else reasons.get(one.pod, one) for one in plan.unschedulable)
+    return msgspec.structs.replace(plan, unschedulable=tuple(sorted(found)))
 
 
 # Records what would be launched while launches are only observed.
@@ -429,16 +531,15 @@ class ObservedPlans:
         if digest == self._planned:
             return
         self._planned = digest
-        plan, bound = self._decision.improved(snapshot, report)
+        plan, draft = self._decision.observed(snapshot, report)
         every = (*plan.claims, *static_claims(snapshot, plan.claims))
         claims = [claim for claim in every if pools is None or claim.node_pool in pools]
-        bindings = () if pools is not None else ((found.pod, found.node) for found in plan.bindings)
-        refused = () if pools is not None else ((found.pod, found.reason) for found in plan.unschedulable)
+        bindings = () if pools is not None else ((binding.pod, binding.node) for binding in plan.bindings)
+        refused = () if pools is not None else ((binding.pod, binding.reason) for binding in plan.unschedulable)
         summary = observed(of_provisioning(claims, bindings, refused))
         is_new, self._last_recorded = summary.what != self._last_recorded, summary.what
         if pools is not None and not (claims and is_new):
             return
-        draft = self._ledger.draft(PROVISION, snapshot, plan, bound, is_observed=True)
         report.decision_id = report.decision_id or draft.id
         for claim in claims if is_new else ():
             message = f"would launch {claim.instance_types[0]} for {len(claim.pods)} pods ({draft.id or 'no ledger'})"
@@ -472,9 +573,9 @@ class PlanLaunches:
         self, records: Sequence[ClaimRecord], view: ClusterState, report: RunReport, deadline: datetime
     ) -> list[str]:
         """Launch as many as time permits; `execute` launches the others. Return the names of those that EC2 refused."""
-        found = self._launches.launch(records, view.node_classes, view.snapshot.catalogue, report, deadline)
-        self._request_runs(found, Boundary(report))
-        return found.refused
+        launched = self._launches.launch(records, view.node_classes, view.snapshot.catalogue, report, deadline)
+        self._request_runs(launched, Boundary(report))
+        return launched.refused
 
     def _request_runs(self, found: LaunchResults, boundary: Boundary) -> None:
         """Send one message for all claims whose next step is at the same time, so that they are checked together."""
@@ -551,8 +652,8 @@ class UnschedulableEvents:
 
     def publish(self, unschedulable: Iterable[Unschedulable], decision: str) -> None:
         """Write an event for each pod and reason that has none yet; `decision` is the id of the first decision with it."""
-        events = [self._event(found, decision) for found in unschedulable]
-        fresh = [event for event in events if _key(event) not in self._written][:PER_RUN]
+        events = [self._event(unplaced, decision) for unplaced in unschedulable]
+        fresh = _in_turn(event for event in events if _key(event) not in self._written)[:PER_RUN]
         if len(self._written) > REMEMBERED:
             self._written.clear()
         written = write(self._kubernetes, in_time(fresh, self._clock))
@@ -563,6 +664,15 @@ class UnschedulableEvents:
         message = with_decision_id(f"{found.reason}: {found.message}", decision)
         identity = f"{found.reason}/{found.message}"
         return warning(about_pod(namespace, pod), "FailedScheduling", message, self._clock.now(), identity=identity)
+
+
+def _in_turn(events: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the events, namespaces in turn: a namespace with very many pods delays no event of the others."""
+    turns, counted = list[tuple[int, JsonObject]](), Counter[str]()
+    for event in events:
+        counted[event["metadata"]["namespace"]] += 1
+        turns.append((counted[event["metadata"]["namespace"]], event))
+    return [event for _, event in sorted(turns, key=lambda turn: turn[0])]
 
 
 def _key(event: JsonObject) -> tuple[str, str]:
@@ -632,7 +742,7 @@ class PlanPublisher:
             for pod in record.plan.pods
         )
         unschedulable = (*plan.unschedulable, *refused)
-        for found in unschedulable:
-            report.decide(DecisionKind.UNSCHEDULABLE, found.pod, PodReason.of(found.reason), found.message)
+        for unplaced in unschedulable:
+            report.decide(DecisionKind.UNSCHEDULABLE, unplaced.pod, PodReason.of(unplaced.reason), unplaced.message)
         report.count("unschedulablePods", len(unschedulable))
         self._events.publish(unschedulable, report.decision_id)

@@ -107,11 +107,11 @@ class ClaimRecords:
 
 def _moments(pods: Iterable[Pod], heard_at: datetime | None) -> Moments:
     """Return the moments of a claim that are known when it is planned: its pods' and this run's."""
-    found = tuple(pods)
+    arrived = tuple(pods)
     return Moments(
-        pods_created_at=min((pod.created_at for pod in found if pod.created_at is not None), default=None),
+        pods_created_at=min((pod.created_at for pod in arrived if pod.created_at is not None), default=None),
         pods_marked_at=min(
-            (pod.unschedulable_since for pod in found if pod.unschedulable_since is not None), default=None
+            (pod.unschedulable_since for pod in arrived if pod.unschedulable_since is not None), default=None
         ),
         heard_at=heard_at,
     )
@@ -207,12 +207,12 @@ class LostRows:
         self, instances: Sequence[Instance], view: ClusterState, boundary: Boundary, report: RunReport
     ) -> bool:
         """Rebuild the claims of instances that were listed before the observation; return whether there were any."""
-        found = self._found(instances, view)
-        if not found:
+        rebuilt = self._found(instances, view)
+        if not rebuilt:
             return False
 
         def rebuild() -> None:
-            for unclaimed in self._rebuilding.still_there(found):
+            for unclaimed in self._rebuilding.still_there(rebuilt):
                 work = partial(self._rebuilding.rebuild, unclaimed, view, report)
                 boundary.attempt(unclaimed.instance.instance_id, work)
 
@@ -397,7 +397,10 @@ class Provisioning:
             self.stores.changes.record(self.clock.now())
 
     def _is_quiet(self) -> bool:
-        """Whether no pod lacks a node, no claim waits for its launch, and no buffer requests room."""
+        """Whether no pod lacks a node, no claim waits for its launch, and no buffer requests room.
+
+        Warm room of calendars is no reason: `reconcile` sends a message while there is some.
+        """
         if self.settings.options().feature_gates.capacity_buffer or self.observer.unbound_pods():
             return False
         started_at = self.clock.now()
@@ -412,15 +415,15 @@ class Provisioning:
         pods = self.batcher.pods(deadline - MARGIN)
         rows = self.stores.own_rows()
         records = rows.claims
-        found = pending_work(pods, records, self.clock.now(), self.settings.options())
-        report.count("pendingPods", found.marked + found.awaited)
-        report.count("awaitedPods", found.awaited)
-        if found.unmarked and not found.is_any:
+        work = pending_work(pods, records, self.clock.now(), self.settings.options())
+        report.count("pendingPods", work.marked + work.awaited)
+        report.count("awaitedPods", work.awaited)
+        if work.unmarked and not work.is_any:
             self.next_run.ask("pods that the scheduler has not looked at", until, self._poll())
-        if found.is_any or displaces_pods(self.observer, records, self.clock.now()) or self.observer.keeps_room():
+        if work.is_any or displaces_pods(self.observer, records, self.clock.now()) or self.observer.keeps_room():
             return rows
-        if found.awaited:
-            message = f"{found.awaited} pods wait, and a node is on its way for each"
+        if work.awaited:
+            message = f"{work.awaited} pods wait, and a node is on its way for each"
             report.decide(DecisionKind.SKIP, self.settings.cluster_name, RunReason.NODES_UNDER_WAY, message)
             self.publisher.expect_pods_on((), records)
         return None
@@ -454,9 +457,8 @@ class Provisioning:
             digest = snapshot_digest(view.snapshot)
             self._record_if_new(digest)
             view = self._with_target(view)
-            plan, draft = self.decision.plan(view, digest, report, deadline)
-            report.count(QUOTA_DENIALS, int(PodReason.QUOTA_REACHED in {pod.reason for pod in plan.unschedulable}))
-            plan = _with_static_claims(plan, view.snapshot, report)
+            decided = self.decision.plan(view, digest, report, deadline)
+            plan, draft = _with_static_claims(decided.plan, view.snapshot, report), decided.draft
             records, plan = self.claim_records.of_plan(plan, draft.id, view, lease, used=used, heard_at=heard_at)
             used += len(records)
             summary = self.decision.keep(draft, records, plan, report)
@@ -466,18 +468,23 @@ class Provisioning:
             refused = self.launches.launch(requested.accepted, view, report, deadline)
             self.replacing.note(plan, requested, refused, view, report)
             self.publisher.nominate(plan, view, report)
+            is_last = not refused or self.clock.now() + MARGIN > deadline or number == self.settings.plan_rounds
+            if is_last:  # the pods of another round get their reasons there, and its launches do not wait for these
+                plan, summary = self.decision.explained(decided, plan, records, view, report, deadline)
+                report.count(QUOTA_DENIALS, int(PodReason.QUOTA_REACHED in {pod.reason for pod in plan.unschedulable}))
             self.publisher.decided(draft.id, summary)
             if number == 1 and self.clock.now() + MARGIN <= deadline:
                 self.observed.observe(view.snapshot, report)
-            if not refused:
-                self.publisher.report(plan, requested.refused, report)
-                if any(found.reason == PodReason.DEADLINE_REACHED for found in plan.unschedulable):
-                    self.next_run.ask("no time for all pods", until, SPACING)
+            if is_last:
+                self.publisher.report(plan, () if refused else requested.refused, report)
+                self._ask_for_another(plan, until, was_refused=bool(refused))
                 return
-            if self.clock.now() + MARGIN > deadline or number == self.settings.plan_rounds:
-                self.publisher.report(plan, (), report)
-                self.next_run.ask("EC2 had no capacity", until, self._poll())
-                return
+
+    def _ask_for_another(self, plan: Plan, until: datetime, *, was_refused: bool) -> None:
+        if was_refused:
+            self.next_run.ask("EC2 had no capacity", until, self._poll())
+        elif any(found.reason == PodReason.DEADLINE_REACHED for found in plan.unschedulable):
+            self.next_run.ask("no time for all pods", until, SPACING)
 
     def _with_target(self, view: ClusterState) -> ClusterState:
         """Return the view with the stored target in its snapshot: nodes that it drains later take pods last."""
@@ -497,8 +504,8 @@ class Provisioning:
 
 def _with_static_claims(plan: Plan, snapshot: Snapshot, report: RunReport) -> Plan:
     """Return the plan with the claims that static NodePools lack; those that wait for free addresses are reported."""
-    found = static_claims(snapshot, plan.claims)
-    for name, number in waiting_for_addresses(snapshot, found).items():
+    static = static_claims(snapshot, plan.claims)
+    for name, number in waiting_for_addresses(snapshot, static).items():
         message = f"{number} of its replicas wait: no subnet of its EC2NodeClass has a free address for them"
         report.decide(DecisionKind.SKIP, f"NodePool {name}", PodReason.NO_FREE_ADDRESS, message)
-    return msgspec.structs.replace(plan, claims=(*plan.claims, *found))
+    return msgspec.structs.replace(plan, claims=(*plan.claims, *static))

@@ -167,10 +167,10 @@ def is_in_order(claims: Collection[ClaimRecord], instances: Iterable[Instance]) 
     """Whether every claim has a running instance of its own, and every instance belongs to a claim."""
     if not all(claim.is_settled and claim.reserved and not claim.is_disrupting for claim in claims):
         return False
-    ours = [found for found in instances if labels.CLAIM in found.tags]
-    if any(is_unnamed(found.tags) for found in ours):
+    ours = [instance for instance in instances if labels.CLAIM in instance.tags]
+    if any(is_unnamed(instance.tags) for instance in ours):
         return False
-    running = sorted(found.instance_id for found in ours if found.is_alive)
+    running = sorted(instance.instance_id for instance in ours if instance.is_alive)
     return len(running) == len(ours) and running == sorted(claim.instance_id for claim in claims)
 
 
@@ -186,9 +186,11 @@ def _cluster_digest(view: ClusterState) -> bytes:
 
 def versions(manifests: Iterable[JsonObject]) -> tuple[tuple[str, ...], ...]:
     """Return name, UID and version of each of these objects, in order."""
-    found = ((manifest.get("metadata") or {}) for manifest in manifests)
+    metadatas = ((manifest.get("metadata") or {}) for manifest in manifests)
     return tuple(
-        sorted(tuple(str(metadata.get(key, "")) for key in ("name", "uid", "resourceVersion")) for metadata in found)
+        sorted(
+            tuple(str(metadata.get(key, "")) for key in ("name", "uid", "resourceVersion")) for metadata in metadatas
+        )
     )
 
 
@@ -279,9 +281,11 @@ class Reconciliation:
         if view is not None:
             aside = [problem.set_aside for problem in view.problems if problem.set_aside is not None]
             self.warnings.set_aside(aside, report)
-            of_nodes = [found for found in view.problems if found.resource == resources.NODES and found.is_warning]
-            doubts = [found for found in of_nodes if found.set_aside is None]
-            self.warnings.doubted_nodes((found.subject.partition(" ")[2], found.problem) for found in doubts)
+            of_nodes = [
+                problem for problem in view.problems if problem.resource == resources.NODES and problem.is_warning
+            ]
+            doubts = [problems for problems in of_nodes if problems.set_aside is None]
+            self.warnings.doubted_nodes((problems.subject.partition(" ")[2], problems.problem) for problems in doubts)
 
     def _in_order(self) -> tuple[Sweep, ...]:
         return in_order(self.sweeps, self.clock.now())
@@ -317,10 +321,10 @@ class Reconciliation:
 
     def _stored(self, boundary: Boundary) -> dict[str, SweepState]:
         """Return the stored states; a new sweep is due now, and all are if the table does not answer."""
-        found: dict[str, SweepState] = {}
-        boundary.attempt("sweep states", lambda: found.update(self.log.read()))
+        states: dict[str, SweepState] = {}
+        boundary.attempt("sweep states", lambda: states.update(self.log.read()))
         now = self.clock.now()
-        return {sweep.name: found.get(sweep.name, SweepState(now - sweep.every)) for sweep in self.sweeps}
+        return {sweep.name: states.get(sweep.name, SweepState(now - sweep.every)) for sweep in self.sweeps}
 
     def _swept(
         self, sweep: Sweep, seen: Seen, stored: Mapping[str, SweepState], report: RunReport, deadline: datetime

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from adapters.observation.cluster_reader import CalendarReader
 from adapters.ports import Clock, Kubernetes
 from adapters.store import Changes
 from core.approval.proposal import Proposal
@@ -17,7 +18,7 @@ from core.disruption.budget_openings import PoolNodes, may_any_go, wakes_at
 from core.disruption.resync import PERIOD_MAX, may_skip, next_known_moment, next_period
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
 from core.manifests.assemble import assemble
-from core.manifests.wire.resources import NODE_POOLS, PODS
+from core.manifests.wire.resources import CALENDARS, NODE_POOLS, PODS
 from core.model.catalogue import Catalogue, OfferingKey
 from core.model.node_pool import NodePool
 from core.model.snapshot import Snapshot
@@ -58,7 +59,7 @@ class AbsentClaims:
 
 
 class BudgetCheck:
-    """Evaluates the budgets of NodePools, the only objects that it lists.
+    """Evaluates the budgets of NodePools. It lists only these and Calendars, which may replace budgets.
 
     Attributes:
         are_closed: Whether the last check found that no pass was needed.
@@ -68,6 +69,7 @@ class BudgetCheck:
         self._kubernetes = kubernetes
         self._settings = settings
         self._clock = clock
+        self._calendars = CalendarReader(kubernetes, clock)
         self.are_closed = False
 
     def needs_run(self, records: Iterable[ClaimRecord]) -> bool:
@@ -96,7 +98,7 @@ class BudgetCheck:
 
     def _node_pools(self, now: datetime) -> tuple[NodePool, ...]:
         snapshot, _ = assemble(
-            {NODE_POOLS: self._kubernetes.list(NODE_POOLS).items},
+            {NODE_POOLS: self._kubernetes.list(NODE_POOLS).items, CALENDARS: self._calendars.all([])},
             now=now,
             catalogue=Catalogue(),
             options=self._settings.options(),
@@ -108,13 +110,13 @@ class BudgetCheck:
 
 def _counted(records: Iterable[ClaimRecord]) -> dict[str, PoolNodes]:
     """Return pool → its nodes: an upper bound on all and a lower bound on leaving ones, since readiness is unknown here."""
-    found: dict[str, PoolNodes] = {}
+    by_pool: dict[str, PoolNodes] = {}
     for record in records:
         if record.phase is ClaimPhase.INITIALIZED:
-            before = found.get(record.plan.node_pool, PoolNodes(0, 0))
+            before = by_pool.get(record.plan.node_pool, PoolNodes(0, 0))
             is_going = record.is_disrupting and (record.deletion is None or record.deletion.terminated_at is None)
-            found[record.plan.node_pool] = PoolNodes(before.present + 1, before.going + is_going)
-    return found
+            by_pool[record.plan.node_pool] = PoolNodes(before.present + 1, before.going + is_going)
+    return by_pool
 
 
 PUNCTUALITY: Final = timedelta(seconds=15)

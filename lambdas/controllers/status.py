@@ -43,7 +43,7 @@ from core.reasons.code import DecisionKind
 from core.reasons.nodes import NodeReason
 from core.reasons.runs import RunReason
 from installation.metric_names import CHANGED_NODE_CLASSES, UNKNOWN_FIELDS
-from lambdas.controllers.events import about_node_class, about_node_pool, normal, warning, write
+from lambdas.controllers.events import about_node_class, about_node_overlay, about_node_pool, normal, warning, write
 from lambdas.controllers.status_writer import Present, StatusWriter, condition, tolerate_gone
 
 # Condition LaunchDenied of NodePools and EC2NodeClasses: what EC2 does not launch, why, and when it is retried.
@@ -103,7 +103,7 @@ def pool_readiness(pool: NodePool, ready_classes: Mapping[str, bool | None]) -> 
     name = pool.node_class.name
     class_ready = ready_classes.get(name)
     awaited = class_ready is None and name in ready_classes
-    found = [
+    pool_conditions = [
         condition("ValidationSucceeded", "False" if pool.problem else "True", pool.problem),
         condition(
             "NodeClassReady",
@@ -111,14 +111,20 @@ def pool_readiness(pool: NodePool, ready_classes: Mapping[str, bool | None]) -> 
             "" if class_ready else f"EC2NodeClass {name!r} is missing or not ready",
         ),
     ]
-    worst = next((c for c in found if c["status"] == "False"), next((c for c in found if c["status"] != "True"), None))
-    return [*found, condition("Ready", worst["status"] if worst else "True", worst["message"] if worst else "")]
+    worst = next(
+        (c for c in pool_conditions if c["status"] == "False"),
+        next((c for c in pool_conditions if c["status"] != "True"), None),
+    )
+    return [
+        *pool_conditions,
+        condition("Ready", worst["status"] if worst else "True", worst["message"] if worst else ""),
+    ]
 
 
 def disruption_paused(pool: NodePool, brakes: EngagedBrakes) -> JsonObject:
     """Return whether a brake or an unreadable budget prevents voluntary disruption in the pool, with advice."""
-    found = (brakes.stopping(action, pool.name) for action in (Action.DISRUPT, Action.EXPIRE, Action.REPAIR))
-    brake = next((brake for brake in found if brake is not None), None)
+    action_brakes = (brakes.stopping(action, pool.name) for action in (Action.DISRUPT, Action.EXPIRE, Action.REPAIR))
+    brake = next((brake for brake in action_brakes if brake is not None), None)
     if brake is not None:
         return condition("DisruptionPaused", "True", brake.message, reason=brake.kind)
     if problem := unreadable(pool):
@@ -235,7 +241,7 @@ class RegistrationConditions:
 
     def read(self) -> None:
         """Read the results of all NodePools. Raises PortError."""
-        self._found = {found.node_pool: found for found in self._breakers.breakers()}
+        self._found = {breaker.node_pool: breaker for breaker in self._breakers.breakers()}
 
     def of(self, pool: NodePool, manifest: JsonObject, node_class: JsonObject | None) -> JsonObject:
         """Return the condition by launches since NodePool and EC2NodeClass changed (Karpenter).
@@ -351,22 +357,40 @@ class UnknownFields:
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._clock = clock
+        self._overlay_messages: dict[str, str] = {}
 
     def condition(self, manifest: JsonObject, about: JsonObject, report: RunReport) -> list[JsonObject]:
         """Return the condition; none for an object without unknown fields that never had any."""
+        before = conditions(manifest).get(KNOWN_FIELDS)
+        message = self._dropped(manifest, report)
+        if not message:
+            return [] if before is None else [condition(KNOWN_FIELDS, "True")]
+        if before is None or before.message != message:
+            self._tell(about, message, report)
+        return [condition(KNOWN_FIELDS, "False", message, reason="UnknownField")]
+
+    def of_overlay(self, manifest: JsonObject, report: RunReport) -> None:
+        """Tell of a NodeOverlay, whose status we do not write: once in each sandbox, and when the fields change."""
+        about = about_node_overlay(manifest)
+        message = self._dropped(manifest, report)
+        if message and self._overlay_messages.get(about["name"]) != message:
+            self._tell(about, message, report)
+        self._overlay_messages[about["name"]] = message
+
+    def _dropped(self, manifest: JsonObject, report: RunReport) -> str:
+        """Count the unknown fields, and return what is said of them; empty for none."""
         from core.api.unknown_fields import unknown_fields
 
-        found, before = unknown_fields(manifest), conditions(manifest).get(KNOWN_FIELDS)
-        if not found:
-            return [] if before is None else [condition(KNOWN_FIELDS, "True")]
-        report.count(UNKNOWN_FIELDS, len(found))
-        message = f"this version does not know {', '.join(found)}, and drops it"
-        if before is None or before.message != message:
-            kind = f"{about['kind']} {about['name']}"
-            report.decide(DecisionKind.SKIP, kind, RunReason.UNKNOWN_FIELD, message)
-            said = warning(about, RunReason.UNKNOWN_FIELD, message, self._clock.now(), identity=message)
-            write(self._kubernetes, [said])
-        return [condition(KNOWN_FIELDS, "False", message, reason="UnknownField")]
+        unknown = unknown_fields(manifest)
+        if unknown:
+            report.count(UNKNOWN_FIELDS, len(unknown))
+        return f"this version does not know {', '.join(unknown)}, and drops it" if unknown else ""
+
+    def _tell(self, about: JsonObject, message: str, report: RunReport) -> None:
+        report.decide(DecisionKind.SKIP, f"{about['kind']} {about['name']}", RunReason.UNKNOWN_FIELD, message)
+        identity = f"{about['kind']}/{message}"  # a NodePool and its class often share a name
+        said = warning(about, RunReason.UNKNOWN_FIELD, message, self._clock.now(), identity=identity)
+        write(self._kubernetes, [said])
 
 
 # Writes the status of EC2NodeClasses: what they resolve to, whether EC2 allows launches, and memory that nodes reported.
@@ -415,7 +439,7 @@ class NodeClassStatus:
         if self._objects.write_status(resources.EC2_NODE_CLASSES, manifest, status):
             report.count(CHANGED_NODE_CLASSES)
         free_before = _annotations(manifest).get(labels.SUBNET_ADDRESSES, "")
-        own: dict[str, str | None] = {
+        stamped: dict[str, str | None] = {
             labels.NODECLASS_HASH: node_class.spec_hash,
             labels.NODECLASS_HASH_VERSION: HASH_VERSION,
             labels.RESERVATION_PLACES: written_places(places) if places else None,
@@ -424,9 +448,9 @@ class NodeClassStatus:
             labels.SUBNET_ADDRESSES: written_reading(addresses, free_before),
         }
         if validated:
-            own[labels.LAUNCH_VALIDATION] = validated
+            stamped[labels.LAUNCH_VALIDATION] = validated
             self._validations.report(manifest, validated, report)
-        self._objects.annotate(resources.EC2_NODE_CLASSES, manifest, own)
+        self._objects.annotate(resources.EC2_NODE_CLASSES, manifest, stamped)
         return readiness({"status": status})
 
     def keep_memory(self, manifest: JsonObject, view: ClusterState) -> None:
@@ -470,11 +494,13 @@ def _read_addresses(found: JsonObject | None) -> AddressReading | None:
 
 def _without_places(status: JsonObject) -> tuple[JsonObject, dict[str, int]]:
     """Return the status in Karpenter's form, and the places of each reservation."""
-    found = status.get("capacityReservations")
-    if found is None:
+    reservations = status.get("capacityReservations")
+    if reservations is None:
         return status, {}
-    entries = [{key: value for key, value in one.items() if key != "places"} for one in found]
-    return {**status, "capacityReservations": entries}, {one["id"]: one["places"] for one in found}
+    entries = [{key: value for key, value in reservation.items() if key != "places"} for reservation in reservations]
+    return {**status, "capacityReservations": entries}, {
+        reservation["id"]: reservation["places"] for reservation in reservations
+    }
 
 
 Attempt = Callable[[str, Callable[[], object]], bool]
@@ -533,17 +559,17 @@ class ObjectStatus:
             attempt: Runs a piece of work under its subject, so that a failure does not affect the others; returns whether it
                 succeeded.
         """
-        known = {found.name: found for found in view.snapshot.node_classes}
-        pools = {found.name: found for found in view.snapshot.node_pools}
+        known = {node_class.name: node_class for node_class in view.snapshot.node_classes}
+        pools = {node_class.name: node_class for node_class in view.snapshot.node_pools}
         ready = {name: readiness(manifest) for name, manifest in view.node_classes.items()}
         readings = self._read(attempt)
 
         def write_class(name: str, manifest: JsonObject) -> None:
             self._classes.keep_memory(manifest, view)
-            own = [pool for pool in pools.values() if pool.node_class.name == name]
+            class_pools = [pool for pool in pools.values() if pool.node_class.name == name]
             fields = self._unknown_fields.condition(manifest, about_node_class(manifest), report)
             more = [*readings.launches(name), *fields]
-            ready[name] = self._classes.write(manifest, known[name], own, more, report)
+            ready[name] = self._classes.write(manifest, known[name], class_pools, more, report)
 
         def write_pool(name: str, manifest: JsonObject) -> None:
             pool = measured(pools[name], view.node_classes, self._cloud.user_data_problem)
@@ -555,6 +581,8 @@ class ObjectStatus:
             attempt(f"EC2NodeClass {name}", partial(write_class, name, manifest))
         for name, manifest in view.node_pools.items():
             attempt(f"NodePool {name}", partial(write_pool, name, manifest))
+        for name, manifest in view.node_overlays.items():
+            attempt(f"NodeOverlay {name}", partial(self._unknown_fields.of_overlay, manifest, report))
 
     def _read(self, attempt: Attempt) -> Readings:
         denials = list[LaunchDenial]()
@@ -574,18 +602,18 @@ class ObjectStatus:
         self, pool: NodePool, manifest: JsonObject, view: ClusterState, readings: Readings
     ) -> list[JsonObject]:
         """Return the conditions about the NodePool's nodes and launches."""
-        found = list[JsonObject]()
+        rows = list[JsonObject]()
         if readings.registrations:
             node_class = view.node_classes.get(pool.node_class.name)
-            found.append(self._registrations.of(pool, manifest, node_class))
+            rows.append(self._registrations.of(pool, manifest, node_class))
         if rollout := readings.rollouts.get(pool.name):
-            found.append(rollout_condition(rollout, manifest, self._kubernetes, self._clock.now()))
-        found += readings.launches(pool.node_class.name)
+            rows.append(rollout_condition(rollout, manifest, self._kubernetes, self._clock.now()))
+        rows += readings.launches(pool.node_class.name)
         if readings.market:
-            found.append(self._market.current())
+            rows.append(self._market.current())
         if readings.quotas:
-            found.append(self._quotas.of(pool))
-        return found
+            rows.append(self._quotas.of(pool))
+        return rows
 
     def _write_pool(
         self, manifest: JsonObject, pool: NodePool, conditions: list[JsonObject], view: ClusterState, report: RunReport

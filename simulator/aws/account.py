@@ -67,17 +67,17 @@ class Bucket:
             AwsError: If the object does not exist, or the caller already has it (ETag).
         """
         self._check(request)
-        found = self._objects.get(request["Key"])
-        if found is None:
+        content = self._objects.get(request["Key"])
+        if content is None:
             raise AwsError("NoSuchKey", "The specified key does not exist.", 404)
-        if request.get("IfNoneMatch") == found.etag:
+        if request.get("IfNoneMatch") == content.etag:
             raise AwsError("304", "Not Modified", 304)
         return {
-            "Body": io.BytesIO(found.body),
-            "ContentLength": len(found.body),
-            "ContentType": found.content_type,
-            "ETag": found.etag,
-            "LastModified": found.written_at,
+            "Body": io.BytesIO(content.body),
+            "ContentLength": len(content.body),
+            "ContentType": content.content_type,
+            "ETag": content.etag,
+            "LastModified": content.written_at,
         }
 
     def put(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -182,15 +182,15 @@ class InstanceProfiles:
     def list_all(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer iam:ListInstanceProfiles, on one page."""
         prefix = request.get("PathPrefix", "/")
-        found = [name for name, profile in self._profiles.items() if profile.described["Path"].startswith(prefix)]
-        profiles = [self.get({"InstanceProfileName": name})["InstanceProfile"] for name in sorted(found)]
+        names = [name for name, profile in self._profiles.items() if profile.described["Path"].startswith(prefix)]
+        profiles = [self.get({"InstanceProfileName": name})["InstanceProfile"] for name in sorted(names)]
         return {"InstanceProfiles": profiles, "IsTruncated": False}
 
     def _find(self, name: str) -> _Profile:
-        found = self._profiles.get(name)
-        if found is None:
+        profile = self._profiles.get(name)
+        if profile is None:
             raise AwsError("NoSuchEntity", f"Instance Profile {name} cannot be found.", 404)
-        return found
+        return profile
 
 
 # Describes what the embedded account sells: types, zones, prices.
@@ -222,53 +222,53 @@ class PriceListCalls:
         """
         if not self._described:
             self._described = tuple(msgspec.to_builtins(self._shapes[name]) for name in sorted(self._shapes))
-        asked = request.get("InstanceTypes") or []
-        unknown = sorted(set(asked) - set(self._shapes))
+        names = request.get("InstanceTypes") or []
+        unknown = sorted(set(names) - set(self._shapes))
         if unknown:
             raise AwsError("InvalidInstanceType", f"The following supplied instance types do not exist: {unknown}")
-        found = [d for d in self._filtered(request.get("Filters") or []) if not asked or d["InstanceType"] in asked]
-        return paged("InstanceTypes", found, request, _TYPES_PAGE)
+        rows = [d for d in self._filtered(request.get("Filters") or []) if not names or d["InstanceType"] in names]
+        return paged("InstanceTypes", rows, request, _TYPES_PAGE)
 
     def describe_offerings(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeInstanceTypeOfferings by zone or region."""
         by_zone = request.get("LocationType", "region") == "availability-zone"
         places = {(p.instance_type, p.zone if by_zone else self._region) for p in self._exchange.pools}
         kind = "availability-zone" if by_zone else "region"
-        found = [{"InstanceType": t, "LocationType": kind, "Location": place} for t, place in sorted(places)]
+        rows = [{"InstanceType": t, "LocationType": kind, "Location": place} for t, place in sorted(places)]
         for wanted in request.get("Filters") or []:
             key = {"instance-type": "InstanceType", "location": "Location"}[wanted["Name"]]
-            found = [offer for offer in found if offer[key] in wanted["Values"]]
-        return paged("InstanceTypeOfferings", found, request, _PAGE)
+            rows = [offer for offer in rows if offer[key] in wanted["Values"]]
+        return paged("InstanceTypeOfferings", rows, request, _PAGE)
 
     def spot_price_history(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeSpotPriceHistory: the present price of each pool."""
-        asked = set(request.get("InstanceTypes") or [])
+        names = set(request.get("InstanceTypes") or [])
         pools = [
             pool
             for pool in self._exchange.pools
-            if pool.capacity_type == labels.SPOT and (not asked or pool.instance_type in asked)
+            if pool.capacity_type == labels.SPOT and (not names or pool.instance_type in names)
         ]
         answer = paged("SpotPriceHistory", pools, request, _PAGE)
         return {**answer, "SpotPriceHistory": [self._spot(pool) for pool in answer["SpotPriceHistory"]]}
 
     def get_products(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer pricing:GetProducts: on-demand list prices for shared Linux machines."""
-        found = self._priced()
+        priced = self._priced()
         for wanted in request.get("Filters") or []:
             field, value = wanted["Field"], wanted["Value"]
-            found = [p for p in found if p["product"]["attributes"].get(field, value) == value]
-        products, token = page(found, request, _PRODUCTS_PAGE)
+            priced = [p for p in priced if p["product"]["attributes"].get(field, value) == value]
+        products, token = page(priced, request, _PRODUCTS_PAGE)
         answer: dict[str, Any] = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(p) for p in products]}
         return answer if token is None else {**answer, "NextToken": token}
 
     def _filtered(self, filters: list[dict[str, Any]]) -> list[dict[str, Any]]:
         key = json.dumps(filters, sort_keys=True)
         if key not in self._by_filter:
-            found = list(self._described)
+            rows = list(self._described)
             for wanted in filters:
                 read = _type_filter(wanted["Name"])
-                found = [d for d in found if set(read(d)) & set(wanted["Values"])]
-            self._by_filter[key] = found
+                rows = [d for d in rows if set(read(d)) & set(wanted["Values"])]
+            self._by_filter[key] = rows
         return self._by_filter[key]
 
     def _spot(self, pool: Pool) -> dict[str, Any]:
@@ -535,12 +535,12 @@ class Account:
 
 def _reservations_of(region: Region) -> Iterator[Reservation]:
     """Yield the reservations that the scenario's own catalogue contains."""
-    for found in region.types:
-        for offering in found.offerings:
+    for instance_type in region.types:
+        for offering in instance_type.offerings:
             if offering.reservation_id:
                 yield Reservation(
                     id=offering.reservation_id,
-                    instance_type=found.name,
+                    instance_type=instance_type.name,
                     zone=offering.zone,
                     total=offering.reservation_capacity,
                     owner=ACCOUNT_ID,

@@ -57,8 +57,8 @@ class OperatorBrakes:
 
     def describe_alarms(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer cloudwatch:DescribeAlarms."""
-        found = [name for name in request["AlarmNames"] if name == PAUSING_ALARM]
-        return {"MetricAlarms": [{"AlarmName": name, "StateValue": self.alarm} for name in found]}
+        names = [name for name in request["AlarmNames"] if name == PAUSING_ALARM]
+        return {"MetricAlarms": [{"AlarmName": name, "StateValue": self.alarm} for name in names]}
 
     def get_managed_resource(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer arc-zonal-shift:GetManagedResource."""
@@ -148,8 +148,8 @@ class Exchange:
 
     def architecture(self, name: str) -> str:
         """The type's architecture under Kubernetes' name; empty where unknown."""
-        found = self._types.get(name)
-        values = found.labels.get(labels.ARCH, ()) if found is not None else ()
+        instance_type = self._types.get(name)
+        values = instance_type.labels.get(labels.ARCH, ()) if instance_type is not None else ()
         return values[0] if values else ""
 
     def price(self, pool: Pool) -> int | None:
@@ -171,6 +171,13 @@ class Exchange:
         if statement is None or statement.available is None:
             return ""
         return NO_CAPACITY if statement.launched.get(pool, 0) >= statement.available else ""
+
+    def left(self, pool: Pool) -> int | None:
+        """How many more instances of a pool may be launched, None for any number."""
+        statement = self._holding(pool)
+        if self.refuses(pool) or statement is None or statement.available is None:
+            return 0 if self.refuses(pool) else None
+        return statement.available - statement.launched.get(pool, 0)
 
     def take(self, pool: Pool) -> None:
         """Count one instance launched from this pool."""
@@ -235,12 +242,12 @@ class Region(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def zones(self) -> tuple[str, ...]:
         """Every zone in which something is sold."""
-        return tuple(sorted({offering.zone for found in self.types for offering in found.offerings}))
+        return tuple(sorted({offering.zone for instance_type in self.types for offering in instance_type.offerings}))
 
     def node_facts(self) -> dict[str, NodeFacts]:
         """Return instance type → the facts of its nodes."""
         facts_of = recorded_facts if self.is_recorded else stated_facts
-        return {found.name: facts_of(found) for found in self.types}
+        return {instance_type.name: facts_of(instance_type) for instance_type in self.types}
 
 
 def builtin_region() -> Region:

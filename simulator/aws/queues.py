@@ -85,10 +85,12 @@ def in_part(call: Call, fault: Fault, answer: Callable[[dict[str, Any]], dict[st
         AwsError: As EC2 answers if it terminated only some instances: it names none of them.
     """
     if fault.kind == faults.PARTIAL and call.name == "sqs:SendMessageBatch":
-        done, left = _halves(call.parameters["Entries"])
-        found = answer({**call.parameters, "Entries": done}) if done else {"Successful": []}
-        failed = [{"Id": entry["Id"], "SenderFault": False, "Code": _FAILED[1], "Message": _MESSAGE} for entry in left]
-        return {**found, "Failed": [*found.get("Failed", ()), *failed]}
+        done, rejected = _halves(call.parameters["Entries"])
+        answered = answer({**call.parameters, "Entries": done}) if done else {"Successful": []}
+        failed = [
+            {"Id": entry["Id"], "SenderFault": False, "Code": _FAILED[1], "Message": _MESSAGE} for entry in rejected
+        ]
+        return {**answered, "Failed": [*answered.get("Failed", ()), *failed]}
     if fault.kind == faults.PARTIAL and call.name == "ec2:TerminateInstances":
         done, _ = _halves(call.parameters["InstanceIds"])
         if done:
@@ -259,10 +261,10 @@ class Queues:
         Raises:
             AwsError: If it does not exist.
         """
-        found = self._queues.get(name)
-        if found is None:
+        queue = self._queues.get(name)
+        if queue is None:
             raise AwsError("AWS.SimpleQueueService.NonExistentQueue", "The specified queue does not exist.")
-        return found
+        return queue
 
     def send(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer sqs:SendMessage."""

@@ -34,12 +34,12 @@ _NOT_PYTHON: Final = (("\\p{L}", "\\w"), ("\\p{Z}", "\\s"), ("\\p{N}", "\\d"))
 
 def problems_of(call: str, shape: Any, parameters: Mapping[str, Any]) -> list[str]:
     """Return what AWS would refuse of a request. `call` is `service:Operation`, `shape` the model of its input."""
-    found = list(_of_shape(shape, parameters, ""))
-    found += _of_batches(call, parameters)
+    problems = list(_of_shape(shape, parameters, ""))
+    problems += _of_batches(call, parameters)
     if call.startswith("ec2:"):
-        found += _of_filters(call.partition(":")[2], parameters)
-        found += _of_tags(parameters)
-    return found
+        problems += _of_filters(call.partition(":")[2], parameters)
+        problems += _of_tags(parameters)
+    return problems
 
 
 def _of_shape(shape: Any, value: Any, path: str) -> Iterator[str]:

@@ -65,12 +65,12 @@ def _next_cron(fields: str, after: datetime) -> datetime | None:
     weekday = _WEEKDAY.sub(lambda digit: str(int(digit.group()) - 1), weekday)
     five = [part.replace("?", "*") for part in (minute, hour, day, month, weekday)]
     try:
-        found = next(CronSim(" ".join(five), after))
+        next_at = next(CronSim(" ".join(five), after))
     except CronSimError as error:
         raise ValueError(f"cron({fields}): {error}") from error
     except StopIteration:
         return None
-    return found if years == "*" or str(found.year) in years.split(",") else None
+    return next_at if years == "*" or str(next_at.year) in years.split(",") else None
 
 
 # Computes whether and when the SDK retries: botocore's own standard mode, called without its events and requests.
@@ -178,19 +178,19 @@ class Schedules:
     def get(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer scheduler:GetSchedule. Raises AwsError if there is none."""
         self._check(request)
-        found = self._find(request)
-        kept = {key: value for key, value in found.request.items() if key != "ClientToken"}
-        return {"State": _ENABLED, **kept, "CreationDate": found.created_at, "Arn": self._arn_of(request["Name"])}
+        schedule = self._find(request)
+        kept = {key: value for key, value in schedule.request.items() if key != "ClientToken"}
+        return {"State": _ENABLED, **kept, "CreationDate": schedule.created_at, "Arn": self._arn_of(request["Name"])}
 
     def list(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer scheduler:ListSchedules."""
         self._check(request)
-        found = [
+        schedules = [
             {"Name": name, "GroupName": self._group, "State": self._schedules[name].request.get("State", _ENABLED)}
             for name in sorted(self._schedules)
             if name.startswith(request.get("NamePrefix", ""))
         ]
-        return paged("Schedules", found, request, _PAGE)
+        return paged("Schedules", schedules, request, _PAGE)
 
     def _put(self, request: dict[str, Any], created_at: datetime) -> None:
         schedule = _Schedule(dict(request), created_at)
@@ -210,10 +210,10 @@ class Schedules:
             self._fire(name, target["Arn"], json.loads(target.get("Input") or "{}"))
 
     def _find(self, request: dict[str, Any]) -> _Schedule:
-        found = self._schedules.get(request["Name"])
-        if found is None:
+        schedule = self._schedules.get(request["Name"])
+        if schedule is None:
             raise AwsError("ResourceNotFoundException", f"Schedule {request['Name']} does not exist.", 404)
-        return found
+        return schedule
 
     def _check(self, request: dict[str, Any]) -> None:
         group = request.get("GroupName", "default")

@@ -82,11 +82,11 @@ def seldom() -> tuple[tuple[Site, int], ...]:
 
 def write(worlds: Mapping[int, Meetings]) -> None:
     """Write the record: the sites of the worlds with the rarest sites."""
-    found = {
+    sites = {
         str(seed): {" ".join(site): met for site, met in sorted(worlds[seed].met.items())}
         for seed in sorted(_kept({seed: meetings.met for seed, meetings in worlds.items()}))
     }
-    FILE.write_bytes(msgspec.json.format(msgspec.json.encode({"worlds": found}), indent=1) + b"\n")
+    FILE.write_bytes(msgspec.json.format(msgspec.json.encode({"worlds": sites}), indent=1) + b"\n")
 
 
 def _kept(worlds: Mapping[int, Mapping[Site, int]]) -> set[int]:
@@ -188,12 +188,12 @@ def aimed(turn: int) -> Turn:
 
 def attempted(turn: int) -> tuple[Crash, ...]:
     """Return the crashes of a heavy seed at rare sites, which its world may not reach; rarer sites come more often."""
-    found = []
+    crashes = []
     for number, (site, worlds_with) in enumerate(seldom()):
         round_, is_other = divmod(turn + number, max(1, worlds_with // MET_TOGETHER))
         if not is_other:
-            found.append(Crash(site, 1, CRASHES if round_ % 2 == 0 else CRASHES[::-1]))
-    return tuple(found)
+            crashes.append(Crash(site, 1, CRASHES if round_ % 2 == 0 else CRASHES[::-1]))
+    return tuple(crashes)
 
 
 @cache
@@ -220,8 +220,8 @@ def cycle(number: int) -> tuple[Turn, ...]:
 def rare_cycle(number: int) -> tuple[Turn, ...]:
     """Return the turns of one cycle over the sites that fewer than `RARE` of the recorded worlds have, rarest first."""
     most = RARE * len(recorded().worlds)
-    found = sorted((worlds_with, site) for site, worlds_with in seldom() if worlds_with < most)
-    return _turns(number, [site for _, site in found])
+    seldom_sites = sorted((worlds_with, site) for site, worlds_with in seldom() if worlds_with < most)
+    return _turns(number, [site for _, site in seldom_sites])
 
 
 def _in_turn(found: Sequence[Turn], turn: int) -> Turn:
@@ -230,13 +230,13 @@ def _in_turn(found: Sequence[Turn], turn: int) -> Turn:
 
 def _turns(number: int, wanted: Sequence[Site]) -> tuple[Turn, ...]:
     """Return the turns of one cycle over these sites."""
-    record, left = recorded(), list(wanted)
+    record, unmet = recorded(), list(wanted)
     found: list[Turn] = []
-    while left:
-        worlds_with = _worlds_with(left[0], record)
+    while unmet:
+        worlds_with = _worlds_with(unmet[0], record)
         world = worlds_with[(len(found) + number) % len(worlds_with)]
-        together = _together(left, record.worlds[world])
-        left = [site for site in left if site not in together]
+        together = _together(unmet, record.worlds[world])
+        unmet = [site for site in unmet if site not in together]
         found.append((world, tuple(_crash(site, number, record.worlds[world]) for site in together)))
     return tuple(found)
 
@@ -245,8 +245,8 @@ def _worlds_with(site: Site, record: Record) -> list[int]:
     """Return the cheapest worlds that have the site often; in others, earlier faults could prevent it."""
     counts = {world: met.get(" ".join(site), 0) for world, met in record.worlds.items()}
     enough = min(PLENTY, max(counts.values()) / 2)
-    found = [world for world, met in counts.items() if met > 0 and met >= enough]
-    return sorted(found, key=lambda world: (sum(record.worlds[world].values()), world))[:WORLDS_PER_SITE]
+    candidates = [world for world, met in counts.items() if met > 0 and met >= enough]
+    return sorted(candidates, key=lambda world: (sum(record.worlds[world].values()), world))[:WORLDS_PER_SITE]
 
 
 def _together(left: Sequence[Site], met: Mapping[str, int]) -> list[Site]:

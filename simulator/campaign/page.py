@@ -23,8 +23,8 @@ def _parts(found: Mapping[str, Any]) -> Iterator[str]:
         if names:
             yield f"Not {when}: " + _listed(names) + "."
     if sites["directedWorlds"]:
-        left = ((when, sites[f"not{when.title()}BySeeds"]) for when in ("before", "after"))
-        missed = "; ".join(f"{when} {_listed(names)}" for when, names in left if names)
+        missed_parts = ((when, sites[f"not{when.title()}BySeeds"]) for when in ("before", "after"))
+        missed = "; ".join(f"{when} {_listed(names)}" for when, names in missed_parts if names)
         yield f"The seeds alone left some out, at which functions died in {sites['directedWorlds']} directed worlds: {missed}."
     if not found["violated"]:
         yield "Nothing was violated."

@@ -332,10 +332,10 @@ def recorded_plan(site: Site) -> Plan:
         LookupError: If no recorded world has it.
     """
     worlds = recorded().worlds
-    found = [(sum(met.values()), world) for world, met in worlds.items() if " ".join(site) in met]
-    if not found:
+    met_worlds = [(sum(met.values()), world) for world, met in worlds.items() if " ".join(site) in met]
+    if not met_worlds:
         raise LookupError(f"no recorded world calls at {' '.join(site)}")
-    world = min(found)[1]
+    world = min(met_worlds)[1]
     return Plan(seed=world, world=world, chance=world, intensity=NONE)
 
 
@@ -426,8 +426,8 @@ def play_all(plans: Iterable[Plan], processes: int, ledger: Path | None = None) 
         return play(plan, ledger=None if ledger is None else ledger / f"seed-{plan.seed}")
 
     # A process for each seed: caches of libraries cannot make one seed depend on another.
-    for plan, found in each_forked(plans, play_one, processes=processes, limit=LIMIT):
-        yield _lost(plan, found) if isinstance(found, Lost) else found
+    for plan, outcome in each_forked(plans, play_one, processes=processes, limit=LIMIT):
+        yield _lost(plan, outcome) if isinstance(outcome, Lost) else outcome
 
 
 def _warm_up() -> None:

@@ -27,19 +27,19 @@ _BUDGETS: Final = (
 
 def draw_workloads(rng: Random, *, large: bool) -> list[JsonObject]:
     """Draw some Deployments, and sometimes other kinds."""
-    found: list[JsonObject] = []
+    workloads: list[JsonObject] = []
     for number in range(rng.randint(2, 5) if large else rng.randint(1, 3)):
-        found += _with_budget(rng, _deployment(rng, f"app{number}", replicas=rng.randint(1, 10 if large else 6)))
+        workloads += _with_budget(rng, _deployment(rng, f"app{number}", replicas=rng.randint(1, 10 if large else 6)))
     if rng.random() < 0.1:
-        found.append(_hostile_deployment(rng, "odd"))
+        workloads.append(_hostile_deployment(rng, "odd"))
     if rng.random() < 0.5:
-        found.append(_storage_class())
-        found += _with_budget(rng, _stateful_set(rng, "store"))
+        workloads.append(_storage_class())
+        workloads += _with_budget(rng, _stateful_set(rng, "store"))
     if rng.random() < 0.3:
-        found.append(_job(rng, "job"))
+        workloads.append(_job(rng, "job"))
     if rng.random() < 0.3:
-        found.append(_daemon_set("agent"))
-    return found
+        workloads.append(_daemon_set("agent"))
+    return workloads
 
 
 def _deployment(rng: Random, name: str, *, replicas: int) -> JsonObject:

@@ -38,7 +38,7 @@ def campaign_region(*, described: bool) -> Region:
         described: Whether EC2 describes its types, so that the functions read the market themselves; else they get a catalogue.
     """
     whole = builtin_region()
-    types = tuple(_in_zones(found) for found in whole.types if found.name in TYPES)
+    types = tuple(_in_zones(instance_type) for instance_type in whole.types if instance_type.name in TYPES)
     shapes = tuple(shape for shape in whole.shapes if shape.instance_type in TYPES) if described else ()
     ids = {zone: whole.zone_ids[zone] for zone in ZONES}
     return Region(types=types, zone_ids=ids, shapes=shapes, name=whole.name, is_recorded=whole.is_recorded)
@@ -142,7 +142,7 @@ def draw_reservations(
     """
     if rng.random() >= SHARE:
         return [], []
-    found: JsonObject = {
+    reservation: JsonObject = {
         "id": _ID,
         "instanceType": rng.choice(_TYPES),
         "zone": rng.choice(ZONES),
@@ -152,14 +152,14 @@ def draw_reservations(
     _use(objects)
     at = rng.randint(round(fault_time.total_seconds()) // 3, round(fault_time.total_seconds()))
     is_cancelled = rng.choice((False, True))
-    return [found], [{"at": at, "capacityReservation": {"id": _ID, "cancel": True}}] if is_cancelled else []
+    return [reservation], [{"at": at, "capacityReservation": {"id": _ID, "cancel": True}}] if is_cancelled else []
 
 
 def _use(objects: Sequence[JsonObject]) -> None:
-    for found in objects:
-        if found["kind"] == "EC2NodeClass":
-            found["spec"]["capacityReservationSelectorTerms"] = [{"id": _ID}]
-    pool = next(found for found in objects if found["kind"] == "NodePool")
+    for obj in objects:
+        if obj["kind"] == "EC2NodeClass":
+            obj["spec"]["capacityReservationSelectorTerms"] = [{"id": _ID}]
+    pool = next(obj for obj in objects if obj["kind"] == "NodePool")
     for requirement in pool["spec"]["template"]["spec"]["requirements"]:
         if requirement["key"] == _CAPACITY_TYPE:
             requirement["values"] = ["reserved", *requirement["values"]]
@@ -206,10 +206,10 @@ def draw_steps(
 
 
 def _scaling(rng: Random, objects: Sequence[JsonObject], moment: Any, replicas: Sequence[int]) -> Iterator[JsonObject]:
-    workloads = [found for found in objects if found["kind"] in ("Deployment", "StatefulSet")]
+    workloads = [obj for obj in objects if obj["kind"] in ("Deployment", "StatefulSet")]
     for _ in range(rng.randint(1, 5)):
-        found = rng.choice(workloads)
-        scale = {"kind": found["kind"], "name": found["metadata"]["name"], "replicas": rng.choice(replicas)}
+        obj = rng.choice(workloads)
+        scale = {"kind": obj["kind"], "name": obj["metadata"]["name"], "replicas": rng.choice(replicas)}
         yield {"at": moment(), "scale": scale}
 
 
@@ -271,7 +271,7 @@ def _brakes(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
 
 def _changes(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterator[JsonObject]:
     """Draw changes by users: a new image, a changed, deleted or added NodePool, a rollout of a Deployment."""
-    pools = [found for found in objects if found["kind"] == "NodePool"]
+    pools = [obj for obj in objects if obj["kind"] == "NodePool"]
     if rng.random() < 0.3:
         yield {"at": moment(), "ami": {"alias": "al2023", "id": "ami-0new"}}
     if len(pools) > 1 and rng.random() < 0.25:
@@ -281,24 +281,24 @@ def _changes(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterato
         changed["spec"]["template"]["metadata"] = {"labels": {"team": "blue"}}
         yield {"at": moment(), "apply": [changed]}
     if rng.random() < 0.2:
-        deployments = [found for found in objects if found["kind"] == "Deployment"]
+        deployments = [obj for obj in objects if obj["kind"] == "Deployment"]
         changed = copy.deepcopy(rng.choice(deployments))
         changed["spec"]["template"]["metadata"]["labels"]["version"] = "2"
         yield {"at": moment(), "apply": [changed]}
     if rng.random() < 0.3:
         at = moment()
         yield {"at": at, "apply": _late_pool(objects, pools[0])}
-        name = next(found["metadata"]["name"] for found in objects if found["kind"] == "Deployment")
+        name = next(obj["metadata"]["name"] for obj in objects if obj["kind"] == "Deployment")
         yield {"at": at, "scale": {"kind": "Deployment", "name": name, "replicas": 9}}
 
 
 def _late_pool(objects: Sequence[JsonObject], pool: JsonObject) -> list[JsonObject]:
     """Return a NodePool with a higher weight than all others, and its EC2NodeClass, which has no status yet."""
-    first, own = copy.deepcopy(pool), copy.deepcopy(next(o for o in objects if o["kind"] == "EC2NodeClass"))
-    first["metadata"]["name"] = own["metadata"]["name"] = LATE
+    first, node_class = copy.deepcopy(pool), copy.deepcopy(next(o for o in objects if o["kind"] == "EC2NodeClass"))
+    first["metadata"]["name"] = node_class["metadata"]["name"] = LATE
     first["spec"]["weight"] = 100
     first["spec"]["template"]["spec"]["nodeClassRef"]["name"] = LATE
-    return [own, first]
+    return [node_class, first]
 
 
 def _end_of_expiry(objects: Sequence[JsonObject], changes: Sequence[JsonObject], last: int) -> Iterator[JsonObject]:
@@ -306,8 +306,8 @@ def _end_of_expiry(objects: Sequence[JsonObject], changes: Sequence[JsonObject],
 
     The changed NodePools make nodes drift. With a budget of one node and slow drains, replacing these would take hours.
     """
-    deleted = {found["name"] for step in changes for found in step.get("delete", ())}
-    latest = {found["metadata"]["name"]: found for found in objects if found["kind"] == "NodePool"}
+    deleted = {reference["name"] for step in changes for reference in step.get("delete", ())}
+    latest = {reference["metadata"]["name"]: reference for reference in objects if reference["kind"] == "NodePool"}
     for step in sorted(changes, key=lambda step: int(step["at"])):
         latest.update({f["metadata"]["name"]: f for f in step.get("apply", ()) if f["kind"] == "NodePool"})
     for name, pool in latest.items():
@@ -365,7 +365,7 @@ def draw_options(rng: Random, objects: list[JsonObject], steps: Sequence[JsonObj
     Options that are fields of objects are written into `objects`, and into the same objects in `steps`.
     """
     last = round(fault_time.total_seconds())
-    written = [*objects, *(found for step in steps for found in step.get("apply", ()))]
+    written = [*objects, *(obj for step in steps for obj in step.get("apply", ()))]
     quotas = _quotas(rng)
     settings = {name: rng.choice(values) for share, name, values in _SETTINGS if rng.random() < share}
     if settings.get("surgeRestarts"):
@@ -376,8 +376,10 @@ def draw_options(rng: Random, objects: list[JsonObject], steps: Sequence[JsonObj
     if rng.random() < 0.1 and not any("table" in step for step in steps):
         _annotate(written, "NodePool", _EVICTIONS_PER_HOUR, rng.choice(("2", "5", "12")))
     is_static = not quotas and rng.random() < 0.1
-    own = [*(_static(rng, objects, last) if is_static else ()), *_node_claims(rng, objects, last)]
-    return Options(quotas=quotas, settings=settings, gates={STATIC_CAPACITY: True} if is_static else {}, steps=own)
+    claim_steps = [*(_static(rng, objects, last) if is_static else ()), *_node_claims(rng, objects, last)]
+    return Options(
+        quotas=quotas, settings=settings, gates={STATIC_CAPACITY: True} if is_static else {}, steps=claim_steps
+    )
 
 
 def _quotas(rng: Random) -> dict[str, int]:
@@ -389,21 +391,21 @@ def _quotas(rng: Random) -> dict[str, int]:
 
 
 def _let_surge(objects: Sequence[JsonObject]) -> None:
-    for found in objects:
-        if found["kind"] == "Deployment":
-            metadata = found["spec"]["template"]["metadata"]
+    for obj in objects:
+        if obj["kind"] == "Deployment":
+            metadata = obj["spec"]["template"]["metadata"]
             metadata["annotations"] = {**metadata.get("annotations", {}), _SURGE: "true"}
 
 
 def _annotate(objects: Sequence[JsonObject], kind: str, key: str, value: str) -> None:
-    for found in objects:
-        if found["kind"] == kind:
-            found["metadata"]["annotations"] = {**found["metadata"].get("annotations", {}), key: value}
+    for obj in objects:
+        if obj["kind"] == kind:
+            obj["metadata"]["annotations"] = {**obj["metadata"].get("annotations", {}), key: value}
 
 
 def _static(rng: Random, objects: list[JsonObject], last: int) -> Iterator[JsonObject]:
     """Draw a NodePool with replicas, and a user who changes their number, even to zero; its budgets open with the others'."""
-    pool = copy.deepcopy(next(found for found in objects if found["kind"] == "NodePool"))
+    pool = copy.deepcopy(next(obj for obj in objects if obj["kind"] == "NodePool"))
     pool["metadata"]["name"] = STATIC
     pool["spec"].pop("limits", None)
     pool["spec"].pop("weight", None)
@@ -429,7 +431,7 @@ def _node_claims(rng: Random, objects: Sequence[JsonObject], last: int) -> Itera
 
 
 def _by_hand(rng: Random, objects: Sequence[JsonObject]) -> JsonObject:
-    pool = next(found for found in objects if found["kind"] == "NodePool")
+    pool = next(obj for obj in objects if obj["kind"] == "NodePool")
     metadata: JsonObject = {"name": BY_HAND}
     if rng.random() < 0.5:
         metadata["labels"] = {"karpenter.sh/nodepool": pool["metadata"]["name"]}
@@ -502,6 +504,43 @@ def _neighbours(rng: Random, last: int) -> Iterator[JsonObject]:
     yield {"at": at, "row": {"put": {"pk": "unavailable-offerings", "sk": offering, "until": 2_100_000_000}}}
 
 
+RARER: Final = 0.25
+"""Share of the worlds with options in which a kubelet lies, another scheduler binds, nodes never become ready, or etcd is
+restored. They are drawn apart, so that all other worlds stay as they are."""
+
+
+def draw_rarer_disturbances(rng: Random, fault_time: timedelta) -> list[JsonObject]:
+    """Return the steps of one such thing in a world whose faults last for `fault_time`; none in most worlds."""
+    if rng.random() >= RARER:
+        return []
+    draw = rng.choice((_lies, _schedulers, _never_ready, _restores))
+    return list(draw(rng, round(fault_time.total_seconds())))
+
+
+def _lies(rng: Random, last: int) -> Iterator[JsonObject]:
+    """Kubelets report more, or less, than their machines have."""
+    at, lasting = _span(rng, last)
+    cpu, memory = rng.choice((("512", "4Ti"), ("1", "1Gi")))
+    amounts = {"cpu": cpu, "memory": memory}
+    lie = {"fraction": rng.choice((0.3, 1.0)), "capacity": amounts, "allocatable": amounts, "for": lasting}
+    yield {"at": at, "kubelet": lie}
+
+
+def _schedulers(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, lasting = _span(rng, last)
+    app = rng.choice(("app0", "app1"))
+    yield {"at": at, "scheduler": {"name": "other", "binds": {"app": app}, "for": lasting}}
+
+
+def _never_ready(rng: Random, last: int) -> Iterator[JsonObject]:
+    yield {"at": rng.randint(0, last), "boot": {"notReady": rng.choice((1, 3)), "zone": rng.choice(ZONES)}}
+
+
+def _restores(rng: Random, last: int) -> Iterator[JsonObject]:
+    at, _ = _span(rng, last)
+    yield {"at": at, "etcd": {"restore": rng.choice((30, 60, 180))}}
+
+
 NODE_OVERLAY: Final = "NodeOverlay"
 CAPACITY_BUFFER: Final = "CapacityBuffer"
 """Gates, each named after the kind of object that it enables."""
@@ -555,6 +594,7 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
     steps = draw_steps(rng, objects, fault_time, replicas=(0, 1, 3, 8, 15) if large else (0, 1, 3, 6))
     options = draw_options(stream(seed, "options"), objects, steps, fault_time) if opts_in else Options()
     disturbances = draw_disturbances(stream(seed, "disturbances"), fault_time) if opts_in else []
+    disturbances += draw_rarer_disturbances(stream(seed, "rarer disturbances"), fault_time) if opts_in else []
     steps += [*reserved_steps, *options.steps, *disturbances]
     spec = {
         "duration": (fault_time + SETTLING).total_seconds(),
@@ -615,4 +655,4 @@ def _gated_objects(gates: dict[str, bool]) -> list[dict[str, Any]]:
         "metadata": {"name": "room", "namespace": NAMESPACE},
         "spec": {"scalableRef": {"kind": "Deployment", "name": "app0"}, "percentage": 50},
     }
-    return [found for found in (overlay, buffer) if gates.get(str(found["kind"]))]
+    return [obj for obj in (overlay, buffer) if gates.get(str(obj["kind"]))]

@@ -97,7 +97,7 @@ def is_open(expression: str, lasting: timedelta, now: datetime) -> bool:
 
 
 def _values(field: str, low: int, high: int) -> frozenset[int]:
-    found: set[int] = set()
+    values: set[int] = set()
     for part in field.split(","):
         span, _, step = part.partition("/")
         if span in ("*", "?"):
@@ -109,8 +109,8 @@ def _values(field: str, low: int, high: int) -> frozenset[int]:
             last = high if step else first
         if not low <= first <= last <= high:
             raise ValueError(f"{part!r} is outside {low}-{high}")
-        found.update(range(first, last + 1, int(step or 1)))
-    return frozenset(found)
+        values.update(range(first, last + 1, int(step or 1)))
+    return frozenset(values)
 
 
 def _number(text: str) -> int:
@@ -251,9 +251,9 @@ class Places:
         """Return how many initialized nodes of the NodePool are leaving, and how many it has or had at `since`."""
         holding = {instance for of_pool, instance in self._holders.values() if of_pool == pool}
         # An uninitialized node does not count (Karpenter).
-        found = [node for node in self._nodes.values() if node.pool == pool and node.is_initialized]
-        alive = [node for node in found if self._ended(node.instance) is None]
-        ended = [moment for node in found if (moment := self._ended(node.instance)) is not None]
+        nodes = [node for node in self._nodes.values() if node.pool == pool and node.is_initialized]
+        alive = [node for node in nodes if self._ended(node.instance) is None]
+        ended = [moment for node in nodes if (moment := self._ended(node.instance)) is not None]
         going = sum(node.instance in holding or bool(node.disrupted_for) for node in alive)
         return going, len(alive) + sum(moment >= since for moment in ended)
 
@@ -362,10 +362,10 @@ class Ledger:
             self.pods[fields["pod"]].is_leaving = True
 
     def _node_joined(self, _: datetime, fields: Mapping[str, Any]) -> None:
-        found = (fields["object"]["metadata"].get("labels")) or {}
+        node_labels = (fields["object"]["metadata"].get("labels")) or {}
         instance = str(fields["providerID"]).rpartition("/")[2]
         known = self.instances.get(instance)
-        pool = found.get(POOL) or (known.pool if known is not None else "")
+        pool = node_labels.get(POOL) or (known.pool if known is not None else "")
         self.nodes[fields["node"]] = NodeFacts(pool=pool, instance=instance)
 
     def _node_tainted(self, moment: datetime, fields: Mapping[str, Any]) -> None:
@@ -508,7 +508,7 @@ class BudgetJudge:
             going, total = self._ledger.places.count(node.pool, now)
             place = Place(pool=node.pool, since=now, asked=now, at=now, number=going + 1, total=total)
         tops = [self._allowed(node.pool, reason, place.total, moment) for moment in _moments(place)]
-        top = max(place.number if found is None else found for found in tops)
+        top = max(place.number if number is None else number for number in tops)
         if place.number > top:
             self._report(
                 f"{name} goes ({reason}) as number {place.number} of {place.total} in NodePool {node.pool}, allowed {top}, "

@@ -68,10 +68,10 @@ class DoNotDisruptJudge:
             if pod is not None and not pod.is_leaving:
                 self._check(event.fields["pod"], pod, self._ledger.nodes.get(pod.node), moment)
         elif event.event == "instanceTerminated" and event.fields["by"] == "api":
-            found = self._ledger.node_of(event.fields["instance"])
-            for name, pod in self._ledger.pods_on(found[0]) if found is not None else ():
-                if found is not None and not pod.is_leaving:
-                    self._check(name, pod, found[1], moment)
+            place = self._ledger.node_of(event.fields["instance"])
+            for name, pod in self._ledger.pods_on(place[0]) if place is not None else ():
+                if place is not None and not pod.is_leaving:
+                    self._check(name, pod, place[1], moment)
 
     def _check(self, name: str, pod: PodFacts, node: NodeFacts | None, now: datetime) -> None:
         if node is None or not is_voluntary(node) or not is_protected(pod, now):
@@ -129,8 +129,12 @@ class EvictionRateJudge:
         # With another text in the annotation the NodePool is invalid, and its nodes are not disrupted voluntarily.
         if not ceiling.isdecimal():
             return
-        lately = [one for one in self._drains.values() if one.pool == drain.pool and one.began > now - HOUR]
-        evicted = sum(one.evicted for one in lately)
+        lately = [
+            other_drain
+            for other_drain in self._drains.values()
+            if other_drain.pool == drain.pool and other_drain.began > now - HOUR
+        ]
+        evicted = sum(other_drain.evicted for other_drain in lately)
         if evicted > int(ceiling):
             self._report(f"NodePool {drain.pool} had {evicted} pods evicted within an hour, allowed {ceiling}")
 
@@ -158,9 +162,9 @@ class KilledPodsJudge:
         if event.event == "interruptionNotice":
             self._noticed.add(fields["instance"])
         elif event.event == "instanceTerminated" and fields["by"] == "api" and fields["instance"] not in self._noticed:
-            found = self._ledger.node_of(fields["instance"])
-            if found is not None:
-                self._ends(*found, moment)
+            place = self._ledger.node_of(fields["instance"])
+            if place is not None:
+                self._ends(*place, moment)
 
     def _ends(self, name: str, node: NodeFacts, now: datetime) -> None:
         killed = [
@@ -214,8 +218,8 @@ class DoubleLaunchJudge:
                 return
 
     def _check_claim(self, instance: str, claim: str) -> None:
-        own = self._ledger.instances.get(instance)
-        if not claim or (own is not None and own.claim == claim):
+        record = self._ledger.instances.get(instance)
+        if not claim or (record is not None and record.claim == claim):
             return
         for other, facts in self._ledger.instances.items():
             if other != instance and facts.claim == claim and facts.ended_at is None:
@@ -265,8 +269,8 @@ class LimitJudge:
         if event.event != "instanceLaunched":
             return
         pool = event.fields["tags"].get("karpenter.sh/nodepool", "")
-        for found in exceeded(self._ledger, self._capacity_of, pool, event.fields["instanceType"]):
-            self._report(f"NodePool {pool} has {found}")
+        for excess in exceeded(self._ledger, self._capacity_of, pool, event.fields["instanceType"]):
+            self._report(f"NodePool {pool} has {excess}")
 
 
 # Judges orphans: objects and instances at the end that nothing needs or refers to.

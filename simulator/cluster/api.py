@@ -143,10 +143,10 @@ def _field_test(resource: Resource, part: str) -> Test:
 
 
 def _label_test(part: str) -> Test:
-    found = _IN.fullmatch(part)
-    if found is not None:
-        values, wanted = {value.strip() for value in found["values"].split(",")}, found["operator"] == "in"
-        key = found["key"]
+    match = _IN.fullmatch(part)
+    if match is not None:
+        values, wanted = {value.strip() for value in match["values"].split(",")}, match["operator"] == "in"
+        key = match["key"]
         return lambda obj: (labels_of(obj).get(key) in values) is wanted
     if "=" in part:
         key, value, equal = _comparison(part)
@@ -157,8 +157,8 @@ def _label_test(part: str) -> Test:
 
 
 def _comparison(part: str) -> tuple[str, str, bool]:
-    left, _, right = part.partition("=")
-    return left.rstrip("!"), right.removeprefix("="), not left.endswith("!")
+    key_part, _, right = part.partition("=")
+    return key_part.rstrip("!"), right.removeprefix("="), not key_part.endswith("!")
 
 
 def _value(obj: JsonObject, path: str) -> str:

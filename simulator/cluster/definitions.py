@@ -24,6 +24,7 @@ DEFINED: Final = (
     resources.NODE_CLAIMS,
     resources.NODE_OVERLAYS,
     resources.EC2_NODE_CLASSES,
+    resources.CALENDARS,
 )
 """The kinds that a CustomResourceDefinition of ours defines."""
 
@@ -56,14 +57,14 @@ def stored(resource: Resource, obj: JsonObject, old: JsonObject | None = None) -
     if old is not None and obj.get("spec") is old.get("spec"):
         return _with_status(obj, schema, subject)
     kept: JsonObject = {key: obj[key] for key in _OWN if key in obj}
-    found = {**kept, **_completed({key: value for key, value in obj.items() if key not in _OWN}, schema)}
-    for field, problem in _faults(found, schema, ""):
+    completed = {**kept, **_completed({key: value for key, value in obj.items() if key not in _OWN}, schema)}
+    for field, problem in _faults(completed, schema, ""):
         raise InvalidInputError(problem, subject=subject, field=field)
-    for each in problems({key: value for key, value in found.items() if key != "status"}):
+    for each in problems({key: value for key, value in completed.items() if key != "status"}):
         raise InvalidInputError(each.message, subject=subject, field=each.field)
-    for field in _changed_for_ever(found, old, schema, "") if old is not None else ():
+    for field in _changed_for_ever(completed, old, schema, "") if old is not None else ():
         raise InvalidInputError("must not change", subject=subject, field=field)
-    return found
+    return completed
 
 
 def _with_status(obj: JsonObject, schema: JsonObject, subject: str) -> JsonObject:
@@ -79,8 +80,8 @@ def _with_status(obj: JsonObject, schema: JsonObject, subject: str) -> JsonObjec
 
 @cache
 def _schema(kind: str) -> JsonObject:
-    found = next(one for one in definitions() if one["spec"]["names"]["kind"] == kind)
-    schema: JsonObject = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    definition = next(candidate for candidate in definitions() if candidate["spec"]["names"]["kind"] == kind)
+    schema: JsonObject = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema
 
 
@@ -95,13 +96,15 @@ def _completed(value: Any, schema: Mapping[str, Any]) -> Any:
     fields = schema.get("properties")
     if fields is None:
         return value
-    found = {key: _completed(entry, fields[key]) for key, entry in value.items() if key in fields and entry is not None}
+    completed = {
+        key: _completed(entry, fields[key]) for key, entry in value.items() if key in fields and entry is not None
+    }
     if schema.get(_PRESERVES):
-        found |= {key: entry for key, entry in value.items() if key not in fields}
+        completed |= {key: entry for key, entry in value.items() if key not in fields}
     for key, of_field in fields.items():
-        if key not in found and "default" in of_field:
-            found[key] = _completed(copy.deepcopy(of_field["default"]), of_field)
-    return found
+        if key not in completed and "default" in of_field:
+            completed[key] = _completed(copy.deepcopy(of_field["default"]), of_field)
+    return completed
 
 
 def _faults(value: Any, schema: Mapping[str, Any], place: str) -> Iterator[tuple[str, str]]:

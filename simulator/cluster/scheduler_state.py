@@ -94,11 +94,11 @@ class PodClasses:
         spec = {key: value for key, value in pod["spec"].items() if key not in ("nodeName", "schedulingGates")}
         own_volumes = any("ephemeral" in volume for volume in spec.get("volumes") or ())
         key = msgspec.json.encode([namespace_of(pod), labels_of(pod), spec, name_of(pod) if own_volumes else ""])
-        found = self._known.get(key)
-        if found is None:
-            found = _read(len(self._known), pod, spec)
-            self._known[key] = found
-        return found
+        cached = self._known.get(key)
+        if cached is None:
+            cached = _read(len(self._known), pod, spec)
+            self._known[key] = cached
+        return cached
 
 
 _CLAIMING: Final = ("persistentVolumeClaim", "ephemeral")
@@ -174,13 +174,13 @@ def _host_ports(spec: JsonObject) -> tuple[PortKey, ...]:
         *(spec.get("containers") or ()),
         *(c for c in spec.get("initContainers") or () if c.get("restartPolicy")),
     ]
-    found: list[PortKey] = []
+    ports: list[PortKey] = []
     for container in containers:
         for port in container.get("ports") or ():
             number = port.get("hostPort") or (port.get("containerPort") if spec.get("hostNetwork") else None)
             if number:
-                found.append((port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", int(number)))  # noqa: S104
-    return tuple(sorted(found))
+                ports.append((port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", int(number)))  # noqa: S104
+    return tuple(sorted(ports))
 
 
 def _term(term: JsonObject, namespace: str, labels: Mapping[str, str]) -> Term:
@@ -320,9 +320,9 @@ class Nominations:
     def reserved(self, node: str, key: Key, pod_class: PodClass) -> Mapping[str, int]:
         """Return the resources of the node that nominations of other pods reserve against this pod."""
         reserved: dict[str, int] = {}
-        for other, found in self._by_node.get(node, {}).items():
-            if other != key and found.spec["priority"] >= pod_class.spec["priority"]:
-                for name, amount in found.requests.items():
+        for other, reservation in self._by_node.get(node, {}).items():
+            if other != key and reservation.spec["priority"] >= pod_class.spec["priority"]:
+                for name, amount in reservation.requests.items():
                     reserved[name] = reserved.get(name, 0) + amount
         return reserved
 
@@ -460,8 +460,8 @@ class ClusterState:
         return self._rooms.setdefault(name, NodeRoom(name))
 
     def _namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        found = self._store.find(resources.NAMESPACES, namespace)
-        return labels_of(found) if found else {}
+        namespace_object = self._store.find(resources.NAMESPACES, namespace)
+        return labels_of(namespace_object) if namespace_object else {}
 
     def _namespace_changed(self, change: Change) -> None:
         if change.old is not None:

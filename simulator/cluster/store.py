@@ -91,9 +91,11 @@ def _pod(obj: JsonObject, lookup: Lookup) -> JsonObject:
             spec[field] = [_container(container) for container in spec[field]]
     spec["tolerations"] = _with_default_tolerations(spec.get("tolerations") or [])
     if "priority" not in spec:
-        found = lookup(resources.PRIORITY_CLASSES, spec.get("priorityClassName", ""))
+        priority_class = lookup(resources.PRIORITY_CLASSES, spec.get("priorityClassName", ""))
         spec["priority"] = (
-            int(found.get("value", 0)) if found else _SYSTEM_PRIORITIES.get(spec.get("priorityClassName"), 0)
+            int(priority_class.get("value", 0))
+            if priority_class
+            else _SYSTEM_PRIORITIES.get(spec.get("priorityClassName"), 0)
         )
     return {**obj, "spec": spec}
 
@@ -155,14 +157,14 @@ def _claim(obj: JsonObject, lookup: Lookup) -> JsonObject:
 
 def _namespace(obj: JsonObject, _lookup: Lookup) -> JsonObject:
     metadata = obj["metadata"]
-    own = {"kubernetes.io/metadata.name": metadata["name"]}
-    return {**obj, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **own}}}
+    name_label = {"kubernetes.io/metadata.name": metadata["name"]}
+    return {**obj, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **name_label}}}
 
 
 def _node(obj: JsonObject, _lookup: Lookup) -> JsonObject:
     metadata = obj["metadata"]
-    own = {"kubernetes.io/hostname": metadata["name"]}
-    return {**obj, "metadata": {**metadata, "labels": {**own, **(metadata.get("labels") or {})}}}
+    hostname_label = {"kubernetes.io/hostname": metadata["name"]}
+    return {**obj, "metadata": {**metadata, "labels": {**hostname_label, **(metadata.get("labels") or {})}}}
 
 
 _SHAPES: Final[Mapping[Resource, Callable[[JsonObject, Lookup], JsonObject]]] = {

@@ -87,8 +87,8 @@ def can_provision(storage_class: JsonObject | None) -> bool:
 
 def suitable_volumes(store: Store, claim: JsonObject) -> list[JsonObject]:
     """The free volumes that the claim could bind, the smallest first."""
-    found = [volume for volume in store.all(resources.PERSISTENT_VOLUMES) if _suits(volume, claim)]
-    return sorted(found, key=lambda volume: (_size(spec_of(volume).get("capacity")), name_of(volume)))
+    suitable = [volume for volume in store.all(resources.PERSISTENT_VOLUMES) if _suits(volume, claim)]
+    return sorted(suitable, key=lambda volume: (_size(spec_of(volume).get("capacity")), name_of(volume)))
 
 
 def topologies_admit(storage_class: JsonObject, node: JsonObject) -> bool:
@@ -179,8 +179,8 @@ class VolumeAttacher:
         self._store.patch_status(resources.VOLUME_ATTACHMENTS, made, attached=True)
 
     def _plan_detach(self, volume: str, node: str) -> None:
-        found = self._store.find(resources.NODES, node)
-        is_heard_of = found is not None and not is_unreachable(found)
+        node_object = self._store.find(resources.NODES, node)
+        is_heard_of = node_object is not None and not is_unreachable(node_object)
         delay = DETACH_DELAY if is_heard_of else FORCED_DETACH_DELAY
         self._store.clock.after(delay, lambda: self._detach(volume, node))
 

@@ -370,10 +370,10 @@ def _revision(replica_set: JsonObject) -> int:
 
 def _is_of_template(replica_set: JsonObject, deployment: JsonObject) -> bool:
     """Whether the templates are equal but for the hash that the ReplicaSet's carries."""
-    wanted, own = deployment["spec"]["template"], replica_set["spec"]["template"]
-    given, has = wanted.get("metadata") or {}, own.get("metadata") or {}
+    wanted, current = deployment["spec"]["template"], replica_set["spec"]["template"]
+    given, has = wanted.get("metadata") or {}, current.get("metadata") or {}
     stripped = {key: value for key, value in (has.get("labels") or {}).items() if key != _HASH_LABEL}
-    return own.get("spec") == wanted.get("spec") and {**has, "labels": stripped} == {"labels": {}, **given}
+    return current.get("spec") == wanted.get("spec") and {**has, "labels": stripped} == {"labels": {}, **given}
 
 
 def _size(replica_set: JsonObject) -> int:
@@ -524,13 +524,13 @@ class StatefulSets:
             self._claim(stateful_set, template, claimed[template["metadata"]["name"]])
         volumes = [volume for volume in spec.get("volumes") or [] if volume["name"] not in claimed]
         volumes += [{"name": n, "persistentVolumeClaim": {"claimName": claim}} for n, claim in claimed.items()]
-        own = {
+        reference = {
             "statefulset.kubernetes.io/pod-name": name,
             "apps.kubernetes.io/pod-index": str(ordinal),
             _REVISION: template_hash(stateful_set["spec"]["template"]),
         }
         changes = {"hostname": name, **({"volumes": volumes} if volumes else {})}
-        create_pod(self._store, resources.STATEFUL_SETS, stateful_set, name=name, labels=own, spec=changes)
+        create_pod(self._store, resources.STATEFUL_SETS, stateful_set, name=name, labels=reference, spec=changes)
 
     def _claim(self, stateful_set: JsonObject, template: JsonObject, name: str) -> None:
         namespace = key_of(stateful_set)[0]

@@ -44,8 +44,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     def get_remaining_time_in_millis(self) -> int:
         """How long the invocation may still run."""
-        left = self.deadline - self.clock.now() - self.uncharged()
-        return max(0, round(left / timedelta(milliseconds=1)))
+        remaining = self.deadline - self.clock.now() - self.uncharged()
+        return max(0, round(remaining / timedelta(milliseconds=1)))
 
 
 OK: Final = "ok"
@@ -177,8 +177,8 @@ class Sandboxes:
 
     def elsewhere(self) -> AbstractContextManager[None]:
         """Return a context for what another machine does: it is no work of the function that runs."""
-        found: AbstractContextManager[None] = (_NO_WORK if self._current is None else self._current.work).aside()
-        return found
+        context: AbstractContextManager[None] = (_NO_WORK if self._current is None else self._current.work).aside()
+        return context
 
     def side_by_side(self, tasks: Sequence[Callable[[], None]], patience: timedelta) -> tuple[bool, ...]:
         """Run tasks of the function that runs at the same time, as threads do (`adapters.runtime`).
@@ -187,12 +187,12 @@ class Sandboxes:
             CrashError: If one of them raises it, after all have ended: the function crashes.
         """
         del patience  # their own time-outs end sooner than the function's
-        own, crashes = self._current, list[CrashError]()
+        invocation, crashes = self._current, list[CrashError]()
 
         def run(task: Callable[[], None]) -> None:
-            self._current = None if own is None else msgspec.structs.replace(own)
+            self._current = None if invocation is None else msgspec.structs.replace(invocation)
             try:
-                with (_NO_WORK if own is None else own.work).within():
+                with (_NO_WORK if invocation is None else invocation.work).within():
                     task()
             except CrashError as crash:
                 crashes.append(crash)
@@ -203,7 +203,7 @@ class Sandboxes:
         try:
             self._clock.side_by_side([partial(run, task) for task in tasks])
         finally:
-            self._current = own
+            self._current = invocation
         if crashes:
             raise crashes[0]
         return (True,) * len(tasks)
@@ -235,7 +235,7 @@ class Sandboxes:
         chain: Mapping[str, int],
     ) -> None:
         started, work = self._clock.now(), work_of(*self._processor, self._check_memory)
-        own = self._current = _Invocation(
+        invocation = self._current = _Invocation(
             function=function.name,
             started=started,
             deadline=started + function.timeout,
@@ -249,7 +249,7 @@ class Sandboxes:
             outcome, response, error = self._attempt(function, event, started)
         finally:
             self._current = None
-        self._note_use(function.name, own)
+        self._note_use(function.name, invocation)
         self._running[function.name] -= 1
         self._recorder.emit(
             "invocation",
@@ -321,11 +321,11 @@ class Sandboxes:
         """Let other due processes run; they have time-outs of their own."""
         if self._clock.passes(duration):
             return
-        own, self._current = self._current, None
+        invocation, self._current = self._current, None
         try:
             self._clock.spend(duration)
         finally:
-            self._current = own
+            self._current = invocation
 
     def _context(self, function: FunctionSpec, started: datetime) -> Context:
         self._requests += 1

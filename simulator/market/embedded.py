@@ -119,11 +119,11 @@ def _spot_permille(family: str, zone: str) -> int:
 
 @cache
 def _prices(region: str) -> PriceList:
-    found = price_list(region)
-    if found is None:
+    prices = price_list(region)
+    if prices is None:
         known = ", ".join(regions())
         raise InvalidInputError(f"no prices of {region!r} are built in, only of {known}", field="region")
-    return found
+    return prices
 
 
 @cache

@@ -37,8 +37,8 @@ def offers(shapes: Iterable[Shape]) -> bytes:
 
 def _region_offers(region: str, shapes: Mapping[str, Shape]) -> RegionOffers:
     """Return a region's offers. moto records no zones of some regions: there, every zone sells all that has a price."""
-    found = {zone.name: zone.zone_id for zone in RegionsAndZonesBackend.zones[region]}
-    zones = {name: zone_id for name, zone_id in sorted(found.items()) if name not in _WITHOUT_CURRENT_TYPES}
+    zone_ids = {zone.name: zone.zone_id for zone in RegionsAndZonesBackend.zones[region]}
+    zones = {name: zone_id for name, zone_id in sorted(zone_ids.items()) if name not in _WITHOUT_CURRENT_TYPES}
     letters: dict[str, set[str]] = {}
     try:
         rows = _moto_resource("instance_type_offerings", "availability-zone", f"{region}.json.gz")

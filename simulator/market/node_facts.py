@@ -39,11 +39,13 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def recorded_facts(instance_type: InstanceType) -> NodeFacts:
     """Return the recorded facts of a type; without a record (other types, non-NVIDIA devices), what the catalogue states."""
-    stated, found = stated_facts(instance_type), recording().get(instance_type.name)
-    if found is None:
+    stated, recorded = stated_facts(instance_type), recording().get(instance_type.name)
+    if recorded is None:
         return stated
     return NodeFacts(
-        capacity=stated.capacity | found.capacity, kube_reserved=found.kube_reserved, evicted_at=found.evicted_at
+        capacity=stated.capacity | recorded.capacity,
+        kube_reserved=recorded.kube_reserved,
+        evicted_at=recorded.evicted_at,
     )
 
 

@@ -70,15 +70,19 @@ _SPREADING: Final = "Finds the pods that a default spread constraint is about."
 _NEXT_POD: Final = "Knows the template of the pod that follows, and the pods that a default spread constraint is about."
 _ADMISSION: Final = "Knows what the API server adds to pods of a template, and which it refuses."
 _VOLUME: Final = "Knows where a pod's volumes can be, and how many a node holds."
+_GROUP: Final = "Knows how many pods of a group start together, and which of them are still to come."
 _BUFFER: Final = "Reads CapacityBuffers and what they keep room for."
 
 WHY_LISTED: Final[Mapping[str, str]] = {
+    "calendars": "Knows what holds for NodePools at which hours.",
     "capacitybuffers": _BUFFER,
     "csidrivers": _VOLUME,
     "csinodes": _VOLUME,
     "daemonsets": "Knows what runs on each new node.",
     "deployments": _BUFFER,
     "ec2nodeclasses": "Reads what nodes are made of.",
+    "jobsets": _GROUP,
+    "leaderworkersets": _GROUP,
     "leases": "Asks whether Karpenter runs, before it shows a claim as a NodeClaim.",
     "limitranges": _ADMISSION,
     "namespaces": "Matches namespace selectors of affinity terms.",
@@ -89,6 +93,7 @@ WHY_LISTED: Final[Mapping[str, str]] = {
     "persistentvolumeclaims": _VOLUME,
     "persistentvolumes": _VOLUME,
     "poddisruptionbudgets": "Evicts and plans only what budgets allow.",
+    "podgroups": _GROUP,
     "pods": "Knows which pods wait, and what runs where.",
     "podtemplates": _BUFFER,
     "priorityclasses": "Plans pods in the order of their priority.",
@@ -99,6 +104,7 @@ WHY_LISTED: Final[Mapping[str, str]] = {
     "statefulsets": _NEXT_POD,
     "storageclasses": _VOLUME,
     "volumeattachments": "Ends an instance only when its volumes are detached.",
+    "workloads": _GROUP,
 }
 """Kubernetes resource → why an observation of the cluster lists it."""
 
@@ -187,6 +193,7 @@ SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
 _VOLUMES: Final = "where a pod has a volume"
 _SPREADS: Final = "where the scheduler has default spread constraints"
 _TEMPLATES: Final = "where a StatefulSet has pods, a DaemonSet has none yet, or a buffer keeps room"
+_GROUPS: Final = "where a pod names such a group"
 _BUFFERS: Final = "with the feature gate CapacityBuffer"
 SELDOM_LISTED: Final[Mapping[str, str]] = {
     "persistentvolumes": _VOLUMES,
@@ -204,6 +211,10 @@ SELDOM_LISTED: Final[Mapping[str, str]] = {
     "deployments": _BUFFERS,
     "podtemplates": _BUFFERS,
     "capacitybuffers": _BUFFERS,
+    "podgroups": _GROUPS,
+    "workloads": _GROUPS,
+    "leaderworkersets": _GROUPS,
+    "jobsets": _GROUPS,
     "nodeoverlays": "with the feature gate NodeOverlay",
     "leases": "where a NodeClaim is to be made",
 }

@@ -20,6 +20,9 @@ Parameters = Mapping[str, Any]
 Tags = dict[str, str]
 
 _EC2: Final = f"arn:aws:ec2:{REGION}:{ACCOUNT}"
+_ANYBODYS: Final = f"arn:aws:ec2:{REGION}:"
+"""The beginning of ARNs of images and snapshots, which name no account."""
+
 _SHARED: Final = (launch_memory.PARTITION, launch_memory.PACE_PARTITION)
 """Partitions of the table that clusters share."""
 
@@ -145,7 +148,7 @@ class Authorizations:
 
     def _iam(self, operation: str, given: Parameters) -> Iterator[Request]:
         if operation == "ListInstanceProfiles":
-            yield self._request(f"iam:{operation}", f"arn:aws:iam::{ACCOUNT}:instance-profile{given['PathPrefix']}")
+            yield self._request(f"iam:{operation}", "*")
             return
         name = given["InstanceProfileName"]
         path = given.get("Path") or self._paths.get(name, "/")
@@ -207,7 +210,8 @@ class Authorizations:
             yield from self._created("RunInstances", kind, tags)
         fixed = ("image/ami-1", "subnet/subnet-1", "security-group/sg-1", "snapshot/snap-1")
         for used in (*fixed, *self._template_uses.get(template, ())):
-            yield self._request("ec2:RunInstances", f"{_EC2}:{used}")
+            owner = _ANYBODYS if used.startswith(("image/", "snapshot/")) else _EC2
+            yield self._request("ec2:RunInstances", f"{owner}:{used}")
         yield self._request("iam:PassRole", self._node_role, iam__PassedToService=["ec2.amazonaws.com"])
 
     def _created(self, operation: str, kind: str, tags: Tags) -> Iterator[Request]:

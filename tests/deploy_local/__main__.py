@@ -1,4 +1,7 @@
-"""`make deploy-local`: the synthesized stacks in an emulator, and a node's life in them; record: build/deploy-local.json."""
+"""`make deploy-local`: the synthesized stacks in an emulator, and a node's life in them; record: build/deploy-local.json.
+
+While the node is on its way, the stack is updated to the next release; while it works, the stack is rolled back.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,37 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 from tests.deploy_local import stacks
-from tests.deploy_local.emulator import CLUSTER, ENDPOINT, REGION, MiniStack, NotInstalledError, client, install
-from tests.deploy_local.surroundings import Surroundings
+from tests.deploy_local.emulator import (
+    CLUSTER,
+    ENDPOINT,
+    PORT,
+    REGION,
+    MiniStack,
+    NotInstalledError,
+    client,
+    install,
+    require_free,
+)
+from tests.deploy_local.surroundings import KUBE_PORT, Surroundings
 from tests.infra.conftest import synthesize_as_users_do
 
 BUILD: Final = stacks.ROOT / "build"
 POOL_TAG: Final = "karpenter.sh/nodepool"
 INSTANCE_SECONDS, GONE_SECONDS = 300.0, 420.0
+NEXT_RELEASE: Final = {"lookSeconds": 20}
+"""The context of the next release: a setting that changes every function's environment, and so its version."""
 
 
 class Play:
     """One pod gets a node, and the node goes when the pod has gone. `steps` is what happened, with seconds."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: Surroundings, now: dict[str, Any], following: dict[str, Any]) -> None:
+        """`now` is the template that is deployed, `following` that of the next release."""
         self._around = around
+        self._now, self._following = now, following
         self.steps: list[dict[str, Any]] = []
         self._functions = {
             function["Handler"].split(".")[2]: function["FunctionName"]
@@ -42,7 +60,9 @@ class Play:
                 ("market read", lambda: self._invoke("refresh_catalogue")),
                 ("class ready", self._class_is_ready),
                 ("audit line to instance", self._launched),
-                ("node initialized", self._initialized),
+                ("update with a node on its way", lambda: self._moved_to(self._following)),
+                ("node initialized by the next version", self._initialized),
+                ("roll back with a node at work", lambda: self._moved_to(self._now)),
                 ("consolidation removes it", self._removed),
             )
         )
@@ -59,6 +79,21 @@ class Play:
         self.steps.append({"step": name, "seconds": seconds, "result": result, "problem": problem})
         print(f"{name}: {problem or 'ok'} ({seconds} s)", flush=True)  # noqa: T201 - the target's output
         return not problem
+
+    def _moved_to(self, template: dict[str, Any]) -> Any:
+        """Update the stack; every function's alias must lead to another version, and the machine must go on."""
+        before, running = self._versions(), [i["InstanceId"] for i in _instances()]
+        made = stacks.update(template)
+        after = self._versions()
+        is_moved = all(after[name] != before[name] for name in before)
+        is_kept = [i["InstanceId"] for i in _instances()] == running
+        return {**made, "versions": after} if is_moved and is_kept and not made["failed"] else None
+
+    def _versions(self) -> dict[str, str]:
+        return {
+            name: client("lambda").get_alias(FunctionName=function, Name="live")["FunctionVersion"]
+            for name, function in sorted(self._functions.items())
+        }
 
     def _invoke(self, function: str) -> dict[str, Any]:
         answer = client("lambda").invoke(FunctionName=f"{self._functions[function]}:live", Payload=b"{}")
@@ -90,7 +125,7 @@ class Play:
 
     def _initialized(self) -> Any:
         (instance,) = _instances()
-        node = _node(instance)
+        node = _node(instance, self._around.room_of(instance["InstanceType"]))
         self._around.kubernetes.put("/api/v1/nodes", node)
         name = node["metadata"]["name"]
 
@@ -171,16 +206,16 @@ def _put_audit_line(pod: dict[str, Any]) -> None:
     logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
 
 
-def _node(instance: dict[str, Any]) -> dict[str, Any]:
-    """Return the Node with which the instance's kubelet would register."""
+def _node(instance: dict[str, Any], room: dict[str, str]) -> dict[str, Any]:
+    """Return the Node with which the instance's kubelet would register: EKS names it after the instance's private name."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     zone, identity = instance["Placement"]["AvailabilityZone"], instance["InstanceId"]
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
-    room = {"cpu": "4", "memory": "16Gi", "pods": "58", "ephemeral-storage": "20Gi"}
+    name = instance.get("PrivateDnsName") or f"ip-{instance['PrivateIpAddress'].replace('.', '-')}.ec2.internal"
     labels = {
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",
-        "kubernetes.io/hostname": identity,
+        "kubernetes.io/hostname": name,
         "node.kubernetes.io/instance-type": instance["InstanceType"],
         "topology.kubernetes.io/zone": zone,
         "topology.kubernetes.io/region": REGION,
@@ -188,7 +223,7 @@ def _node(instance: dict[str, Any]) -> dict[str, Any]:
         POOL_TAG: tags[POOL_TAG],
     }
     meta = {
-        "name": identity,
+        "name": name,
         "uid": f"uid-{identity}",
         "resourceVersion": "1",
         "creationTimestamp": now,
@@ -226,6 +261,7 @@ def main() -> int:
     record: dict[str, Any] = {"apiVersion": "fleetwright.dev/v1", "kind": "DeployLocal"}
     target = BUILD / "deploy-local.json"
     try:
+        require_free(PORT, KUBE_PORT)
         program = install(BUILD / "ministack")
     except NotInstalledError as error:
         target.write_text(json.dumps({**record, "skipped": str(error)}, indent=2))
@@ -233,13 +269,16 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         templates = synthesize_as_users_do(Path(folder) / "cdk.out")
+        with mock.patch.dict(os.environ, {"CDK_CONTEXT_JSON": json.dumps(NEXT_RELEASE)}):
+            following = synthesize_as_users_do(Path(folder) / "next.out")
         around = Surroundings(Path(folder))
         try:
             with MiniStack(program, Path(folder) / "state"):
                 stacks.account()
                 stacks.upload_code()
                 record |= stacks.deploy(templates, around)
-                play = Play(around)
+                stacks.fit(following, around)
+                play = Play(around, templates[stacks.STACKS[-1]], following[stacks.STACKS[-1]])
                 is_done = play.run()
                 record |= {"steps": play.steps, "commands": commands(around), "succeeded": is_done}
         finally:

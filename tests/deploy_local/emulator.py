@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -21,7 +22,15 @@ START_SECONDS: Final = 60.0
 
 
 class NotInstalledError(Exception):
-    """MiniStack cannot be installed here; the message says why."""
+    """MiniStack cannot be installed or started here; the message says why."""
+
+
+def require_free(*ports: int) -> None:
+    """Raise NotInstalledError if somebody listens on one of the ports, which neither MiniStack nor we can choose."""
+    for port in ports:
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                raise NotInstalledError(f"port {port} is taken, perhaps by another run: nothing was deployed")
 
 
 def client(service: str) -> Any:

@@ -67,21 +67,18 @@ def upload_code() -> None:
 def deploy(templates: dict[str, dict[str, Any]], around: Surroundings) -> dict[str, Any]:
     """Deploy every stack; return what was made of each, and which types were left out."""
     made: dict[str, Any] = {}
-    left_out: Counter[str] = Counter()
+    left_out = fit(templates, around)
     for name in STACKS:
-        template = templates[name]
-        _allow_plain_http(template)
-        if name == STACKS[-1]:
-            left_out += _fit(template, around)
-        made[name] = _create(name, template)
-    events = client("events")
-    for rule in events.list_rules()["Rules"]:
-        if rule.get("ScheduleExpression"):
-            events.disable_rule(Name=rule["Name"])  # the play invokes what it needs, and nothing else
+        made[name] = _deployed("create_stack", name, templates[name])
+    _rest()
     return {"stacks": made, "leftOut": dict(sorted(left_out.items()))}
 
 
-def _fit(template: dict[str, Any], around: Surroundings) -> Counter[str]:
+def fit(templates: dict[str, dict[str, Any]], around: Surroundings) -> Counter[str]:
+    """Make the templates ones that the emulator takes; return how many resources of which type were left out."""
+    for name in STACKS:
+        _allow_plain_http(templates[name])
+    template = templates[STACKS[-1]]
     counted = without(template, LACKING)
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function" and resource["Properties"]["Handler"].startswith("lambdas."):
@@ -118,6 +115,9 @@ def _run_from_sources(function: dict[str, Any], around: Surroundings) -> None:
     site = next((ROOT / ".venv" / "lib").glob("python3*/site-packages"))
     variables = function.setdefault("Environment", {}).setdefault("Variables", {})
     variables |= {"PYTHONPATH": str(site), "SSL_CERT_FILE": str(around.ca)}
+    variables.pop(
+        "ZONAL_SHIFT_CLUSTER_ARN", None
+    )  # the emulator has no such service, and an unreadable brake is engaged
     if function["Handler"].endswith("refresh_catalogue.handler"):
         variables |= {f"AWS_ENDPOINT_URL_{service}": around.market for service in ("EC2", "PRICING", "SERVICE_QUOTAS")}
 
@@ -148,12 +148,28 @@ def _names(value: Any, names: set[str]) -> bool:
     return any(isinstance(one, str) and one in names for one in direct) or any(_names(v, names) for v in value.values())
 
 
-def _create(name: str, template: dict[str, Any]) -> dict[str, Any]:
+def update(template: dict[str, Any]) -> dict[str, Any]:
+    """Update the functions' stack to this template, as a release or its roll-back does."""
+    made = _deployed("update_stack", STACKS[-1], template)
+    _rest()
+    return made
+
+
+def _rest() -> None:
+    """Disable the schedules: the play invokes what it needs, and nothing else."""
+    events = client("events")
+    for rule in events.list_rules()["Rules"]:
+        if rule.get("ScheduleExpression"):
+            events.disable_rule(Name=rule["Name"])
+
+
+def _deployed(how: str, name: str, template: dict[str, Any]) -> dict[str, Any]:
     cloudformation = client("cloudformation")
     client("s3").put_object(Bucket=BUCKET, Key=f"{name}.json", Body=json.dumps(template).encode())
     url = f"{ENDPOINT}/{BUCKET}/{name}.json"
     capabilities = ["CAPABILITY_NAMED_IAM"]
-    cloudformation.create_stack(StackName=name, TemplateURL=url, Capabilities=capabilities, DisableRollback=True)
+    more = {"DisableRollback": True} if how == "create_stack" else {}
+    getattr(cloudformation, how)(StackName=name, TemplateURL=url, Capabilities=capabilities, **more)
     while True:
         status = cloudformation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
         if not status.endswith("IN_PROGRESS"):

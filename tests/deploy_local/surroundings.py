@@ -9,7 +9,9 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
-from tests.deploy_local.emulator import CLUSTER
+import boto3
+
+from tests.deploy_local.emulator import CLUSTER, REGION
 from tests.e2e.cloud.server import Cloud
 from tests.e2e.parts.certificates import Authority
 from tests.fakes import api_server
@@ -89,6 +91,19 @@ class Surroundings:
     @property
     def market(self) -> str:
         return str(self._cloud.http.url)
+
+    def room_of(self, instance_type: str) -> dict[str, str]:
+        """Return what a kubelet on this type reports, by EC2's description of it."""
+        keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+        ec2 = boto3.client("ec2", endpoint_url=self.market, region_name=REGION, **keys)
+        (found,) = ec2.describe_instance_types(InstanceTypes=[instance_type])["InstanceTypes"]
+        memory = found["MemoryInfo"]["SizeInMiB"] * 92 // 100
+        return {
+            "cpu": str(found["VCpuInfo"]["DefaultVCpus"]),
+            "memory": f"{memory}Mi",
+            "pods": "29",
+            "ephemeral-storage": "20Gi",
+        }
 
     def close(self) -> None:
         """Stop serving."""

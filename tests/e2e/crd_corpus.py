@@ -93,6 +93,42 @@ GOOD: Final[tuple[JsonObject, ...]] = (
         },
     },
     {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Calendar",
+        "metadata": {"name": "rich"},
+        "spec": {
+            "nodePools": {"names": ["general"], "matchLabels": {"team": "a"}},
+            "timeZone": "Europe/Berlin",
+            "rules": [
+                {
+                    "name": "nights",
+                    "windows": [
+                        {"days": ["Mon", "Fri"], "from": "08:00", "to": "19:00"},
+                        {"schedule": "0 20 * * sun", "duration": "2h30m"},
+                        {"start": "2026-12-24T18:00", "end": "2026-12-27T06:00"},
+                    ],
+                    "when": "Outside",
+                    "exceptDates": ["2026-12-25"],
+                    "validFrom": "2026-12-01",
+                    "validUntil": "2027-12-01",
+                    "settings": {"closed": True, "leadTime": "10m", "podsThatStay": "Force", "forceAfter": "3h"},
+                },
+                {
+                    "name": "mornings",
+                    "timeZone": "UTC",
+                    "settings": {
+                        "limits": {"cpu": "100"},
+                        "weight": 5,
+                        "capacityTypes": ["spot"],
+                        "requirements": _SOME_REQUIREMENTS,
+                        "budgets": [{"nodes": "0", "reasons": ["Drifted"]}],
+                        "warm": {"pods": 3, "requests": {"cpu": "1"}},
+                    },
+                },
+            ],
+        },
+    },
+    {
         "apiVersion": "karpenter.k8s.aws/v1",
         "kind": "EC2NodeClass",
         "metadata": {"name": "rich"},
@@ -237,6 +273,9 @@ _VALUES: Final[tuple[Any, ...]] = (
     {"bad key": "x"},
 )
 _ADDED: Final = (
+    ("spec.rules.0.validUntil", "2020-01-01"),
+    ("spec.rules.0.windows.2.end", "2026-12-01T00:00"),
+    ("spec.rules.0.windows.1.duration", "800h"),
     ("spec.price", "0.5"),
     ("spec.replicas", 2),
     ("spec.weight", 5),

@@ -6,7 +6,11 @@ import json
 import re
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
@@ -16,7 +20,7 @@ from infra.release import artefacts, bill, channels, requirements
 from infra.release.__main__ import STATED, copy_sources
 from infra.release.archives import digest_of_folder, pack_zip, sha256
 from infra.release.templates import VARIANTS
-from infra.release.version import Version
+from infra.release.version import Version, VersionError
 from tests.release.channel_checks import gitlab_component, run_script
 from tests.release.checks import CHECKS
 
@@ -131,3 +135,75 @@ def test_a_wrong_version_is_refused_before_anything_is_built(tmp_path: Path) -> 
     assert ran.returncode == 1
     assert "'v1' is not a version" in ran.stderr
     assert not (tmp_path / "release").exists()
+
+
+class Notes(BaseHTTPRequestHandler):
+    """GitLab's notes of one merge request, two on a page."""
+
+    notes: ClassVar[list[dict[str, Any]]] = []
+    tokens: ClassVar[set[str]] = set()
+
+    def do_GET(self) -> None:
+        page = int(parse_qs(urlsplit(self.path).query)["page"][0])
+        self._reply(self.notes[2 * page - 2 : 2 * page], str(page + 1) if len(self.notes) > 2 * page else "")
+
+    def do_POST(self) -> None:
+        assert self.path == "/api/v4/projects/7/merge_requests/9/notes"
+        self.notes.append({"id": len(self.notes) + 1, "body": self._body()})
+        self._reply(self.notes[-1], "")
+
+    def do_PUT(self) -> None:
+        note = self.notes[int(self.path.rpartition("/")[2]) - 1]
+        note["body"] = self._body()
+        self._reply(note, "")
+
+    def _body(self) -> str:
+        return str(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["body"])
+
+    def _reply(self, answer: Any, following: str) -> None:
+        self.tokens.add(str(self.headers["PRIVATE-TOKEN"]))
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("X-Next-Page", following)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class' name
+        """Say nothing."""
+
+
+def test_gitlabs_component_keeps_one_comment(texts: dict[str, str], tmp_path: Path) -> None:
+    """Other people's notes stay, also those of earlier pages; the second run replaces what the first wrote."""
+    _, jobs = yaml.safe_load_all(texts["gitlab/fleetwright.yml"])
+    script = jobs["fleetwright"]["script"][-1]
+    Notes.notes[:] = [{"id": number, "body": f"note {number}"} for number in (1, 2, 3)]
+    with ThreadingHTTPServer(("127.0.0.1", 0), Notes) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        around = {
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "CI_API_V4_URL": f"http://127.0.0.1:{server.server_address[1]}/api/v4",
+            "CI_PROJECT_ID": "7",
+            "CI_MERGE_REQUEST_IID": "9",
+            "CI_MERGE_REQUEST_DIFF_BASE_SHA": "abc",
+            "TOKEN": "secret",
+        }
+        try:
+            for text in ("first", "second"):
+                (tmp_path / "fleetwright-diff.md").write_text(text)
+                subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path, env=around, check=True, timeout=60)  # noqa: S603 - ours
+            subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path, env=around | {"TOKEN": ""}, check=True)  # noqa: S603 - ours
+        finally:
+            server.shutdown()
+            thread.join()
+    assert [note["body"] for note in Notes.notes] == ["note 1", "note 2", "note 3", "<!-- fleetwright -->\nsecond"]
+    assert Notes.tokens == {"secret"}
+
+
+def test_a_release_names_the_page_that_it_is_given() -> None:
+    assert channels.homepage("") == channels.NO_HOMEPAGE
+    assert channels.homepage("https://github.com/owner/name/") == "https://github.com/owner/name"
+    for wrong in ("http://example.com", "example.com", "https://a b.com", 'https://example.com/"x'):
+        with pytest.raises(VersionError, match="is not an address"):
+            channels.homepage(wrong)

@@ -47,9 +47,10 @@ LISTED_ON_DEMAND: Final = frozenset(
     {
         *("podtemplates", "replicationcontrollers", "services", "replicasets", "statefulsets"),
         *("limitranges", "runtimeclasses"),
+        *("podgroups", "workloads", "leaderworkersets", "jobsets"),
     }
 )
-"""Kinds that are read only with default spreading, or where a template must become a pod."""
+"""Kinds that are read only with default spreading, where a template must become a pod, or where a pod names such a group."""
 
 
 def test_every_permitted_call_to_aws_is_a_call_site_or_says_why_not() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from functools import cache
 from random import Random
 
@@ -27,8 +28,9 @@ from simulator.campaign.crashes import (
 )
 from simulator.campaign.page import figures
 from simulator.campaign.trial import plan_of, play, report
-from simulator.campaign.worlds import draw_world
+from simulator.campaign.worlds import draw_rarer_disturbances, draw_world
 from simulator.clock import VirtualClock
+from simulator.draws import stream
 from simulator.invocation import faults
 from simulator.invocation.faults import Fault
 from tests.builders import NOW
@@ -225,3 +227,14 @@ def test_the_page_has_the_figures_of_the_json() -> None:
     assert "1 min 1 s in 2 processes" in written
     violated = [{"seed": 7, "law": "limitViolations", "message": "cpu | 7"}]
     assert "| 7 | limitViolations | cpu / 7 |" in figures({**run, "violated": violated})
+
+
+def test_rarer_disturbances_are_drawn_and_end_with_the_faults() -> None:
+    """A world comes to rest: whatever lasts ends within the time of its faults."""
+    time = timedelta(minutes=6)
+    drawn = [step for n in range(400) for step in draw_rarer_disturbances(stream(n, "rarer disturbances"), time)]
+    kinds = Counter(kind for step in drawn for kind in step if kind != "at")
+    assert kinds.keys() == {"kubelet", "scheduler", "boot", "etcd"}
+    assert sum(kinds.values()) in range(60, 140)
+    lasting = [(step["at"], step[kind]["for"]) for step in drawn for kind in ("kubelet", "scheduler") if kind in step]
+    assert all(at + seconds <= time.total_seconds() for at, seconds in lasting)

@@ -75,7 +75,7 @@ def test_pods_get_nodes_meanwhile_and_no_node_goes(tmp_path: Path, kind: str) ->
 def test_a_command_without_its_decision_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If this failed, the campaign would not notice commands that begin while the ledger cannot be written."""
     write_ = LedgerWriter.try_write
-    monkeypatch.setattr(LedgerWriter, "try_write", lambda *arguments: write_(*arguments) or True)
+    monkeypatch.setattr(LedgerWriter, "try_write", lambda *given, **how: write_(*given, **how) or True)
     laws = {violation.law for violation in played(tmp_path, "error").violations}
     assert laws == {"commandsWithoutDecision"}
 

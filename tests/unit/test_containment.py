@@ -8,8 +8,17 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from core.containment import CULPRITS_MAX, SetAside, contained, fair_slice, without_time_for
+from core.containment import (
+    CULPRITS_MAX,
+    PodSlices,
+    SetAside,
+    contained,
+    effort_of,
+    fair_slice,
+    without_time_for,
+)
 from core.errors import OutOfTimeError
+from core.model.pod import PodAffinityTerm, WeightedPodAffinityTerm
 from core.model.snapshot import Node, Snapshot
 from core.reasons.pods import PodReason
 from core.scheduling import Planner
@@ -122,6 +131,32 @@ def test_a_slice_has_the_oldest_of_each_namespace_in_turn() -> None:
     chosen = fair_slice([*many, *few], 6)
     assert {key for key in chosen if key.startswith("few/")} == {"few/f0", "few/f1"}
     assert {key for key in chosen if key.startswith("many/")} == {"many/m49", "many/m48", "many/m47", "many/m46"}
+
+
+def test_a_namespace_whose_pods_have_many_rules_does_not_use_the_time_of_others() -> None:
+    """Twenty pods with 32 rules each take as long as 1,300 plain ones: as many are planned as their share pays for."""
+    term = WeightedPodAffinityTerm(1, PodAffinityTerm(topology_key="zone"))
+    spec = msgspec.structs.replace(a_pod("a").spec, preferred_anti_affinity=(term,) * 32)
+    costly = [msgspec.structs.replace(a_pod(f"c{n}", namespace="costly"), spec=spec) for n in range(20)]
+    plain = [a_pod(f"p{n}", namespace="plain") for n in range(200)]
+    assert {effort_of(pod) for pod in costly} == {65}
+    chosen = fair_slice([*costly, *plain], 260)
+    assert sum(key.startswith("costly/") for key in chosen) == 2
+    assert sum(key.startswith("plain/") for key in chosen) == 130
+    assert fair_slice(costly, 1) == {"costly/c0"}
+
+
+def test_the_next_slice_is_twice_as_large_until_there_is_time_for_all() -> None:
+    """Pods that got no place come last, so none waits for those that nothing can place."""
+    slices, pods = PodSlices(), [a_pod(f"p{n}", created_at=NOW - timedelta(minutes=n)) for n in range(8)]
+    assert slices.first(8) == 8
+    chosen = slices.of(pods, 2)
+    assert chosen == {"default/p7", "default/p6"}
+    slices.ended(chosen, 2, ["default/p7"], is_whole=False)
+    assert slices.first(8) == 4
+    assert slices.of([pod for pod in pods if pod.name != "p6"], 4) == {f"default/p{n}" for n in (5, 4, 3, 2)}
+    slices.ended(frozenset(), 8, (), is_whole=True)
+    assert (slices.first(8), slices.of(pods, 1)) == (8, {"default/p7"})
 
 
 def test_pods_that_had_their_turn_come_after_the_others() -> None:

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from core import labels
+from core.calendars import with_calendars
 from core.explain import explain_node, explain_node_now, explain_pod, explain_pods, explain_pool
-from core.model.node_pool import Budget, Disruption, NodeClass
+from core.model.node_pool import Budget, Calendar, CalendarRule, CalendarSettings, Disruption, NodeClass
 from core.model.plan import Blocked, Command, DisruptionPlan, Move, PlannedClaim
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Options, Snapshot
@@ -277,3 +278,23 @@ def test_a_node_in_a_reservation_says_when_that_ends(kind: str, after: int, text
         node_classes=(NodeClass(name="default", reservation_ends={"cr-1": NOW + timedelta(hours=after)}),),
     )
     assert text in explain_node_now(snapshot, "busy").details
+
+
+def test_a_node_of_a_closed_pool_leaves_and_a_protected_pod_says_until_when_it_stays() -> None:
+    settings = CalendarSettings(closed=True)
+    calendar = Calendar(name="office", rules=(CalendarRule(name="office/shut", time_zone="UTC", settings=settings),))
+    kind = a_type("m5.large")
+    claim, node = a_node_of(kind)
+    pod = a_pod("p", node_name=node.name, annotations={labels.DO_NOT_DISRUPT: "true"}, phase="Running")
+    snapshot = a_snapshot(
+        types=(kind,), node_claims=(claim,), nodes=(node,), calendars=(calendar,), node_pools=(a_pool(),)
+    )
+    text = str(explain_node_now(with_calendars(snapshot), node.name))
+    assert "NodePool default is outside its hours by rule office/shut, which has no end: the node leaves" in text
+    assert "do-not-disrupt" not in text
+    kept = msgspec.structs.replace(snapshot, pods=(pod,))
+    text = str(explain_node_now(with_calendars(kept), node.name))
+    assert (
+        "pod default/p has karpenter.sh/do-not-disrupt; the node stays until the pod leaves (podsThatStay: Leave)"
+        in text
+    )

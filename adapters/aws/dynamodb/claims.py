@@ -96,8 +96,8 @@ class ShardedItems(Generic[R]):
 
     def all(self) -> tuple[R, ...]:
         """Return every record, by name."""
-        found = {name: record for shard in self._shards for name, record in shard.named()}
-        return tuple(record for _, record in sorted(found.items()))
+        records = {name: record for shard in self._shards for name, record in shard.named()}
+        return tuple(record for _, record in sorted(records.items()))
 
     def get(self, name: str) -> R | None:
         """Return one record, None if there is none."""
@@ -514,11 +514,11 @@ class DynamoClaims:
 
     def usage(self) -> tuple[PoolUsage, ...]:
         """Return the counters of every NodePool that ever had a claim, by name."""
-        found = tuple(map(usage_of, self._table.query(self._usage.partition)))
+        usages = tuple(map(usage_of, self._table.query(self._usage.partition)))
         self._table.leave_out(
-            self._usage.partition, {usage.node_pool: usage.problem for usage in found if usage.problem}
+            self._usage.partition, {usage.node_pool: usage.problem for usage in usages if usage.problem}
         )
-        return found
+        return usages
 
     def recount(self, before: PoolUsage, after: PoolUsage) -> None:
         """Correct a NodePool's counters, unless they have changed."""
@@ -530,5 +530,5 @@ class DynamoClaims:
             raise ConflictError("dynamodb:DeleteItem", f"claim {record.name} has changed")
 
     def _is_stored(self, claim: ClaimRecord) -> bool:
-        found = self.get(claim.name)
-        return found is not None and found.token == claim.token
+        record = self.get(claim.name)
+        return record is not None and record.token == claim.token

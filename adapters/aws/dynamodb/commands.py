@@ -103,15 +103,15 @@ class DynamoProposals:
         Raises:
             DeniedError: If one cannot be read: a rejected command would be proposed again.
         """
-        found = self._items.all()
-        if all(proposal.end is not None for proposal in found):
-            return found
+        proposals = self._items.all()
+        if all(proposal.end is not None for proposal in proposals):
+            return proposals
         signers = self._signers()
         return tuple(
             proposal
             if proposal.end is not None
             else msgspec.structs.replace(proposal, verdict=self._verdict(proposal, signers.get(proposal.id, ())))
-            for proposal in found
+            for proposal in proposals
         )
 
     def answer(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
@@ -131,12 +131,12 @@ class DynamoProposals:
 
     def _signers(self) -> dict[str, list[str]]:
         """Return the writers that notes name, by the proposal's id; a bounded number of each, since anybody may add notes."""
-        found: dict[str, list[str]] = {}
+        signers: dict[str, list[str]] = {}
         for item in self._table.query(self._notes):
             proposal, _, signer = item[TABLE.sort_key]["S"].partition("#")
-            if signer and len(found.setdefault(proposal, [])) < SIGNERS_MAX:
-                found[proposal].append(signer)
-        return found
+            if signer and len(signers.setdefault(proposal, [])) < SIGNERS_MAX:
+                signers[proposal].append(signer)
+        return signers
 
     def _verdict(self, proposal: Proposal, signers: Iterable[str]) -> ProposalVerdict | None:
         sort = f"{proposal.id}#{proposal.digest}"

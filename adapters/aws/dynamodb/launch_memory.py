@@ -9,6 +9,7 @@ launches, the item is deleted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -31,6 +32,7 @@ from adapters.aws.dynamodb.table import (
     readable_row,
     readable_rows,
 )
+from adapters.observability import logger
 from adapters.ports import ConflictError, PortError, ThrottledError
 from adapters.store import OfferingProbe, RefusedOfferings
 from core.launch.denials import PROBE, LaunchDenial, bounded_pause
@@ -240,28 +242,47 @@ PROBE_TRIES: Final = 3
 """The most attempts to take half-open offerings while others take some of them."""
 
 _PROBING: Final = "probing_until"
+_BY: Final = "refused_in"
+"""The cluster whose launch was refused. IAM binds no attribute to its writer: it is a clue for people, no proof."""
+
+_UNKNOWN: Final = "(unknown)"
 _OFFERING_NAMES: Final = {"#until": "until", "#probing": _PROBING}
 _HALF_OPEN: Final = "#until <= :now AND (attribute_not_exists(#probing) OR #probing <= :now)"
 
 
 class DynamoOfferings:
-    """`adapters.store.UnavailableOfferings`."""
+    """`adapters.store.UnavailableOfferings`. `cluster`: whose launches are refused, for the rows."""
 
-    def __init__(self, table: DynamoTable) -> None:
+    def __init__(self, table: DynamoTable, cluster: str = "") -> None:
         self._table = table
+        self._cluster = cluster
+        self._writers: tuple[dict[str, int], dict[str, int]] = ({}, {})
 
     def refused(self, now: datetime) -> RefusedOfferings:
-        """Return the offerings that refused a launch recently."""
+        """Return the offerings that refused a launch recently. Which other clusters say so is logged when it changes."""
         avoided, half_open = set[OfferingKey](), set[OfferingKey]()
-        for sort, refusal in readable_rows(self._table, PARTITION, _refusal).items():
+        believed, doubted = Counter[str](), Counter[str]()
+        for sort, refusal in sorted(readable_rows(self._table, PARTITION, _refusal).items()):
             offering = _key_of(sort)
-            if offering is None or not refusal.is_plausible(now):
+            if offering is None:
+                continue
+            if not refusal.is_plausible(now):
+                doubted[refusal.by or _UNKNOWN] += 1
                 continue
             if refusal.until > now or refusal.probing_until > now:
                 avoided.add(offering)
+                believed[refusal.by or _UNKNOWN] += 1
             elif refusal.remembered_until > now:
                 half_open.add(offering)
+        self._tell(believed, doubted)
         return RefusedOfferings(frozenset(avoided), frozenset(half_open))
+
+    def _tell(self, believed: Counter[str], doubted: Counter[str]) -> None:
+        others = {by: number for by, number in sorted(believed.items()) if by != self._cluster}
+        writers = others, dict(sorted(doubted.items()))
+        if writers != self._writers and any(writers):
+            logger.warning("other clusters refuse offerings", extra={"avoided": writers[0], "doubted": writers[1]})
+        self._writers = writers
 
     def mark(self, keys: Iterable[OfferingKey], now: datetime, choices: int | None = None) -> None:
         """Avoid these offerings; one already avoided stays unchanged, so that a late report of a refusal counts once.
@@ -272,7 +293,9 @@ class DynamoOfferings:
         offerings = sorted(set(keys))
         known = self._known(offerings)
         longest = LONGEST_PAUSE if choices is None else bounded_pause(choices, LONGEST_PAUSE)
-        items = [_refused(sort, known.get(sort), now, longest) for sort in map(_offering_sort, offerings)]
+        items = [
+            _refused(sort, known.get(sort), now, longest, self._cluster) for sort in map(_offering_sort, offerings)
+        ]
         puts: list[Operation] = [("Put", {"Item": item}) for item in items if item is not None]
         for start in range(0, len(puts), TRANSACTION_LIMIT):
             self._table.transact(puts[start : start + TRANSACTION_LIMIT])
@@ -287,7 +310,7 @@ class DynamoOfferings:
             taken = self._table.transact([("Update", _probed(offering, until, now)) for offering in wanted])
             if taken is None:
                 return OfferingProbe(frozenset(wanted), until)
-            wanted = [one for one, failed in zip(wanted, taken.failed, strict=True) if not failed]
+            wanted = [probed for probed, failed in zip(wanted, taken.failed, strict=True) if not failed]
         return OfferingProbe()
 
     def end(self, probe: OfferingProbe, launched: Iterable[OfferingKey]) -> None:
@@ -298,7 +321,7 @@ class DynamoOfferings:
         if probe.until is None:
             return
         works = frozenset(launched)
-        own: dict[str, Any] = {
+        condition: dict[str, Any] = {
             "ConditionExpression": "#probing = :own",
             "ExpressionAttributeNames": {"#probing": _PROBING},
             "ExpressionAttributeValues": {":own": _seconds(probe.until)},
@@ -306,27 +329,30 @@ class DynamoOfferings:
         for offering in sorted(probe.offerings):
             with suppress(ConflictError):
                 if offering in works:
-                    self._table.delete(PARTITION, _offering_sort(offering), condition=own)
+                    self._table.delete(PARTITION, _offering_sort(offering), condition=condition)
                 else:
-                    self._table.update(PARTITION, _offering_sort(offering), UpdateExpression="REMOVE #probing", **own)
+                    self._table.update(
+                        PARTITION, _offering_sort(offering), UpdateExpression="REMOVE #probing", **condition
+                    )
 
     def _known(self, offerings: Sequence[OfferingKey]) -> dict[str, _Refusal]:
         """Return the stored rows by sort key: one row by its key, several with one query for all avoided offerings."""
         if len(offerings) > 1:
             return readable_rows(self._table, PARTITION, _refusal)
-        found = {
+        refusals = {
             sort: readable_row(self._table.get(PARTITION, sort), _refusal) for sort in map(_offering_sort, offerings)
         }
-        return {sort: refusal for sort, refusal in found.items() if refusal is not None}
+        return {sort: refusal for sort, refusal in refusals.items() if refusal is not None}
 
 
 class _Refusal(msgspec.Struct, frozen=True):
-    """A row: how often the offering refused in a row, and until when it is avoided, being probed and remembered."""
+    """A row: how often the offering refused in a row, until when it is avoided, probed and remembered, and who says so."""
 
     refusals: int
     until: datetime
     probing_until: datetime
     remembered_until: datetime
+    by: str = ""
 
     def is_plausible(self, now: datetime) -> bool:
         """Whether a cluster of ours can have written it: none makes a longer pause, and clocks differ by minutes at most.
@@ -346,10 +372,11 @@ def _refusal(item: Item) -> _Refusal:
     until = _moment(item, "until")
     probing_until = _moment(item, _PROBING) if _PROBING in item else until
     remembered_until = _moment(item, TABLE.expiry) if TABLE.expiry in item else until
-    return _Refusal(int(item.get("refusals", number(1))["N"]), until, probing_until, remembered_until)
+    by = str(item.get(_BY, {}).get("S", ""))
+    return _Refusal(int(item.get("refusals", number(1))["N"]), until, probing_until, remembered_until, by)
 
 
-def _refused(sort: str, known: _Refusal | None, now: datetime, longest: timedelta) -> Item | None:
+def _refused(sort: str, known: _Refusal | None, now: datetime, longest: timedelta, by: str) -> Item | None:
     """Return the row after one more refusal; None if the offering is avoided already."""
     known = known if known is not None and known.is_plausible(now) else None
     if known is not None and known.until > now:
@@ -363,6 +390,7 @@ def _refused(sort: str, known: _Refusal | None, now: datetime, longest: timedelt
         "refusals": number(refusals),
         "until": _seconds(until),
         TABLE.expiry: _seconds(until + MEMORY),
+        **({_BY: {"S": by}} if by else {}),
     }
 
 

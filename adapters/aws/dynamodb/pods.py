@@ -83,28 +83,28 @@ class DynamoMoves:
         return self._history(now, is_required=lambda _: False)
 
     def _history(self, now: datetime, *, is_required: Callable[[str], bool]) -> MoveHistory:
-        found = readable_rows(self._table, self._partition, lambda item: _entry(item, now), is_required=is_required)
+        rows = readable_rows(self._table, self._partition, lambda item: _entry(item, now), is_required=is_required)
         return MoveHistory(
-            workloads=_of(found, _WORKLOAD, MovedWorkload),
-            outcomes=_of(found, _COMMAND, CommandOutcome),
-            failures=_of(found, _FAILED, FailedCommand),
-            rollouts=_of(found, _ROLLOUT, Rollout),
-            evicted_nodes=_of(found, _DRAINED, EvictedNode),
+            workloads=_of(rows, _WORKLOAD, MovedWorkload),
+            outcomes=_of(rows, _COMMAND, CommandOutcome),
+            failures=_of(rows, _FAILED, FailedCommand),
+            rollouts=_of(rows, _ROLLOUT, Rollout),
+            evicted_nodes=_of(rows, _DRAINED, EvictedNode),
         )
 
     def write(self, changed: MoveHistory, now: datetime) -> None:
         """Replace the entries in `changed`, a hundred items at a time."""
         rows: list[tuple[str, str, msgspec.Struct]] = [
-            (_WORKLOAD + name, _WORKLOAD, found) for name, found in sorted(changed.workloads.items())
+            (_WORKLOAD + name, _WORKLOAD, workload) for name, workload in sorted(changed.workloads.items())
         ]
-        rows += [(_COMMAND + name, _COMMAND, found) for name, found in sorted(changed.outcomes.items())]
-        rows += [(_FAILED + name, _FAILED, found) for name, found in sorted(changed.failures.items())]
-        rows += [(_ROLLOUT + name, _ROLLOUT, found) for name, found in sorted(changed.rollouts.items())]
-        rows += [(_DRAINED + name, _DRAINED, found) for name, found in sorted(changed.evicted_nodes.items())]
+        rows += [(_COMMAND + name, _COMMAND, workload) for name, workload in sorted(changed.outcomes.items())]
+        rows += [(_FAILED + name, _FAILED, workload) for name, workload in sorted(changed.failures.items())]
+        rows += [(_ROLLOUT + name, _ROLLOUT, workload) for name, workload in sorted(changed.rollouts.items())]
+        rows += [(_DRAINED + name, _DRAINED, workload) for name, workload in sorted(changed.evicted_nodes.items())]
         puts: list[Operation] = []
-        for sort, kind, found in rows:
+        for sort, kind, workload in rows:
             expiry = {TABLE.expiry: number(int((now + _KEPT_FOR[kind]).timestamp()))}
-            body = {"body": packed(msgspec.json.encode(found))}
+            body = {"body": packed(msgspec.json.encode(workload))}
             puts.append(("Put", {"Item": {**key(self._partition, sort), **body, **expiry}}))
         for start in range(0, len(puts), TRANSACTION_LIMIT):
             self._table.transact(puts[start : start + TRANSACTION_LIMIT])
@@ -124,7 +124,7 @@ def _entry(item: Item, now: datetime) -> msgspec.Struct | None:
 
 def _of(entries: Mapping[str, msgspec.Struct | None], kind: str, type_: type[T]) -> dict[str, T]:
     """Return the entries of one kind by what follows it in their sort keys."""
-    return {sort.removeprefix(kind): found for sort, found in entries.items() if isinstance(found, type_)}
+    return {sort.removeprefix(kind): entry for sort, entry in entries.items() if isinstance(entry, type_)}
 
 
 # Stores the nodes on which pods are expected soon, in one DynamoDB item per cluster.

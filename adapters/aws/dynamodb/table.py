@@ -77,8 +77,8 @@ class DynamoTable:
     def get(self, partition: str, sort: str) -> Item | None:
         """Return one item, None if there is none."""
         answer = self._call("get_item", Key=key(partition, sort), ConsistentRead=True)
-        found: Item | None = answer.get("Item")
-        return found
+        item: Item | None = answer.get("Item")
+        return item
 
     def query(self, partition: str) -> Iterator[Item]:
         """Return every item of a partition in the order of its sort keys."""
@@ -272,18 +272,18 @@ def readable_rows(
     Raises:
         UnreadableRowError: If a required row is malformed; it names the first one.
     """
-    found: dict[str, T] = {}
+    rows: dict[str, T] = {}
     problems: dict[str, UnreadableRowError] = {}
     for item in table.query(partition):
         try:
-            found[sort_of(item)] = decoded(item, read)
+            rows[sort_of(item)] = decoded(item, read)
         except UnreadableRowError as error:
             problems[sort_of(item)] = error
     table.leave_out(partition, {sort: problem.detail for sort, problem in problems.items()})
     for sort, problem in problems.items():
         if is_required(sort):
             raise problem
-    return found
+    return rows
 
 
 def aware(written: str) -> datetime:
@@ -311,13 +311,13 @@ class DynamoUnreadableRows:
 
     def all(self) -> tuple[UnreadableRow, ...]:
         """Return the rows that were left out when their partitions were last read."""
-        found = {
+        names = {
             UnreadableRow(partition, sort, problem)
             for table in self._tables
             for partition, problems in list(table.unreadable.items())
             for sort, problem in problems.items()
         }
-        return tuple(sorted(found))
+        return tuple(sorted(names))
 
 
 # Stores records as items: the record's JSON in `body`, its version in a separate attribute for conditional writes.
@@ -392,7 +392,7 @@ class RecordItems(Generic[R]):
             is_required=lambda _: requires_all,
         )
         self._read = dict(read)
-        return tuple((sort, found.record) for sort, found in read.items())
+        return tuple((sort, row.record) for sort, row in read.items())
 
     def get(self, sort: str) -> R | None:
         """Return one record, None if there is none. Raises UnreadableRowError if its row cannot be read."""

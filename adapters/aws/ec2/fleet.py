@@ -121,7 +121,7 @@ def failure(
 
 def refusal(call: str, said: str, refused: Sequence[RefusedOffering]) -> PortError:
     """Return the error for these refusals: no capacity if other offerings may succeed, else a denial."""
-    may_go_elsewhere = any(rule_of(found.code).remembered in OF_CAPACITY for found in refused)
+    may_go_elsewhere = any(rule_of(refused_offering.code).remembered in OF_CAPACITY for refused_offering in refused)
     return (InsufficientCapacityError if may_go_elsewhere else LaunchDeniedError)(call, said, refused)
 
 
@@ -301,10 +301,10 @@ class FleetLauncher:
 
         Without the response, instances of a shared launch cannot be assigned to claims; each claim looks for a free one.
         """
-        found = self._instances.of_claim(order.claim) if order.count == 1 else ()
-        if not found:
+        instances = self._instances.of_claim(order.claim) if order.count == 1 else ()
+        if not instances:
             raise ConflictError(CALL, f"{error.detail}; no instance of it: order again with a new token") from error
-        return Launched(instances=found[:1])
+        return Launched(instances=instances[:1])
 
     def _after_silence(self, order: LaunchOrder, rendered: RenderedLaunch, answer: JsonObject) -> Launched:
         """Find out what an answer with neither instances nor errors means, before offerings are blamed or more is launched.
@@ -314,9 +314,9 @@ class FleetLauncher:
         repetition is unclear at first, and has another token later. The offerings are without capacity only if EC2 is silent to
         a second token, too.
         """
-        found = self._instances.of_claim(order.claim)
-        if found:
-            return Launched(instances=found[: order.count])
+        instances = self._instances.of_claim(order.claim)
+        if instances:
+            return Launched(instances=instances[: order.count])
         said = "EC2 launched nothing and returned no error; an earlier request may have launched"
         if order.attempts == SILENT_ATTEMPTS:
             raise UnfulfilledError(CALL, said)
@@ -339,8 +339,32 @@ class FleetLauncher:
             for instance_id in launched.get("InstanceIds") or ()
         )
         if instances:
-            return Launched(instances=instances, refused=refused)
+            return Launched(instances=self._placed(instances, rendered), refused=refused)
         raise failure(CALL, errors, refused, tried)
+
+    def _placed(self, instances: tuple[Instance, ...], rendered: RenderedLaunch) -> tuple[Instance, ...]:
+        """Return the instances with their zones: a node is found by its zone, and an answer may lack it.
+
+        Raises:
+            LostReplyError: If EC2 does not list them yet.
+        """
+        if all(instance.zone for instance in instances):
+            return instances
+        zones = {offering.zone for offering in rendered.offerings}
+        if len(zones) == 1:
+            return tuple(msgspec.structs.replace(instance, zone=min(zones)) for instance in instances)
+        listed = {found.instance_id: found for found in self._instances.some([i.instance_id for i in instances])}
+        if any(instance.instance_id not in listed for instance in instances):
+            raise LostReplyError(CALL, "EC2 names no zone of what it launched, and does not list it yet")
+        return tuple(
+            msgspec.structs.replace(
+                instance,
+                zone=listed[instance.instance_id].zone,
+                subnet_id=listed[instance.instance_id].subnet_id,
+                **_reservation_of(instance.instance_type, listed[instance.instance_id].zone, rendered.offerings),
+            )
+            for instance in instances
+        )
 
     def _instance(
         self,
@@ -388,7 +412,7 @@ def _all_refused(asked: LaunchOrder | RenderedLaunch, code: str, said: str) -> t
 
 def _is_silent(answer: JsonObject) -> bool:
     """Whether EC2 says neither that it launched nor why it did not."""
-    launched = any(one.get("InstanceIds") for one in answer.get("Instances") or ())
+    launched = any(instance.get("InstanceIds") for instance in answer.get("Instances") or ())
     return not launched and not answer.get("Errors")
 
 
@@ -405,8 +429,10 @@ def _interfaces_of(instance_type: str, rendered: RenderedLaunch) -> Sequence[Map
     interfaces = {template.name: template.data["NetworkInterfaces"] for template in rendered.templates}
     for config in rendered.request["LaunchTemplateConfigs"]:
         if any(override["InstanceType"] == instance_type for override in config["Overrides"]):
-            found: Sequence[Mapping[str, Any]] = interfaces[config["LaunchTemplateSpecification"]["LaunchTemplateName"]]
-            return found
+            by_template: Sequence[Mapping[str, Any]] = interfaces[
+                config["LaunchTemplateSpecification"]["LaunchTemplateName"]
+            ]
+            return by_template
     return ()
 
 
@@ -477,13 +503,18 @@ def _impairments(status: Mapping[str, Any], check: str, field: str) -> Iterator[
 
 
 class AwsServices(msgspec.Struct, frozen=True):
-    """Clients of the services that launching needs, all of one region."""
+    """Clients of the services that launching needs, all of one region.
+
+    Attributes:
+        launching: EC2 for CreateFleet, which may take long; None to ask `ec2`.
+    """
 
     ec2: AwsService
     ssm: AwsService
     iam: AwsService
     eks: AwsService
     region: str
+    launching: AwsService | None = None
 
 
 class Ec2Cloud:
@@ -518,7 +549,9 @@ class Ec2Cloud:
         self._described = CoalescedCalls(self._instances.some)
         self._terminated = CoalescedCalls(self._instances.terminate)
         self._templates = LaunchTemplates(services.ec2, cluster=cluster)
-        self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock, turns)
+        self._launcher = FleetLauncher(
+            services.launching or services.ec2, self._templates, self._instances, clock, turns
+        )
         profiles = InstanceProfiles(services.iam, cluster=cluster, region=services.region, clock=clock)
         owned = OwnedProfiles(services.iam, cluster=cluster, region=services.region)
         self._unused_profiles = UnusedProfiles(services.ec2, profiles, owned, clock)
@@ -562,7 +595,7 @@ class Ec2Cloud:
         """Return all instances of this cluster that are not terminated, by id; with `ids` only those of them."""
         if not ids:
             return self._instances.all()
-        return tuple(found for found in self._described(ids) if found.instance_id in ids)
+        return tuple(instance for instance in self._described(ids) if instance.instance_id in ids)
 
     def end_of(self, instance_id: str) -> InstanceEnd | None:
         """Return why an instance ended, None where EC2 does not know it any more. Raises ConflictError where it runs."""

@@ -51,12 +51,12 @@ class Instances:
         """
         wanted = sorted(set(ids))
         described = (self._described([{"Name": "instance-id", "Values": batch}]) for batch in _batches(wanted))
-        return _in_order(instance for found in described for instance in found)
+        return _in_order(instance for instances in described for instance in instances)
 
     def of_claim(self, claim: str) -> tuple[Instance, ...]:
         """Return the living instances that were launched under a claim's name, by id. Raises PortError."""
-        found = self._described([*self._ours(), {"Name": f"tag:{labels.NODECLAIM}", "Values": [claim]}])
-        return tuple(instance for instance in _in_order(found) if instance.is_alive)
+        described = self._described([*self._ours(), {"Name": f"tag:{labels.NODECLAIM}", "Values": [claim]}])
+        return tuple(instance for instance in _in_order(described) if instance.is_alive)
 
     def end_of(self, instance_id: str) -> InstanceEnd | None:
         """Return why one instance ended or was stopped, None where EC2 does not know it any more.
@@ -76,10 +76,10 @@ class Instances:
         """Return reservation id → how many living instances of ours it holds. Raises PortError."""
         wanted = sorted(set(reservation_ids))
         held = [
-            found.reservation_id
+            instance.reservation_id
             for batch in _batches(wanted)
-            for found in self._described([*self._ours(), {"Name": "capacity-reservation-id", "Values": batch}])
-            if found.is_alive
+            for instance in self._described([*self._ours(), {"Name": "capacity-reservation-id", "Values": batch}])
+            if instance.is_alive
         ]
         counts = Counter(held)
         return {identity: counts[identity] for identity in wanted}
@@ -168,8 +168,11 @@ def _capacity_type(described: Mapping[str, Any]) -> str:
 
 def _is_reserved(described: Mapping[str, Any]) -> bool:
     """Whether it was launched into a reservation and still is in one; EC2 may put others into an open one (Karpenter)."""
-    asked = described.get("CapacityReservationSpecification") or {}
-    return bool(described.get("CapacityReservationId")) and asked.get("CapacityReservationPreference") == ONLY_RESERVED
+    specification = described.get("CapacityReservationSpecification") or {}
+    return (
+        bool(described.get("CapacityReservationId"))
+        and specification.get("CapacityReservationPreference") == ONLY_RESERVED
+    )
 
 
 def _reservation(described: Mapping[str, Any]) -> JsonObject:
@@ -319,7 +322,7 @@ class LaunchValidator:
         if before is not None and before.answers(fields, now):
             return before
         launches = self._launches(node_class, manifest, cluster, node_pools)
-        denied = next((found for found in map(self._denied, launches) if found is not None), None)
+        denied = next((denial for denial in map(self._denied, launches) if denial is not None), None)
         if denied is not None:
             self._wait_for_profile(node_class, denied)
         answer = next_validation(before, fields if launches else {}, denied, now)
@@ -329,8 +332,8 @@ class LaunchValidator:
     def _before(self, node_class: EC2NodeClass) -> LaunchValidation | None:
         """Return the later answer of the cache and the annotation."""
         written = read_validation(node_class.metadata.annotations.get(labels.LAUNCH_VALIDATION, ""))
-        found = [known for known in (written, self._known.get(_key(node_class))) if known is not None]
-        return max(found, key=lambda known: known.asked_at, default=None)
+        readings = [known for known in (written, self._known.get(_key(node_class))) if known is not None]
+        return max(readings, key=lambda known: known.asked_at, default=None)
 
     def _wait_for_profile(self, node_class: EC2NodeClass, denied: _Denied) -> None:
         """Raise TransientError if EC2 may not know the class's newly created profile yet."""

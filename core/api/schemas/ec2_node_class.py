@@ -290,18 +290,22 @@ def _second_roots(spec: JsonObject) -> list[Location]:
 def _no_primary_interface(spec: JsonObject) -> list[Location]:
     primary = {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}
     interfaces = spec.get("networkInterfaces", [])
-    has_primary = any(all(one[key] == value for key, value in primary.items()) for one in interfaces)
+    has_primary = any(all(interface[key] == value for key, value in primary.items()) for interface in interfaces)
     return [] if has_primary or not interfaces else [("networkInterfaces",)]
 
 
 def _repeated_interfaces(spec: JsonObject) -> list[Location]:
-    places = [(one["networkCardIndex"], one["deviceIndex"]) for one in spec.get("networkInterfaces", [])]
+    places = [
+        (interface["networkCardIndex"], interface["deviceIndex"]) for interface in spec.get("networkInterfaces", [])
+    ]
     return [("networkInterfaces", index) for index, place in enumerate(places) if place in places[:index]]
 
 
 def _second_efa_of_card(spec: JsonObject) -> list[Location]:
     interfaces = spec.get("networkInterfaces", [])
-    cards = [one["networkCardIndex"] if one["interfaceType"] == "efa-only" else None for one in interfaces]
+    cards = [
+        interface["networkCardIndex"] if interface["interfaceType"] == "efa-only" else None for interface in interfaces
+    ]
     return [("networkInterfaces", i) for i, card in enumerate(cards) if card is not None and card in cards[:i]]
 
 

@@ -34,6 +34,9 @@ DURATION: Final = r"^([0-9]+(s|m|h))+$"
 NILLABLE_DURATION: Final = r"^(([0-9]+(s|m|h))+|Never)$"
 WINDOW: Final = r"^(([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?$"
 SCHEDULE: Final = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
+TIME_OF_DAY: Final = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+WALL_TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]$"
 NODES: Final = r"^((100|[0-9]{1,2})%|[0-9]+)$"
 NO_SLASH: Final = r"^[^/]*$"
 PRICE: Final = r"^[0-9]+(\.[0-9]+)?$"
@@ -59,6 +62,9 @@ MEANING: Final = {
     NILLABLE_DURATION: "a duration such as 90s or 1h30m, or Never",
     WINDOW: "a duration of hours and minutes such as 1h30m",
     SCHEDULE: "a cron schedule of five fields, or one such as @daily",
+    TIME_OF_DAY: "a time of day such as 08:00",
+    DATE: "a date such as 2026-12-25",
+    WALL_TIME: "a date and time of the zone's clocks such as 2026-12-24T18:00",
     NODES: "a number of nodes such as 3, or a percentage such as 10%",
     NO_SLASH: "a group without a version: it must hold no '/'",
     PRICE: "a price in dollars such as 0.05",
@@ -224,13 +230,13 @@ Fault = tuple[Location, str]
 def examined(model: type[M], raw: object) -> tuple[M | None, list[Fault]]:
     """Return `raw` as a `model` where its fields allow it, and every fault: first of single fields, then of rules."""
     read: M | None = None
-    found: list[Fault] = []
+    faults: list[Fault] = []
     try:
         read = model.model_validate(raw)
     except ValidationError as error:
-        found = [(tuple(detail["loc"]), _message(detail)) for detail in error.errors(include_url=False)]
-    found += _broken_rules(model, raw, (), tuple(location for location, _ in found))
-    return read, found
+        faults = [(tuple(detail["loc"]), _message(detail)) for detail in error.errors(include_url=False)]
+    faults += _broken_rules(model, raw, (), tuple(location for location, _ in faults))
+    return read, faults
 
 
 def _broken_rules(
@@ -260,8 +266,8 @@ def _is_blocked(location: Location, blocked: tuple[Location, ...]) -> bool:
 @cache
 def parts(model: type[ApiModel]) -> tuple[tuple[str, type[ApiModel]], ...]:
     """Return the fields of a model that contain models, alone or in a list."""
-    found = ((field.alias or name, _model_in(field.annotation)) for name, field in model.model_fields.items())
-    return tuple((name, part) for name, part in found if part is not None)
+    fields = ((field.alias or name, _model_in(field.annotation)) for name, field in model.model_fields.items())
+    return tuple((name, part) for name, part in fields if part is not None)
 
 
 def allowed_values(model: type[ApiModel], location: Location) -> tuple[str, ...]:
@@ -274,8 +280,8 @@ def allowed_values(model: type[ApiModel], location: Location) -> tuple[str, ...]
                 return ()
             owner = inner
     named = [part for part in location if isinstance(part, str)][-1:]
-    found = [field for name, field in owner.model_fields.items() if [field.alias or name] == named]
-    return _literals(found[0].annotation) if found else ()
+    fields = [field for name, field in owner.model_fields.items() if [field.alias or name] == named]
+    return _literals(fields[0].annotation) if fields else ()
 
 
 def _literals(annotation: Any) -> tuple[str, ...]:

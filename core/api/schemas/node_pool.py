@@ -378,14 +378,14 @@ EVICTIONS_MEANING: Final = "must be a number of pods, such as 50"
 
 def price_factors(annotations: Mapping[str, str]) -> dict[str, int]:
     """Return instance family → factor on its price, in thousandths: with `m5a=1.2` an m5a counts as costing a fifth more."""
-    found = _pairs(annotations.get(labels.PRICE_FACTORS, ""))
-    return {family: int(Decimal(factor) * PER_MILLE) for family, factor in found.items()}
+    factors = _pairs(annotations.get(labels.PRICE_FACTORS, ""))
+    return {family: int(Decimal(factor) * PER_MILLE) for family, factor in factors.items()}
 
 
 def largest_node(annotations: Mapping[str, str]) -> dict[str, int]:
     """Return the CPU (millicores) and memory (bytes) that a node should not exceed; empty where any size is allowed."""
-    found = _pairs(annotations.get(labels.LARGEST_NODE, ""))
-    return {name: parse(amount, name) for name, amount in found.items()}
+    sizes = _pairs(annotations.get(labels.LARGEST_NODE, ""))
+    return {name: parse(amount, name) for name, amount in sizes.items()}
 
 
 def expires_forcefully(annotations: Mapping[str, str]) -> bool:

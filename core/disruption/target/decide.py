@@ -77,13 +77,13 @@ def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizatio
     if (kept - stored.kept_price) * whole > int(fleet.prices.sum()) * part:
         return Continued(None, TargetReason.OUTGROWN)
     slots = StoredTargetSlots(fleet, stored)
-    found = realizations.of(keeps, slots, None)
-    saved = int(fleet.prices[~found.keeps].sum()) - sum(claim.price for claim in found.claims)
+    realization = realizations.of(keeps, slots, None)
+    saved = int(fleet.prices[~realization.keeps].sum()) - sum(claim.price for claim in realization.claims)
     part, whole = SAVING_LOST
-    if saved * whole < _promised(stored, fleet) * (whole - part) or found.keeps.all() or found.displaces:
+    if saved * whole < _promised(stored, fleet) * (whole - part) or realization.keeps.all() or realization.displaces:
         return Continued(None, TargetReason.SAVES_LESS)
     worth = np.array([drains[c.name].worth if c.name in drains else 0 for c in fleet.candidates], dtype=float)
-    return Continued(FoundTarget(found, slots, worth), TargetReason.CONTINUED)
+    return Continued(FoundTarget(realization, slots, worth), TargetReason.CONTINUED)
 
 
 def is_too_old(stored: StoredTarget, snapshot: Snapshot) -> bool:
@@ -108,7 +108,7 @@ def awaited_until(held: Sequence[Candidate], disruption_pass: DisruptionPass) ->
     snapshot, budgets = disruption_pass.snapshot, disruption_pass.budgets.pod_budgets
     kept = [pod for candidate in held for pod in candidate.state.pods if budgets.not_evicted_now(pod)]
     closed = BudgetIndex({(b.namespace, b.name): b for pod in kept for b in budgets.guards(pod)}.values())
-    moved = {name: found.moved_at for name, found in snapshot.moved_workloads.items()}
+    moved = {name: workload.moved_at for name, workload in snapshot.moved_workloads.items()}
     begun = [moved[pod.workload] for pod in snapshot.pods if pod.workload in moved and closed.selecting(pod)]
     begun += [
         at
@@ -157,7 +157,7 @@ def _drained_at(state: StateNode, snapshot: Snapshot) -> datetime | None:
     evicted = snapshot.evicted_nodes.get(state.claim_name)
     if evicted is not None:
         return evicted.at
-    moments = [one.deleted_at for one in (state.node, state.claim) if one is not None and one.deleted_at is not None]
+    moments = [obj.deleted_at for obj in (state.node, state.claim) if obj is not None and obj.deleted_at is not None]
     return min(moments, default=None)
 
 
@@ -218,11 +218,11 @@ def _kept_price(fleet: TargetFleet, keeps: Bools) -> int:
 
 
 def _counted(claim: PlannedClaim, kind_of: Mapping[str, str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for key in claim.pods:
         if key in kind_of:
-            found[kind_of[key]] = found.get(kind_of[key], 0) + 1
-    return dict(sorted(found.items()))
+            counts[kind_of[key]] = counts.get(kind_of[key], 0) + 1
+    return dict(sorted(counts.items()))
 
 
 CHANGES_MAX: Final = 8
@@ -260,24 +260,24 @@ class TargetDecision:
         waiting = awaited_budgets(self._pass, fleet)
         if waiting:
             return self._beside(waiting, fleet, search)
-        target, found = self._continued(fleet, search)
+        target, first = self._continued(fleet, search)
         keeps = target.realization.keeps if target is not None else None
-        if not found and not (target is not None and self._awaits_evictions(target)):
+        if not first and not (target is not None and self._awaits_evictions(target)):
             if fleet.held.any():  # a new target leaves nodes that PodDisruptionBudgets hold
                 fleet = target_fleet(self._pass)
                 if fleet is None:
                     return []
                 search = TargetSearch(fleet, options.moves, is_gated=self._is_gated)
-            target, found, keeps = self._made(fleet, search)
-            self._without_wave = None if found else fleet
-        left = TargetWaveResult(
+            target, first, keeps = self._made(fleet, search)
+            self._without_wave = None if first else fleet
+        rest = TargetWaveResult(
             keeps=keeps,
             worth=target.worth if target is not None else None,
             objections=self._objections,
-            goes_on=bool(found) and not options.ignore_budgets,
+            goes_on=bool(first) and not options.ignore_budgets,
         )
-        refuse_the_rest(self._pass, search, left)
-        return found
+        refuse_the_rest(self._pass, search, rest)
+        return first
 
     def single(self) -> list[Command]:
         """Return a command by Karpenter's methods if no part of the target that `commands` made for a small fleet may begin."""
@@ -287,29 +287,29 @@ class TargetDecision:
         by_choice = [c for c, must_go in zip(fleet.candidates, fleet.must_go, strict=True) if not must_go]
         moves = fleet.rows.problem.move_prices.tolist()
         prices = dict(zip((c.name for c in fleet.candidates), moves, strict=True))
-        found = single_command(self._pass, by_choice, prices, WaveBudgets(self._pass).has_room_for)
-        if not found:
+        command = single_command(self._pass, by_choice, prices, WaveBudgets(self._pass).has_room_for)
+        if not command:
             return []
         self.kept = None
-        return list(self._landing(found, ()).commands) or found
+        return list(self._landing(command, ()).commands) or command
 
     def _made(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command], Bools | None]:
         """A new target, None for none, its first wave, and [node], which nodes stay in the end."""
         self._objections = {}
         target = self._target(fleet, search, search.found(self._budget))
-        found = self._first_commands(target) if target is not None else []
+        first = self._first_commands(target) if target is not None else []
         keeps = target.realization.keeps if target is not None else None
-        if target is None or found or self._pass.snapshot.options.ignore_budgets:
-            return target, found, keeps
+        if target is None or first or self._pass.snapshot.options.ignore_budgets:
+            return target, first, keeps
         # The first wave does not pay on its own. The best-paying nodes among as many as may go now are tried
         # instead.
         drains_max = {c.pool.name: self._most(c.pool.name) for c in fleet.candidates}
         now = self._target(fleet, search, search.found(self._budget, drains_max))
-        found, keeps = (self._first_commands(now), now.realization.keeps) if now is not None else ([], None)
+        first, keeps = (self._first_commands(now), now.realization.keeps) if now is not None else ([], None)
         only_together = ~target.realization.keeps & (True if keeps is None else keeps)
         pairs = zip(fleet.candidates, only_together, strict=True)
         self._objections |= dict.fromkeys((c.name for c, is_left in pairs if is_left), TOGETHER_ONLY)
-        return now, found, keeps
+        return now, first, keeps
 
     def _beside(self, waiting: frozenset[tuple[str, str]], fleet: TargetFleet, search: TargetSearch) -> list[Command]:
         """Return the commands of other nodes while the current target waits for budgets, given as (NodePool, reason)."""
@@ -323,12 +323,12 @@ class TargetDecision:
             return []
         self._pass.names.take(before.new_nodes if before is not None else ())
         beside = TargetSearch(others, options.moves, is_gated=self._is_gated)
-        target, found, keeps = self._made(others, beside)
+        target, first, keeps = self._made(others, beside)
         worth = target.worth if target is not None else None
-        left = TargetWaveResult(keeps=keeps, worth=worth, objections=self._objections, goes_on=bool(found))
-        refuse_the_rest(self._pass, beside, left)
-        self.kept = joined(before, self.kept, fleet) if found else before
-        return found
+        rest = TargetWaveResult(keeps=keeps, worth=worth, objections=self._objections, goes_on=bool(first))
+        refuse_the_rest(self._pass, beside, rest)
+        self.kept = joined(before, self.kept, fleet) if first else before
+        return first
 
     def _awaits_evictions(self, target: Target) -> bool:
         """Whether the current target has no wave only until pods run that left their nodes a short time ago.
@@ -359,15 +359,15 @@ class TargetDecision:
 
     def _most(self, pool: str) -> int:
         reasons = (TerminationReason.UNDERUTILIZED, TerminationReason.DRIFTED)
-        left = [self._pass.budgets.left(pool, reason) for reason in reasons]
-        return max(len(self._pass.survey.candidates) if number is None else number for number in left)
+        limits = [self._pass.budgets.left(pool, reason) for reason in reasons]
+        return max(len(self._pass.survey.candidates) if number is None else number for number in limits)
 
     def _first_commands(self, target: Target) -> list[Command]:
-        found = target_waves(target, self._pass, is_gated=self._is_gated)
-        self._objections = dict(found.objections)
-        if found.saved and self.kept is not None:
-            self.kept = msgspec.structs.replace(self.kept, new_price=self.kept.new_price - found.saved)
-        return self._landed(found.commands, target)
+        planned_waves = target_waves(target, self._pass, is_gated=self._is_gated)
+        self._objections = dict(planned_waves.objections)
+        if planned_waves.saved and self.kept is not None:
+            self.kept = msgspec.structs.replace(self.kept, new_price=self.kept.new_price - planned_waves.saved)
+        return self._landed(planned_waves.commands, target)
 
     def _landed(self, commands: list[Command], target: Target) -> list[Command]:
         """Return the wave's commands with the places that kube-scheduler will choose.
@@ -435,9 +435,9 @@ def _least_prices(going: Sequence[Candidate]) -> dict[str, int]:
 
     Empty for a single node, which can only get cheaper, and for a large fleet, where many nodes have the best types already.
     """
-    found: dict[str, int] = {}
+    prices: dict[str, int] = {}
     for candidate in going if 1 < len(going) <= SMALL else ():
         if candidate.instance_type is not None:
             name = candidate.instance_type.name
-            found[name] = min(candidate.price, found.get(name, candidate.price))
-    return found
+            prices[name] = min(candidate.price, prices.get(name, candidate.price))
+    return prices

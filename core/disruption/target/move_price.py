@@ -40,8 +40,8 @@ _PER_MILLE: Final = 1000
 
 def moves_setting(pool: NodePool, options: Options) -> str:
     """Return the setting for moves in a NodePool: its annotation, else the option."""
-    own = pool.own_annotations.get(labels.MOVES, "")
-    return own if own in SHARES else options.moves
+    setting = pool.own_annotations.get(labels.MOVES, "")
+    return setting if setting in SHARES else options.moves
 
 
 def settings_digest(snapshot: Snapshot) -> str:

@@ -69,10 +69,10 @@ class ProgramSlots:
         rooms.groups[rows.positions(~keeps)] = NO_GROUP
         drained: Ints = problem.loads[~keeps].sum(axis=0)
         bound: Ints = problem.loads[~keeps & problem.is_spot].sum(axis=0) if self._is_gated else drained * 0
-        found: Slots = {}
+        by_row: Slots = {}
         for slot in SlotFilling(problem, rooms, drained, bound).slots(self._into, self._machines):
-            found.setdefault(int(rows.items[slot.item].index), []).append((slot.node, slot.pods))
-        return found
+            by_row.setdefault(int(rows.items[slot.item].index), []).append((slot.node, slot.pods))
+        return by_row
 
 
 class StoredTargetSlots:
@@ -95,19 +95,19 @@ class StoredTargetSlots:
             for pod in () if stays else pods:
                 waiting.setdefault(self._kinds.of(pod), Counter())[rows.row_of_pod[pod.key]] += 1
         suits, going = rows.rooms.suits, set(rows.positions(~keeps))
-        found: Slots = {}
+        by_row: Slots = {}
         for slot in self._stored.slots:
-            node, left = positions.get(slot.node), slot.pods
+            node, pods_left = positions.get(slot.node), slot.pods
             if node is None or node in going:
                 continue
             groups = waiting.get(slot.kind, Counter())
             for item in sorted(groups):
-                taken = min(left, groups[item]) if suits[item, node] else 0
+                taken = min(pods_left, groups[item]) if suits[item, node] else 0
                 if taken:
                     groups[item] -= taken
-                    left -= taken
-                    found.setdefault(int(rows.items[item].index), []).append((node, taken))
-        return found
+                    pods_left -= taken
+                    by_row.setdefault(int(rows.items[item].index), []).append((node, taken))
+        return by_row
 
 
 REPAIRS_MAX: Final = 12
@@ -182,12 +182,12 @@ class Realizations:
         keeps = keeps.copy()
         for number in range(REPAIRS_MAX):
             drained = self._drained(keeps, planned)
-            found = self._realization(keeps, drained.results)
-            missing, may_cover = self._missing(found)
+            realization = self._realization(keeps, drained.results)
+            missing, may_cover = self._missing(realization)
             if not missing.any():
                 if number and self._is_gated:
-                    found, drained = self._released(found, drained, planned, budget, releases)
-                return self._packed(found, drained, planned, budget)
+                    realization, drained = self._released(realization, drained, planned, budget, releases)
+                return self._packed(realization, drained, planned, budget)
             kept = covering(
                 self._fleet.rows.problem,
                 missing,
@@ -198,7 +198,7 @@ class Realizations:
             if not kept.any():
                 break
             keeps |= kept
-            if not found.results.plan.unschedulable:
+            if not realization.results.plan.unschedulable:
                 self.gated |= kept
         nothing = np.ones_like(keeps)
         return self._realization(nothing, self._drained(nothing, None).results)
@@ -262,8 +262,8 @@ class Realizations:
 
     def _realization(self, keeps: Bools, results: SchedulingResults) -> Realization:
         fleet, goes = self._fleet, ~keeps
-        own = set(results.displaced)
-        claims = tuple(claim for claim in results.plan.claims if own.intersection(claim.pods))
+        displaced = set(results.displaced)
+        claims = tuple(claim for claim in results.plan.claims if displaced.intersection(claim.pods))
         kept = int(fleet.prices[keeps].sum()) * (1000 - self._keep_discount) // 1000
         cost = kept + sum(claim.price for claim in claims)
         others = results.plan.cost.hourly - sum(claim.price for claim in claims)
@@ -294,10 +294,10 @@ class Realizations:
     def _rows_of(self, keys: Iterable[str]) -> Ints:
         rows = self._fleet.rows
         counts = Counter(rows.row_of_pod[key] for key in keys if key in rows.row_of_pod)
-        found = np.zeros(len(rows.items), dtype=np.int64)
+        row_counts = np.zeros(len(rows.items), dtype=np.int64)
         for row, count in counts.items():
-            found[row] = count
-        return found
+            row_counts[row] = count
+        return row_counts
 
 
 # Assigns the final slots of a target, by group of equal pods.
@@ -334,20 +334,20 @@ class SlotAssignment:
         self._is_gated = is_gated
         self._snapshot = fleet.planner.context.snapshot
         self._row_of = fleet.rows.row_of_pod
-        own = set(found.results.displaced)
+        displaced = set(found.results.displaced)
         existing = fleet.planner.context.existing_nodes
         changed = self._changed_nodes = {node.name for node in existing if node.is_recently_changed}
         self._rooms: dict[int, deque[str]] = {}
         self._rooms_of_changed: dict[int, deque[str]] = {}
         for binding in found.results.plan.bindings:
-            if binding.pod in own:
+            if binding.pod in displaced:
                 rooms = self._rooms_of_changed if binding.node in changed else self._rooms
                 rooms.setdefault(self._row_of[binding.pod], deque()).append(binding.node)
         self._spot_left: Counter[int] = Counter()
         for node, stays in enumerate(found.keeps):
             if is_gated and not stays and fleet.rows.problem.is_spot[node]:
                 self._spot_left.update(self._row_of[pod.key] for pod in fleet.rows.pods[node])
-        self._on_new = [Counter(self._row_of[key] for key in claim.pods if key in own) for claim in found.claims]
+        self._on_new = [Counter(self._row_of[key] for key in claim.pods if key in displaced) for claim in found.claims]
 
     def take(self, node: int, wanted: Counter[int]) -> list[Move] | None:
         """Take final slots for all pods of a node, launching new nodes if needed; None, taking none, if there are too few.
@@ -421,10 +421,10 @@ class SlotAssignment:
 
     def open_slots(self) -> Counter[int]:
         """Return item → slots on nodes that exist or were launched before."""
-        found = Counter({row: len(slots) for row, slots in self._rooms.items()})
+        places = Counter({row: len(slots) for row, slots in self._rooms.items()})
         for position in sorted(self.launched):
-            found.update(self._on_new[position])
-        return found
+            places.update(self._on_new[position])
+        return places
 
     def _existing(self, row: int, node: int, taken: _Taken) -> str | None:
         rooms = self._rooms.get(row)

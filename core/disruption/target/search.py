@@ -137,10 +137,10 @@ class TargetSearch:
         is_small: bool,
     ) -> Realization:
         """Return the best of a few initial choices, in a small fleet improved by one node at a time."""
-        asked = {keeps.tobytes(), np.ones_like(keeps).tobytes()}
+        tried = {keeps.tobytes(), np.ones_like(keeps).tobytes()}
         for number, choice in enumerate(self._starts(keeps, is_small=is_small)):
             portion = budget.portion(PACKED_SHARE) if number < PACKED_STARTS else None
-            best = self._better(best, choice, planned, asked, drains_max, portion)
+            best = self._better(best, choice, planned, tried, drains_max, portion)
             budget.steps += portion.steps if portion is not None else 0
         improved = is_small
         while improved and self.realizations.asked < CHOICES_MAX and not budget.is_spent:
@@ -148,7 +148,7 @@ class TargetSearch:
             for node in range(len(keeps)):
                 choice = best.keeps.copy()
                 choice[node] ^= True
-                best = self._better(best, choice, planned, asked, drains_max)
+                best = self._better(best, choice, planned, tried, drains_max)
                 if self.realizations.asked >= CHOICES_MAX:
                     break
             improved = best is not before
@@ -168,9 +168,9 @@ class TargetSearch:
         if choice.tobytes() in asked or not self._is_within(choice, drains_max):
             return best
         asked.add(choice.tobytes())
-        found = self.realizations.of(choice, planned, portion)
-        asked.add(found.keeps.tobytes())
-        return min(best, found, key=_goal)
+        realization = self.realizations.of(choice, planned, portion)
+        asked.add(realization.keeps.tobytes())
+        return min(best, realization, key=_goal)
 
     def _starts(self, keeps: Bools, *, is_small: bool) -> Iterator[Bools]:
         """Yield all nodes but those that must go, then no node, then in a small fleet all nodes but one."""
@@ -269,15 +269,15 @@ def waits_for_budgets(fleet: TargetFleet, keeps: Bools, disruption_pass: Disrupt
     Nothing is computed for such a node. The text has the budgets that keep it, or else the first node of the target, and the
     nodes that use them up.
     """
-    budgets, found = disruption_pass.budgets, dict[str, WaveObjection]()
+    budgets, waiting = disruption_pass.budgets, dict[str, WaveObjection]()
     going = next((node for node, stays in enumerate(keeps) if not stays), None)
     awaited = "" if going is None else budgets.objection(fleet.candidates[going], fleet.reason(going))
     for node, candidate in enumerate(fleet.candidates):
         if keeps[node]:
             why = budgets.objection(candidate, fleet.reason(node)) or awaited
             text = f"nothing is decided about it while the current target waits: {why}"
-            found[candidate.name] = WaveObjection(NodeReason.TARGET_WAITS, text)
-    return found
+            waiting[candidate.name] = WaveObjection(NodeReason.TARGET_WAITS, text)
+    return waiting
 
 
 def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, left: TargetWaveResult) -> None:

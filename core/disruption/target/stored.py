@@ -49,10 +49,10 @@ def encode(target: StoredTarget) -> bytes:
 def decode(raw: bytes) -> StoredTarget | None:
     """Decode a target; None if another version wrote it or it is damaged, so that it is planned again."""
     try:
-        found = msgspec.json.decode(zlib.decompress(raw), type=_Envelope)
+        envelope = msgspec.json.decode(zlib.decompress(raw), type=_Envelope)
     except (zlib.error, msgspec.MsgspecError):
         return None
-    return found.target if found.version == VERSION else None
+    return envelope.target if envelope.version == VERSION else None
 
 
 def digest(target: StoredTarget) -> str:
@@ -79,7 +79,7 @@ def after_commands(
         return None
     taken = _taken(commands, pods)
     launched = {claim.name: claim.price for command in commands for claim in command.replacements}
-    slots = [one for one in target.slots if one.node not in gone]
+    slots = [slot for slot in target.slots if slot.node not in gone]
     slots += [
         StoredSlots(kind, name, count)
         for new in target.new_nodes
@@ -107,13 +107,13 @@ def _taken(commands: Sequence[Command], pods: Iterable[Pod]) -> Counter[tuple[st
 
 
 def _less(slots: Collection[StoredSlots], taken: Mapping[tuple[str, str], int]) -> Iterable[StoredSlots]:
-    for one in slots:
-        left = one.pods - taken.get((one.kind, one.node), 0)
-        if left > 0:
-            yield StoredSlots(one.kind, one.node, left)
+    for slot in slots:
+        pods_left = slot.pods - taken.get((slot.kind, slot.node), 0)
+        if pods_left > 0:
+            yield StoredSlots(slot.kind, slot.node, pods_left)
 
 
 def _rest_of(new: StoredNewNode, taken: Mapping[tuple[str, str], int]) -> StoredNewNode:
     """Return a new node that was not launched, without the pods that commands have moved there."""
-    left = {kind: count - taken.get((kind, new.name), 0) for kind, count in new.pods.items()}
-    return StoredNewNode(name=new.name, pods={kind: count for kind, count in left.items() if count > 0})
+    pods_left = {kind: count - taken.get((kind, new.name), 0) for kind, count in new.pods.items()}
+    return StoredNewNode(name=new.name, pods={kind: count for kind, count in pods_left.items() if count > 0})

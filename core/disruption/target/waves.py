@@ -1,4 +1,4 @@
-"""Divides a target into waves: nodes that may go together and whose pods take only final slots, so that no pod moves twice."""
+"""Divides a target into waves. The nodes of a wave leave together, and their pods move to final slots: no pod moves twice."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _without_denied(
     objection: Callable[[Command], WaveObjection | None],
     carry_out: Callable[[Sequence[Command]], None] | None = None,
 ) -> tuple[list[Command], dict[str, WaveObjection]]:
-    found: list[Command] = []
+    passing: list[Command] = []
     objections: dict[str, WaveObjection] = {}
     lost: dict[str, WaveObjection] = {}
     for command in commands:
@@ -100,16 +100,16 @@ def _without_denied(
             objections |= dict.fromkeys(command.nodes, why)
             lost |= {claim.name: why for claim in command.replacements}
             continue
-        found.append(command)
+        passing.append(command)
         if carry_out is not None:
             carry_out([command])
-    return found, objections
+    return passing, objections
 
 
 def _objection(
     command: Command, fresh: DisruptionPass, worthwhile: int, filled: Collection[str]
 ) -> WaveObjection | None:
-    """Why a command is denied; `filled` are the nodes that drift launches in its wave and that it moves pods to."""
+    """Return why a command is denied. `filled`: the nodes that drift launches in this wave and moves pods to."""
     known = {candidate.name: candidate for candidate in fresh.survey.candidates}
     going = [known[name] for name in command.nodes if name in known]
     if len(going) < len(command.nodes):
@@ -140,7 +140,7 @@ def _objection(
 
 
 def _rests(name: str, fresh: DisruptionPass) -> bool:
-    """Whether a node is there whose consolidateAfter is not over."""
+    """Whether the `consolidateAfter` of any of the nodes has not passed yet."""
     context = fresh.planner.context
     return name in context.positions and context.existing_nodes[context.positions[name]].is_recently_changed
 
@@ -180,7 +180,7 @@ class WaveBudgets:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Begin the same wave once more, after all its nodes were released."""
+        """Begin the same wave again, after all of its nodes were released."""
         self._taken.clear()
         self._rate = self._pass.budgets.rate_left()
         self._shrink = self._pass.budgets.shrink_left()
@@ -207,7 +207,7 @@ class WaveBudgets:
         return not shrinking
 
     def take(self, candidate: Candidate) -> None:
-        """Count a node that goes."""
+        """Count a node that leaves."""
         self._taken[candidate.pool.name] += 1
         self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)
@@ -215,7 +215,7 @@ class WaveBudgets:
         self._going.append(candidate)
 
     def release(self, candidate: Candidate) -> None:
-        """Take back a node that does not go after all; its pods still count until the wave begins again."""
+        """Undo the count of a node that stays after all; its pods count until the wave begins again."""
         self._taken[candidate.pool.name] -= 1
         self._going.remove(candidate)
 
@@ -243,13 +243,13 @@ class WaveBudgets:
         self._present[claim.node_pool] = self._present.get(claim.node_pool, 0) + 1
 
     def cancel(self, claim: PlannedClaim) -> None:
-        """Take back a new node."""
+        """Undo the count of a new node."""
         for name in self._pools[claim.node_pool].limits:
             self._capacity[claim.node_pool, name] -= self._most(claim, name)
         self._present[claim.node_pool] -= 1
 
     def end(self) -> None:
-        """End the wave: its nodes are gone."""
+        """End the wave: its nodes have left."""
         for pool, count in self._taken.items():
             self._present[pool] -= count
         for candidate in self._going:
@@ -292,7 +292,7 @@ class WaveBudgets:
 
 
 DELETED_TOGETHER: Final = {TerminationReason.DRIFTED: 1, TerminationReason.UNDERUTILIZED: 10}
-"""Most nodes of a command that launches nothing: if one of them may no longer go, all of them are decided again."""
+"""The most nodes in a command that launches nothing. If one of them must stay, all of them are decided again."""
 
 
 def wave_commands(
@@ -311,28 +311,28 @@ def wave_commands(
         used: Row of a node that goes → positions of the new nodes that this wave launches for it.
         wave: Its number.
     """
-    found: list[Command] = []
+    made: list[Command] = []
     # A new node that a command of another reason launches is only awaited.
     groups = [(nodes, positions, set(positions)) for nodes, positions in components(used)]
     for reason in (TerminationReason.DRIFTED, TerminationReason.UNDERUTILIZED):
         for nodes, positions, waiting in groups:
-            own = [node for node in nodes if fleet.reason(node) == reason]
-            for part in _parts(own, len(own) if positions else DELETED_TOGETHER[reason]):
+            nodes_of_reason = [node for node in nodes if fleet.reason(node) == reason]
+            for part in _parts(nodes_of_reason, len(nodes_of_reason) if positions else DELETED_TOGETHER[reason]):
                 launching = sorted(waiting.intersection(position for node in part for position in used[node]))
-                found.append(_command(fleet, [claims[position] for position in launching], part, moves, wave))
+                made.append(_command(fleet, [claims[position] for position in launching], part, moves, wave))
                 waiting.difference_update(launching)
-    return found
+    return made
 
 
 def components(used: Mapping[int, Sequence[int]]) -> Iterator[tuple[list[int], list[int]]]:
     """Return the groups of nodes that share new nodes, with these; then all nodes that use none."""
-    left = {node: set(positions) for node, positions in used.items() if positions}
-    while left:
-        first = next(iter(left))
-        nodes, positions = [first], set(left.pop(first))
-        while joining := [node for node, own in left.items() if own & positions]:
+    unvisited = {node: set(positions) for node, positions in used.items() if positions}
+    while unvisited:
+        first = next(iter(unvisited))
+        nodes, positions = [first], set(unvisited.pop(first))
+        while joining := [node for node, claims_of_node in unvisited.items() if claims_of_node & positions]:
             for node in joining:
-                positions |= left.pop(node)
+                positions |= unvisited.pop(node)
             nodes += joining
         yield nodes, sorted(positions)
     alone = [node for node, positions in used.items() if not positions]
@@ -379,8 +379,8 @@ def _awaits(
     if not launched:
         return {}
     return {
-        candidate.name: tuple(sorted({move.to for move in own} & launched))
-        for candidate, own in zip(candidates, moves, strict=True)
+        candidate.name: tuple(sorted({move.to for move in node_moves} & launched))
+        for candidate, node_moves in zip(candidates, moves, strict=True)
     }
 
 
@@ -403,10 +403,10 @@ def _requests(fleet: TargetFleet, key: str) -> dict[str, int]:
 
 
 WAVES_MAX: Final = 400
-"""The most waves of one target; a budget of one node lets one go at a time."""
+"""The most waves of one target. With a budget of one node, each wave removes one."""
 
 TRIES_MAX: Final = 40
-"""The most tries to make a wave of other nodes, because those before did not pay: in a large fleet, each orders all nodes."""
+"""The most attempts at a wave of other nodes, after earlier ones did not pay. Each attempt orders all nodes of the fleet."""
 
 PARTNERS_MAX: Final = 3
 """The most partners: nodes that join others which alone do not pay for their new nodes, or a spot node with few types."""
@@ -417,7 +417,7 @@ OPEN_SLOT: Final = 4_000_000
 
 @dataclass(slots=True)
 class Wave:
-    """Nodes that go together.
+    """Nodes that leave together.
 
     Attributes:
         moves: Row of a node → where its pods go.
@@ -472,15 +472,15 @@ class WavePlanner:
             must_pay: Whether nodes that share new nodes must pay for them by themselves; else those of later waves may, too.
             together: Nodes that are the first wave, however few NodePools' budgets let go at one time.
         """
-        found: list[Command] = []
+        made: list[Command] = []
         for number in range(1, waves_max + 1):
             wave = self._paid(must_pay=must_pay or waves_max == 1, only=together if number == 1 else ())
             if not wave.moves:
                 break
             self._left = [node for node in self._left if node not in wave.moves]
             used = self._used(wave)
-            found += wave_commands(self._fleet, self._slots.claims, wave.moves, used, number)
-        return found
+            made += wave_commands(self._fleet, self._slots.claims, wave.moves, used, number)
+        return made
 
     def _paid(self, *, must_pay: bool, only: Collection[str]) -> Wave:
         """Return the next wave; if its nodes do not pay for their new nodes, one of others. It is empty if there is none."""
@@ -584,7 +584,7 @@ class WavePlanner:
         """Return row of each node of the wave → positions of the new nodes that it or its partner needs."""
         claims = self._slots.claims
         position_of = {claims[position].name: position for position in wave.launched}
-        used = {n: sorted({position_of[m.to] for m in found if m.to in position_of}) for n, found in wave.moves.items()}
+        used = {n: sorted({position_of[m.to] for m in moves if m.to in position_of}) for n, moves in wave.moves.items()}
         return {node: positions or used.get(wave.partners.get(node, node), []) for node, positions in used.items()}
 
     def _rank(self, node: int, open_slots: Counter[int]) -> tuple[int, float]:
@@ -618,7 +618,7 @@ class Target:
 
     @property
     def drains(self) -> frozenset[str]:
-        """The nodes that go."""
+        """The nodes that leave."""
         pairs = zip(self.fleet.candidates, self.realization.keeps, strict=True)
         return frozenset(candidate.name for candidate, stays in pairs if not stays)
 
@@ -658,14 +658,14 @@ def target_waves(target: Target, disruption_pass: DisruptionPass, *, is_gated: b
             return TargetWaves(paid, {**planned.objections, **unpaid})
         approved, denied = approved_commands(planned.commands, disruption_pass)
         return TargetWaves(approved, {**planned.objections, **denied})
-    found = _valid(target, disruption_pass, is_gated=is_gated, waves_max=waves_max)
+    attempt = _valid(target, disruption_pass, is_gated=is_gated, waves_max=waves_max)
     if not is_whole:
-        return found
-    left = target.drains.difference(*(command.nodes for command in found.commands))
-    for together in (left, target.drains) if left else ():
+        return attempt
+    undone = target.drains.difference(*(command.nodes for command in attempt.commands))
+    for together in (undone, target.drains) if undone else ():
         other = _valid(target, disruption_pass, is_gated=is_gated, waves_max=waves_max, together=together)
-        found = max(found, other, key=lambda waves: waves.savings)
-    return found
+        attempt = max(attempt, other, key=lambda waves: waves.savings)
+    return attempt
 
 
 def paid_back(commands: Sequence[Command]) -> tuple[list[Command], dict[str, WaveObjection]]:
@@ -675,7 +675,7 @@ def paid_back(commands: Sequence[Command]) -> tuple[list[Command], dict[str, Wav
     joined by those that would fill the new nodes in later waves, as many as it takes; one that never pays is left out, with all
     that move pods to its new nodes.
     """
-    found: list[Command] = []
+    paying: list[Command] = []
     objections: dict[str, WaveObjection] = {}
     lost: set[str] = set()
     waiting = list(commands)
@@ -687,21 +687,20 @@ def paid_back(commands: Sequence[Command]) -> tuple[list[Command], dict[str, Wav
             objections |= dict.fromkeys(command.nodes, TOO_DEAR)
             lost |= {claim.name for claim in command.replacements}
             continue
-        found.append(command)
-    return found, objections
+        paying.append(command)
+    return paying, objections
 
 
 def _joined(command: Command, later: list[Command]) -> tuple[Command, list[Command]]:
     """Return a command that costs money together with later ones that use its new nodes, and the rest of these."""
-    left = list(later)
+    remaining = list(later)
     while command.reason == TerminationReason.UNDERUTILIZED and command.savings < 0:
         names = {claim.name for claim in command.replacements}
-        other = next(
-            (one for one in left if one.reason == command.reason and any(move.to in names for move in one.moves)), None
-        )
+        joining = (c for c in remaining if c.reason == command.reason and any(move.to in names for move in c.moves))
+        other = next(joining, None)
         if other is None:
             break
-        left.remove(other)
+        remaining.remove(other)
         command = msgspec.structs.replace(
             command,
             nodes=(*command.nodes, *other.nodes),
@@ -711,7 +710,7 @@ def _joined(command: Command, later: list[Command]) -> tuple[Command, list[Comma
             savings=command.savings + other.savings,
             awaits={},
         )
-    return command, left
+    return command, remaining
 
 
 def _valid(
@@ -726,13 +725,13 @@ def _valid(
     )
     check = partial(valid_commands, disruption_pass=disruption_pass, worthwhile=WORTHWHILE)
     changed = with_domain_change(planned.commands, disruption_pass)
-    found, denied = check(changed)
+    valid, denied = check(changed)
     if changed != planned.commands and denied:
         without_change = check(planned.commands)
         if len(without_change[1]) < len(denied):
             return TargetWaves(without_change[0], {**planned.objections, **without_change[1]})
     saved = sum(command.savings for command in changed) - planned.savings
-    return TargetWaves(found, {**planned.objections, **denied}, saved)
+    return TargetWaves(valid, {**planned.objections, **denied}, saved)
 
 
 def _planned(
@@ -746,5 +745,5 @@ def _planned(
 ) -> TargetWaves:
     slots = SlotAssignment(target.fleet, target.realization, target.claims, is_gated=is_gated)
     planner = WavePlanner(disruption_pass, target.fleet, target.realization, slots, target.worth)
-    found = planner.commands(waves_max=waves_max, must_pay=must_pay, together=together)
-    return TargetWaves(found, dict(planner.objections))
+    made = planner.commands(waves_max=waves_max, must_pay=must_pay, together=together)
+    return TargetWaves(made, dict(planner.objections))

@@ -83,17 +83,17 @@ def located(path: str, problem: str, obj: object) -> str:
     if not path.endswith(".*"):
         return path
     place = path.removesuffix(".*")
-    found = obj
+    node = obj
     for name, index in _STEP.findall(place):
-        found = found[int(index)] if index and isinstance(found, list) else _mapping(found).get(name)
+        node = node[int(index)] if index and isinstance(node, list) else _mapping(node).get(name)
     given = problem.rpartition(", not ")[2]
-    entry = next((key for key, value in _mapping(found).items() if _TYPE_NAMES.get(type(value)) == given), "*")
+    entry = next((key for key, value in _mapping(node).items() if _TYPE_NAMES.get(type(value)) == given), "*")
     return f"{place}.{entry}" if _PLAIN_KEY.match(entry) or entry == "*" else f"{place}[{entry}]"
 
 
 def _words(types: str) -> str:
-    named = [one.strip() for one in types.split("|")]
-    return " or ".join(dict.fromkeys(_WORDS.get(one, one) for one in named if one != "null" or len(named) == 1))
+    named = [name.strip() for name in types.split("|")]
+    return " or ".join(dict.fromkeys(_WORDS.get(name, name) for name in named if name != "null" or len(named) == 1))
 
 
 def readable_rest(type_: Any, obj: object) -> Any | None:
@@ -105,15 +105,15 @@ def readable_rest(type_: Any, obj: object) -> Any | None:
     first = ""
     for _ in range(PARTS_MAX):
         try:
-            found = msgspec.convert(rest, type_)
+            readable = msgspec.convert(rest, type_)
         except msgspec.ValidationError as error:
             problem, path = explained(str(error))
             first = first or ": ".join(part for part in (path, problem) if part)
             if not _drop(rest, [_INDEX.sub("", step) for step in path.split(".")]):
                 return None
         else:
-            found.unreadable = first
-            return found if found.metadata.name else None
+            readable.unreadable = first
+            return readable if readable.metadata.name else None
     return None
 
 
@@ -159,6 +159,12 @@ _TYPES_BY_RESOURCE: Final[dict[Resource, Any]] = {
     resources.RUNTIME_CLASSES: admission.RuntimeClass,
     resources.HORIZONTAL_POD_AUTOSCALERS: admission.HorizontalPodAutoscaler,
     resources.SCALED_OBJECTS: admission.ScaledObject,
+    resources.POD_GROUPS: pod.WirePodGroup,
+    resources.WORKLOADS: pod.WireGroupWorkload,
+    resources.VOLCANO_POD_GROUPS: pod.WirePodGroup,
+    resources.COSCHEDULING_POD_GROUPS: pod.WirePodGroup,
+    resources.LEADER_WORKER_SETS: pod.LeaderWorkerSet,
+    resources.JOB_SETS: pod.JobSet,
 }
 KEPT_IN_PART: Final = (resources.PODS, resources.NODES, resources.POD_DISRUPTION_BUDGETS, resources.DAEMON_SETS)
 """Kinds whose unreadable objects are kept in part: without them, a node might be disrupted or filled that must not be."""
@@ -172,11 +178,13 @@ class Page(msgspec.Struct, frozen=True):
         continue_token: Where the next page begins, empty after the last.
         rejected: Unreadable objects: (`namespace/name`, why). For kinds in `KEPT_IN_PART`, the readable part of the object is
             among the items, and its `unreadable` names the field.
+        remaining: How many objects follow on later pages; None if the server does not say.
     """
 
     items: tuple[Any, ...]
     continue_token: str = ""
     rejected: tuple[tuple[str, str], ...] = ()
+    remaining: int | None = None
 
 
 class _ListMetadata(msgspec.Struct):
@@ -202,9 +210,64 @@ def decode_page(resource: Resource, raw: bytes) -> Page:
     """
     try:
         page = _page_decoder(resource)(raw)
-        return Page(page.items or (), page.metadata.continue_token)
+        return Page(page.items or (), page.metadata.continue_token, remaining=page.metadata.remaining)
     except Exception:  # noqa: BLE001 - whatever one object causes costs only that object
         return _decode_one_by_one(resource, raw)
+
+
+HELD_MAX: Final = 32 << 20
+"""The most bytes of one kind's objects that a namespace can make a run hold, as written in a compact form: some 60,000 claims,
+or so many different specs of pods. Objects in memory take about four times as much."""
+
+
+class NamespaceRoom:
+    """Bounds what each namespace makes a run hold of one list, so that nobody's objects use up the memory for all.
+
+    Beyond it, a pod keeps its identity, its place and its requests, kinds whose absence would be unsafe keep their form that
+    protects, and other objects are left out.
+    """
+
+    def __init__(self, resource: Resource, at_most: int = HELD_MAX) -> None:
+        self._resource = resource
+        self._at_most = at_most
+        self._held: dict[str, int] = {}
+        self._known: set[int] = set()
+        """Identities of parts that are held already, and stay so while the list is read."""
+
+    def within(self, page: Page) -> Page:
+        """Return the page with the objects that there is room for."""
+        if not self._resource.namespaced or self._resource not in _TYPES_BY_RESOURCE:
+            return page
+        items, rejected = list[Any](), list(page.rejected)
+        for item in page.items:
+            namespace = item.metadata.namespace
+            parts = pod.parts_of(item) if self._resource == resources.PODS else (item,)
+            fresh = [part for part in parts if part and id(part) not in self._known]
+            held = self._held.get(namespace, 0) + sum(len(_packed(part)) for part in fresh)
+            if held <= self._at_most:
+                self._held[namespace] = held
+                self._known.update(map(id, fresh))
+                items.append(item)
+                continue
+            problem = (
+                f"more {self._resource.plural} of namespace {namespace} than fit into the {self._at_most >> 20} MiB"
+            )
+            problem += " that a run holds of them"
+            if self._resource in KEPT_IN_PART:
+                items.append(self._in_part(item, problem))
+            else:
+                rejected.append((f"{namespace}/{item.metadata.name}", problem))
+        return Page(tuple(items), page.continue_token, tuple(rejected))
+
+    def _in_part(self, item: Any, problem: str) -> Any:
+        if self._resource == resources.PODS:
+            return pod.without_parts(item, problem)
+        metadata = item.metadata
+        names = objects.WireMetadata(name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
+        return type_of(self._resource)(metadata=names, unreadable=problem)
+
+
+_packed: Final = msgspec.msgpack.Encoder().encode
 
 
 def decode_count(raw: bytes) -> int | None:
@@ -280,7 +343,15 @@ def _beyond_64_bits(value: object, place: str = "") -> str:
     parts = [(f"{place}.{name}" if place else str(name), part) for name, part in entries]
     if isinstance(value, list):
         parts = [(f"{place}[{index}]", part) for index, part in enumerate(value)]
-    return next((found for inner, part in parts if (found := _beyond_64_bits(part, inner))), "")
+    return next((path for inner, part in parts if (path := _beyond_64_bits(part, inner))), "")
+
+
+def readable_or_rest(resource: Resource, obj: dict[str, Any]) -> Any | None:
+    """Return an object, or the readable part of it; None for one of a kind that is left out where it is unreadable."""
+    try:
+        return from_object(resource, obj)
+    except InvalidInputError:
+        return rest_of(resource, obj)
 
 
 def rest_of(resource: Resource, obj: object) -> Any | None:
@@ -328,7 +399,7 @@ def _decode_one_by_one(resource: Resource, raw: bytes) -> Page:
             if resource in KEPT_IN_PART:
                 raise InvalidInputError(f"the list of {resource.plural} has something else in it: {reason}") from error
             rejected.append((name_of(obj), reason))
-    return Page(tuple(items), page.metadata.continue_token, tuple(rejected))
+    return Page(tuple(items), page.metadata.continue_token, tuple(rejected), page.metadata.remaining)
 
 
 class _Names(msgspec.Struct):
@@ -339,16 +410,16 @@ class _Names(msgspec.Struct):
 def _object_of(item: msgspec.Raw) -> dict[str, Any]:
     """Return an object; of one that cannot even be parsed, only its name and place."""
     try:
-        found: dict[str, Any] = msgspec.json.decode(item)
+        obj: dict[str, Any] = msgspec.json.decode(item)
     except RecursionError:
         names = msgspec.json.decode(item, type=_Names)
         wanted = {"metadata": ("name", "namespace", "uid"), "spec": ("nodeName", "providerID")}
         parts = {"metadata": names.metadata, "spec": names.spec}
-        found = {
+        obj = {
             part: {key: msgspec.json.decode(parts[part][key]) for key in keys if key in parts[part]}
             for part, keys in wanted.items()
         }
-    return found
+    return obj
 
 
 @lru_cache(maxsize=64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import islice
 from sys import intern
 from typing import Any, Final, TypeVar
 
@@ -9,6 +11,7 @@ import msgspec
 from msgspec import field
 
 from core import labels
+from core.errors import InvalidInputError
 from core.manifests.wire.objects import (
     IntOrString,
     NodeSelector,
@@ -23,6 +26,7 @@ from core.manifests.wire.objects import (
     WireMetadata,
     WireNodeSelectorTerm,
 )
+from core.model.values import quantity
 
 # Node affinity and pod affinity on the wire.
 
@@ -84,21 +88,40 @@ class Affinity(Wire):
 SHARED_MAX: Final = 16_384
 """The most shared values, a kilobyte or less each; when there are more, all are dropped."""
 
+SHARED_BYTES_MAX: Final = 32 << 20
+"""The most bytes of all their contents together: an API server takes a megabyte of labels, and they outlive the run."""
+
 T = TypeVar("T")
 
-_SHARED: dict[tuple[type, bytes], Any] = {}
 _canonical: Final = msgspec.msgpack.Encoder().encode
 
 
-def shared(value: T) -> T:
-    """Return the first value seen with the same content, so that equal values are one object."""
-    key = (type(value), _canonical(value))
-    found: T | None = _SHARED.get(key)
-    if found is None:
-        if len(_SHARED) >= SHARED_MAX:
-            _SHARED.clear()
-        _SHARED[key] = found = value
-    return found
+class SharedValues:
+    """One object for each content. When the contents grow too many or too large, all are dropped."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[type, bytes], Any] = {}
+        self.held = 0
+        """Bytes of all contents."""
+
+    def of(self, value: T) -> T:
+        """Return the first value seen with the same content."""
+        key = (type(value), _canonical(value))
+        known: T | None = self._known.get(key)
+        if known is not None:
+            return known
+        size = len(key[1])
+        if len(self._known) >= SHARED_MAX or self.held + size > SHARED_BYTES_MAX:
+            self._known.clear()
+            self.held = 0
+        if size <= SHARED_BYTES_MAX:
+            self._known[key] = value
+            self.held += size
+        return value
+
+
+shared: Final = SharedValues().of
+"""Returns the first value seen with the same content, so that equal values are one object."""
 
 
 class Resources(Wire):
@@ -154,11 +177,26 @@ class Named(Wire):
     name: str
 
 
+class WorkloadReference(Wire):
+    """`spec.workloadRef` (Kubernetes 1.35): a group of a Workload, and which copy of it."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
+class SchedulingGroup(Wire):
+    """`spec.schedulingGroup` (Kubernetes 1.36 and later)."""
+
+    pod_group_name: str = ""
+
+
 class WirePodSpec(Wire):
     """`spec` of a pod or of a pod template.
 
     Attributes:
         bound_to: `nodeName` as written. In a decoded Pod it is moved to `Pod.node_name`, so that specs can be shared.
+        excess: Set in place of the rules that a run has no room for: why it has none.
     """
 
     bound_to: str = field(default="", name="nodeName")
@@ -176,11 +214,13 @@ class WirePodSpec(Wire):
     scheduler_name: str = "default-scheduler"
     scheduling_gates: tuple[Named, ...] = ()
     resource_claims: tuple[Named, ...] = ()
-    workload_ref: Named | None = None
+    workload_ref: WorkloadReference | None = None
+    scheduling_group: SchedulingGroup | None = None
     termination_grace_period_seconds: int = 30
     host_network: bool = False
     runtime_class_name: str = ""
     active_deadline_seconds: int | None = None
+    excess: str = ""
 
 
 class ContainerStatus(Wire):
@@ -240,6 +280,59 @@ class WirePod(Wire):
         self.status = _lean_status(self.status, is_bound=bool(self.node_name))
 
 
+def parts_of(pod: WirePod) -> tuple[Any, ...]:
+    """Return the parts of a pod whose size its author chooses."""
+    metadata, status = pod.metadata, pod.status
+    of_status = (status.conditions, status.container_statuses, status.init_container_statuses)
+    return (pod.spec, metadata.labels, metadata.annotations, metadata.owner_references, metadata.finalizers, *of_status)
+
+
+def without_parts(pod: WirePod, excess: str) -> WirePod:
+    """Return a pod with its identity, its place and what its containers request together of a node; no node is planned for it.
+
+    Init containers count as if they ran beside the others: too much room is safe.
+    """
+    spec, metadata = pod.spec, pod.metadata
+    requests: dict[str, int] = {}
+    for container in (*spec.containers, *spec.init_containers):
+        with suppress(InvalidInputError):
+            given = {name: container.resources.requests.get(name, 0) for name in _KEPT_RESOURCES}
+            requests = quantity.add(requests, quantity.parse_resources(given, field="spec.containers"))
+    room: Quantities = {
+        name: f"{amount}m" if name == quantity.CPU else str(amount) for name, amount in requests.items()
+    }
+    pod.spec = shared(
+        WirePodSpec(
+            containers=(Container(resources=Resources(requests=room)),),
+            scheduler_name=spec.scheduler_name,
+            priority=spec.priority,
+            excess=excess,
+        )
+    )
+    controllers = (owner for owner in metadata.owner_references if owner.controller)
+    pod.metadata = WireMetadata(
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+        owner_references=tuple(islice(controllers, 1)),
+        creation_timestamp=metadata.creation_timestamp,
+        deletion_timestamp=metadata.deletion_timestamp,
+    )
+    known = {condition.type: condition for condition in pod.status.conditions}
+    conditions = (known[name] for name in _CONDITIONS_READ if name in known)
+    pod.status = PodStatus(
+        phase=pod.status.phase,
+        conditions=tuple(
+            WireCondition(found.type, found.status, found.reason[:_REASON_MAX], "", found.last_transition_time)
+            for found in conditions
+        ),
+    )
+    return pod
+
+
+_KEPT_RESOURCES: Final = (quantity.CPU, quantity.MEMORY, quantity.EPHEMERAL_STORAGE)
+_REASON_MAX: Final = 100
+
 _SOME_NODE: Final = SelectorExpression("metadata.name", "In")
 
 
@@ -264,13 +357,14 @@ _ANNOTATIONS_READ: Final = (
     labels.STEERED,
     labels.SURGE,
     labels.VPA_UPDATES,
+    *labels.GROUP_ANNOTATIONS,
 )
 _CONDITIONS_READ: Final = ("PodScheduled", "Ready", "PodResizePending")
 
 
 def _lean_metadata(metadata: WireMetadata) -> WireMetadata:
-    found = metadata.annotations
-    metadata.annotations = shared({key: found[key] for key in _ANNOTATIONS_READ if key in found} if found else {})
+    written = metadata.annotations
+    metadata.annotations = shared({key: written[key] for key in _ANNOTATIONS_READ if key in written} if written else {})
     metadata.labels = shared(metadata.labels)
     metadata.owner_references = shared(metadata.owner_references)
     metadata.namespace = intern(metadata.namespace)
@@ -296,7 +390,7 @@ def _lean_status(status: PodStatus, *, is_bound: bool) -> PodStatus:
 
 def _stating_resources(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
     """Return the statuses that state their container's resources."""
-    return shared(tuple(found for found in statuses if found.resources is not None or found.allocated_resources))
+    return shared(tuple(status for status in statuses if status.resources is not None or status.allocated_resources))
 
 
 # Workloads on the wire: the kinds that create pods.
@@ -416,3 +510,159 @@ class PodTemplateObject(Wire):
 
     metadata: WireMetadata
     template: PodTemplate = field(default_factory=PodTemplate)
+
+
+# Objects that say how pods start together: the few fields that are read, whoever's the kind is.
+
+
+class GangPolicy(Wire):
+    """`gang` of a policy: as many pods must start together."""
+
+    min_count: int = 1
+
+
+class StartPolicy(Wire):
+    """How the pods of a group start: one by one (`basic`), or together (`gang`)."""
+
+    gang: GangPolicy | None = None
+
+
+class TopologyConstraint(Wire):
+    """A label of nodes of which all pods of a group need one value."""
+
+    key: str = ""
+
+
+class TopologyConstraints(Wire):
+    """`schedulingConstraints` of a PodGroup."""
+
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
+class Chosen(Wire):
+    """A choice without settings of its own, such as `all: {}`."""
+
+
+class DisruptionMode(Wire):
+    """Whether the pods of a group stop together; the default is that one may stop alone."""
+
+    all: Chosen | None = None
+
+
+class PodGroupSpec(Wire):
+    """`spec` of the PodGroups of Kubernetes (v1alpha3, v1beta1), of Volcano, and of the coscheduling plugin (`minMember`)."""
+
+    scheduling_policy: StartPolicy = field(default_factory=StartPolicy)
+    scheduling_constraints: TopologyConstraints = field(default_factory=TopologyConstraints)
+    disruption_mode: DisruptionMode = field(default_factory=DisruptionMode)
+    priority: int | None = None
+    min_member: int = 1
+
+
+class WirePodGroup(Wire):
+    """A PodGroup of Kubernetes, of Volcano, or of the coscheduling plugin."""
+
+    metadata: WireMetadata
+    spec: PodGroupSpec = field(default_factory=PodGroupSpec)
+
+
+class WorkloadGroup(Wire):
+    """One group of a Workload."""
+
+    name: str = ""
+    policy: StartPolicy = field(default_factory=StartPolicy)
+
+
+class GroupWorkloadSpec(Wire):
+    """`spec` of a Workload of `scheduling.k8s.io/v1alpha1`; later versions have templates of PodGroups instead."""
+
+    pod_groups: tuple[WorkloadGroup, ...] = ()
+
+
+class WireGroupWorkload(Wire):
+    """A Workload of `scheduling.k8s.io/v1alpha1` (Kubernetes 1.35)."""
+
+    metadata: WireMetadata
+    spec: GroupWorkloadSpec = field(default_factory=GroupWorkloadSpec)
+
+
+class LeaderWorkerTemplate(Wire):
+    """The pods of one group of a LeaderWorkerSet; the leader is like the workers where it has no template of its own."""
+
+    size: int = 1
+    leader_template: PodTemplate | None = None
+    worker_template: PodTemplate = field(default_factory=PodTemplate)
+
+
+class LeaderWorkerSetSpec(Wire):
+    """`spec` of a LeaderWorkerSet: how many groups, and what each of them is."""
+
+    replicas: int = 1
+    leader_worker_template: LeaderWorkerTemplate = field(default_factory=LeaderWorkerTemplate)
+
+
+class LeaderWorkerSet(Wire):
+    """A LeaderWorkerSet (`leaderworkerset.x-k8s.io/v1`)."""
+
+    metadata: WireMetadata
+    spec: LeaderWorkerSetSpec = field(default_factory=LeaderWorkerSetSpec)
+
+
+class ReplicatedJobSpec(Wire):
+    """`spec` of a Job in a JobSet."""
+
+    parallelism: int = 1
+    completions: int | None = None
+    template: PodTemplate = field(default_factory=PodTemplate)
+
+
+class ReplicatedJobTemplate(Wire):
+    """The Job of which a JobSet makes several."""
+
+    spec: ReplicatedJobSpec = field(default_factory=ReplicatedJobSpec)
+
+
+class ReplicatedJob(Wire):
+    """One entry of `spec.replicatedJobs`."""
+
+    name: str = ""
+    replicas: int = 1
+    template: ReplicatedJobTemplate = field(default_factory=ReplicatedJobTemplate)
+
+
+class StartupPolicy(Wire):
+    """In which order a JobSet starts its parts: `InOrder`, or all at once."""
+
+    startup_policy_order: str = ""
+
+
+class JobSetSpec(Wire):
+    """`spec` of a JobSet."""
+
+    replicated_jobs: tuple[ReplicatedJob, ...] = ()
+    suspend: bool = False
+    startup_policy: StartupPolicy = field(default_factory=StartupPolicy)
+
+
+class JobSetStatus(Wire):
+    """`status` of a JobSet; its `terminal_state` is Completed or Failed once it is over."""
+
+    terminal_state: str = ""
+
+
+class JobSet(Wire):
+    """A JobSet (`jobset.x-k8s.io/v1alpha2`)."""
+
+    metadata: WireMetadata
+    spec: JobSetSpec = field(default_factory=JobSetSpec)
+    status: JobSetStatus = field(default_factory=JobSetStatus)
+
+
+def names_group(pod: WirePod) -> bool:
+    """Whether a pod names a group of pods that start together, whose size an object states."""
+    metadata, spec = pod.metadata, pod.spec
+    is_native = spec.scheduling_group is not None or spec.workload_ref is not None
+    return is_native or labels.VOLCANO_GROUP in metadata.annotations or not _GROUP_LABELS.isdisjoint(metadata.labels)
+
+
+_GROUP_LABELS: Final = frozenset(labels.GROUP_LABELS)

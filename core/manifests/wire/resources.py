@@ -58,9 +58,16 @@ RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", "Runtim
 HORIZONTAL_POD_AUTOSCALERS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 SCALED_OBJECTS: Final = Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject")
 CAPACITY_BUFFERS: Final = Resource("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer")
+POD_GROUPS: Final = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
+WORKLOADS: Final = Resource("scheduling.k8s.io", "v1alpha1", "workloads", "Workload")
+VOLCANO_POD_GROUPS: Final = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
+COSCHEDULING_POD_GROUPS: Final = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
+LEADER_WORKER_SETS: Final = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
+JOB_SETS: Final = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 NODE_POOLS: Final = Resource("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False)
 NODE_CLAIMS: Final = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", namespaced=False)
 NODE_OVERLAYS: Final = Resource("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", namespaced=False)
+CALENDARS: Final = Resource("fleetwright.dev", "v1alpha1", "calendars", "Calendar", namespaced=False)
 EC2_NODE_CLASSES: Final = Resource("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", namespaced=False)
 
 ALL: Final = tuple(sorted(value for value in list(globals().values()) if isinstance(value, Resource)))
@@ -68,12 +75,20 @@ OLDER_KINDS: Final = {"Provisioner": NODE_POOLS, "AWSNodeTemplate": EC2_NODE_CLA
 """Kinds of Karpenter's older versions, and what they are now."""
 _KARPENTER_GROUPS: Final = (NODE_POOLS.group, EC2_NODE_CLASSES.group)
 _LEGACY_GROUPS: Final = ("extensions",)
-BY_KIND: Final = {resource.kind: resource for resource in ALL}
+_SAME_KIND: Final = {(r.group, r.kind): r for r in (VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS)}
+"""Group and kind of those whose name Kubernetes gave to a kind of its own, too."""
+
+BY_KIND: Final = {resource.kind: resource for resource in ALL if (resource.group, resource.kind) not in _SAME_KIND}
+GROUP_KINDS: Final = (
+    *(POD_GROUPS, WORKLOADS, VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS),
+    *(LEADER_WORKER_SETS, JOB_SETS),
+)
+"""Kinds that say how pods start together. They are read only where a pod names one."""
 
 
 def resource_read(group: str, kind: str) -> Resource | None:
     """Return the kind if it is one that we read: the name alone is ambiguous, other groups have a Service too."""
     if group in _KARPENTER_GROUPS and kind in OLDER_KINDS:
         return OLDER_KINDS[kind]
-    resource = BY_KIND.get(kind)
+    resource = _SAME_KIND.get((group, kind)) or BY_KIND.get(kind)
     return resource if resource is not None and group in (resource.group, *_LEGACY_GROUPS) else None

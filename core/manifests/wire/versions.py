@@ -9,7 +9,7 @@ from typing import Final
 
 from core.api.objects import JsonObject, group_and_version, is_ours, kind_of
 from core.api.older_versions import OLD_VERSIONS
-from core.manifests.wire.resources import ALL
+from core.manifests.wire.resources import ALL, BY_KIND, GROUP_KINDS, resource_read
 
 _EXTENSIONS: Final = "extensions"
 """The group in which the kinds of `apps` began."""
@@ -61,7 +61,7 @@ _REMOVED: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
 }
 """Group and kind → the release of Kubernetes that removed the last version before v1, and what replaced it (Kubernetes' guide
 to deprecated API versions)."""
-_CURRENT: Final = {resource.kind: (resource.group, resource.version) for resource in ALL}
+_CURRENT: Final = {kind: (resource.group, resource.version) for kind, resource in BY_KIND.items()}
 
 
 def refused_version(obj: JsonObject) -> str:
@@ -71,6 +71,8 @@ def refused_version(obj: JsonObject) -> str:
     of other groups are not refused, whatever they are called: Knative has a Service, too.
     """
     kind, (group, version) = kind_of(obj), group_and_version(obj)
+    if resource_read(group, kind) in GROUP_KINDS:  # their versions come and go, and what is read of them stays
+        return ""
     read = read_versions(kind)
     given = f"{group}/{version}" if group else version
     if not read and kind and is_ours(obj):

@@ -107,7 +107,7 @@ class SavingsPlan(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     def charge(self, instance_type: str, zone: str, price: int) -> int:  # noqa: ARG002 - what a commitment goes by
         """As `ReservedInstances.charge`."""
         family = instance_type.partition(".")[0]
-        rate = next((one for one in self.rates if not one.families or family in one.families), None)
+        rate = next((matching for matching in self.rates if not matching.families or family in matching.families), None)
         return 0 if rate is None else max(1, price * (PPM - rate.ppm) // PPM)
 
 

@@ -63,6 +63,9 @@ MEMORY: Final = "memory"
 PODS: Final = "pods"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 NODES: Final = "nodes"
+HOURLY: Final = "fleetwright.dev/dollars-per-hour"
+"""Resource of NodePools' limits alone: what their nodes cost by the catalogue, in nano-dollars."""
+
 NVIDIA_GPU: Final = "nvidia.com/gpu"
 
 NANODOLLARS: Final = 10**9
@@ -85,6 +88,7 @@ _BYTE_RESOURCES: Final = (MEMORY, EPHEMERAL_STORAGE)
 def parse(text: str | float, resource: str = "") -> int:
     """Read a quantity in the unit of `resource`, rounding up as Kubernetes does: millicores for `cpu`, base units otherwise.
 
+    `HOURLY` is in nano-dollars.
     An amount beyond `AMOUNT_MAX` in that unit is lowered to it.
 
     Raises:
@@ -102,6 +106,8 @@ def parse(text: str | float, resource: str = "") -> int:
         value = value.scaleb(_DECIMAL[suffix])
     if resource == CPU:
         value *= 1000
+    elif resource == HOURLY:
+        value *= NANODOLLARS
     return max(-AMOUNT_MAX, min(int(value.to_integral_value(rounding=ROUND_CEILING)), AMOUNT_MAX))
 
 
@@ -109,6 +115,8 @@ def render(amount: int, resource: str) -> str:
     """Format an amount for people: `1500m` or `2` for CPU, `Gi`/`Mi`/`Ki` where memory divides evenly."""
     if resource == CPU:
         return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
+    if resource == HOURLY:
+        return f"{(Decimal(amount) / NANODOLLARS).normalize():f}"
     if resource in _BYTE_RESOURCES or resource.startswith("hugepages-"):
         for suffix in ("Ti", "Gi", "Mi", "Ki"):
             if amount and amount % _BINARY[suffix] == 0:

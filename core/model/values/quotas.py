@@ -93,7 +93,7 @@ class QuotaReading(msgspec.Struct, frozen=True, kw_only=True):
 
     def used_of(self, code: str) -> int:
         """Return how many vCPUs of a quota run in the account."""
-        return sum(own.get(code, 0) for own in self.used.values())
+        return sum(used_by_code.get(code, 0) for used_by_code in self.used.values())
 
 
 # Settings of an installation that size nodes. This module is small because every function loads it at start.
@@ -181,8 +181,8 @@ def quota_of(instance_type: str) -> VcpuQuota:
 
     It is found by the name's letters and generation, else by its letters, else by its first letter (`im4gn` counts as i).
     """
-    found = _NAME.match(instance_type)
-    letters, generation = found.groups() if found is not None else ("", "")
+    match = _NAME.match(instance_type)
+    letters, generation = match.groups() if match is not None else ("", "")
     return _OWN.get(letters + generation) or _OWN.get(letters) or _OWN.get(letters[:1]) or STANDARD
 
 
@@ -190,4 +190,4 @@ def sharing(quotas: Iterable[VcpuQuota], capacity_types: Iterable[str]) -> tuple
     """Return these groups and all others that share a quota code with one of them in one of the capacity types."""
     given, kinds = tuple(quotas), tuple(capacity_types)
     codes = {quota.code(kind) for quota in given for kind in kinds} - {""}
-    return tuple(found for found in QUOTAS if found in given or any(found.code(kind) in codes for kind in kinds))
+    return tuple(limit for limit in QUOTAS if limit in given or any(limit.code(kind) in codes for kind in kinds))

@@ -106,37 +106,37 @@ class Commitments(Constraint):
             claims: All claims of the plan.
             extends: Whether uncovered claims may be covered, which makes them on-demand capacity.
         """
-        left = list(self._start.uncommitted)
+        uncommitted = list(self._start.uncommitted)
         covered = [self._covered(claim) for claim in claims if claim.commitment]
         for one in covered:
-            left[one.position] -= one.least
+            uncommitted[one.position] -= one.least
         others = [claim for claim in claims if not claim.commitment and not claim.reservations]
         for claim in sorted(others, key=lambda one: (-one.price, one.index)) if extends else ():
-            choice = next(self._choices(claim.draft, left), None)
+            choice = next(self._choices(claim.draft, uncommitted), None)
             if choice is not None:
                 claim.reqs, claim.allowed, claim.commitment = choice.draft.reqs, choice.draft.allowed, choice.name
                 covered.append(self._covered(claim))
-                left[choice.position] -= covered[-1].least
+                uncommitted[choice.position] -= covered[-1].least
         for one in covered:
-            room = left[one.position] + one.least
+            room = uncommitted[one.position] + one.least
             one.claim.allowed = TypeMask(one.types & one.charges.within(room))
-            left[one.position] = room - one.charges.largest(one.claim.allowed)
-        self.left = left
+            uncommitted[one.position] = room - one.charges.largest(one.claim.allowed)
+        self.left = uncommitted
 
     def _covered(self, claim: InFlightClaim) -> _Covered:
-        position, types, left = self._position(claim.commitment), claim.template.types, claim.fitting_types
+        position, types, fitting = self._position(claim.commitment), claim.template.types, claim.fitting_types
         charges = self._charges(position, claim.draft)
-        cheapest = next(types.offerings.positions_in_price_order(left, claim.reqs))
+        cheapest = next(types.offerings.positions_in_price_order(fitting, claim.reqs))
         least = charges.largest(TypeMask(1 << cheapest))
-        if unmet(types, TypeMask(left & charges.within(least)), claim.min_values, claim.reqs):
-            least = charges.largest(left)
-        return _Covered(claim, position, charges, left, least)
+        if unmet(types, TypeMask(fitting & charges.within(least)), claim.min_values, claim.reqs):
+            least = charges.largest(fitting)
+        return _Covered(claim, position, charges, fitting, least)
 
     def _charges(self, position: int, draft: ClaimDraft) -> TypeCharges:
         return self._start.charges.of(position, draft.template.index)
 
     def _position(self, name: str) -> int:
-        return next(i for i, one in enumerate(self._start.charges.commitments) if one.name == name)
+        return next(i for i, commitment in enumerate(self._start.charges.commitments) if commitment.name == name)
 
 
 class LateCommitments(Commitments):

@@ -30,8 +30,8 @@ class TypeCharges:
 
     def __init__(self, commitment: Commitment, types: Sequence[InstanceType]) -> None:
         charges = [
-            max((commitment.charge(found.name, o.zone, o.price) for o in _on_demand(found)), default=0)
-            for found in types
+            max((commitment.charge(instance_type.name, o.zone, o.price) for o in _on_demand(instance_type)), default=0)
+            for instance_type in types
         ]
         self._index = ThresholdIndex(charges)
         self._uncovered = self._index.at_most(0)
@@ -61,7 +61,12 @@ class CommitmentCharges:
     def worth(self, position: int, amount: int) -> int:
         """Return the most that this amount of a commitment can save on new nodes, in nano-dollars per hour."""
         commitment = self.commitments[position]
-        offers = (o for template in self._templates for found in template.types.types for o in _on_demand(found))
+        offers = (
+            o
+            for template in self._templates
+            for instance_type in template.types.types
+            for o in _on_demand(instance_type)
+        )
         charged = ((o.price, commitment.charge(o.instance_type, o.zone, o.price)) for o in offers)
         return max((-(-price * amount // charge) for price, charge in charged if charge), default=0)
 

@@ -19,6 +19,7 @@ from core.model.values import quantity
 from core.model.values.quantity import subtract
 from core.model.values.quotas import quota_of
 from core.model.values.requirements import Requirement, Requirements
+from core.pools import node_price, type_of
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.constraint import CommitmentCharges, Constraint, PlanStart
 from core.scheduling.constraints.registry import ConstraintTypes
@@ -126,20 +127,20 @@ def quotas_left(
         unlaunched: Claims without an instance; each counts at the largest of its types.
         types: All instance types.
     """
-    left = {code: quotas[code] * VCPU for code in sorted(quotas)}
-    vcpus = {found.name: found.capacity.get(quantity.CPU, 0) for found in types}
+    vcpus_left = {code: quotas[code] * VCPU for code in sorted(quotas)}
+    vcpus = {instance_type.name: instance_type.capacity.get(quantity.CPU, 0) for instance_type in types}
     for state in states:
         if state.is_managed:
             name = state.labels.get(labels.INSTANCE_TYPE, "")
             amount = state.capacity.get(quantity.CPU) or vcpus.get(name, 0)
-            _take(left, name, state.labels.get(labels.CAPACITY_TYPE, ""), amount)
+            _take(vcpus_left, name, state.labels.get(labels.CAPACITY_TYPE, ""), amount)
     for claim in unlaunched:
         admitted = {r.key: r.values for r in claim.requirements if not r.complement}
         kinds = admitted.get(labels.CAPACITY_TYPE, (labels.ON_DEMAND,))
         if kinds != (labels.RESERVED,) and admitted.get(labels.INSTANCE_TYPE):
             amount, largest = max((vcpus.get(name, 0), name) for name in admitted[labels.INSTANCE_TYPE])
-            _take(left, largest, labels.SPOT if labels.SPOT in kinds else labels.ON_DEMAND, amount)
-    return left
+            _take(vcpus_left, largest, labels.SPOT if labels.SPOT in kinds else labels.ON_DEMAND, amount)
+    return vcpus_left
 
 
 def _take(left: dict[str, int], instance_type: str, capacity_type: str, amount: int) -> None:
@@ -169,31 +170,31 @@ class _Open(NamedTuple):
 
 def fit(claims: Sequence[InFlightClaim], quotas: RemainingQuotas) -> bool:
     """Restrict claims so that all of them fit together, and return whether they do; if not, none is changed."""
-    charged = [one for one in map(_open, claims) if one.capacity_type != labels.RESERVED]
-    exceeded = _exceeded(((one, one.types) for one in charged), quotas)
+    charged = [open_claim for open_claim in map(_open, claims) if open_claim.capacity_type != labels.RESERVED]
+    exceeded = _exceeded(((open_claim, open_claim.types) for open_claim in charged), quotas)
     if not exceeded:
         return True
     for times in TIMES:
-        kept = [_kept(one, exceeded, times) for one in charged]
+        kept = [_kept(open_claim, exceeded, times) for open_claim in charged]
         if not _exceeded(zip(charged, kept, strict=True), quotas):
-            for one, types in zip(charged, kept, strict=True):
-                if types != one.types:
-                    one.claim.allowed &= types
+            for open_claim, types in zip(charged, kept, strict=True):
+                if types != open_claim.types:
+                    open_claim.claim.allowed &= types
             return True
     return False
 
 
 def _open(claim: InFlightClaim) -> _Open:
-    left = claim.fitting_types
-    return _Open(claim, left, launch_capacity_type(claim, left))
+    fitting = claim.fitting_types
+    return _Open(claim, fitting, launch_capacity_type(claim, fitting))
 
 
 def _exceeded(claims: Iterable[tuple[_Open, TypeMask]], quotas: RemainingQuotas) -> frozenset[str]:
     """Return the codes of quotas that the claims may exceed, each at the largest of these types."""
     after = quotas.copy()
     charged = set[str]()
-    for one, types in claims:
-        charge = quotas.charge_of(one.claim.template.types, types, one.capacity_type)
+    for open_claim, types in claims:
+        charge = quotas.charge_of(open_claim.claim.template.types, types, open_claim.capacity_type)
         charged.update(charge)
         after.take(charge)
     return frozenset(code for code in charged if after.left[code] < 0)
@@ -239,9 +240,9 @@ class Ec2Quotas(Constraint):
 
     def narrowed(self, draft: ClaimDraft) -> ClaimDraft:
         """Return the draft with one capacity type besides reserved, and types that fit its quotas; impossible if none does."""
-        found = [one for one in self._choices(draft) if one.is_possible and not one.missing_values()]
-        if found:
-            return min(found, key=lambda one: one.price)
+        choices = [one for one in self._choices(draft) if one.is_possible and not one.missing_values()]
+        if choices:
+            return min(choices, key=lambda one: one.price)
         self._has_refused = True
         self._refusing |= self._codes(draft)
         return draft.narrowed(IMPOSSIBLE)
@@ -261,8 +262,8 @@ class Ec2Quotas(Constraint):
         reserved = draft.narrowed(self._table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED))
         also = (labels.RESERVED,) if reserved.is_possible else ()
         for capacity_type in _CHARGED:
-            asked = Requirements([Requirement.one_of(labels.CAPACITY_TYPE, capacity_type, *also)])
-            narrowed = draft.narrowed(self._table.narrowed(draft.reqs, asked=self._table.intern(asked)))
+            requirements = Requirements([Requirement.one_of(labels.CAPACITY_TYPE, capacity_type, *also)])
+            narrowed = draft.narrowed(self._table.narrowed(draft.reqs, asked=self._table.intern(requirements)))
             if narrowed.is_possible:
                 yield narrowed.restricted_to(self._quotas.mask(draft.template.types, draft.allowed, capacity_type))
         if also:
@@ -283,10 +284,10 @@ class Ec2Quotas(Constraint):
         return any(made)
 
     def _made_smaller(self, claim: InFlightClaim, restrict: Callable[[InFlightClaim, TypeMask], None]) -> bool:
-        left = claim.fitting_types
-        small = no_larger_than_cheapest(claim, left, launch_capacity_type(claim, left))
+        fitting = claim.fitting_types
+        small = no_larger_than_cheapest(claim, fitting, launch_capacity_type(claim, fitting))
         if unmet(claim.template.types, small, claim.min_values, claim.reqs):
-            small = left
+            small = fitting
         before, after = self._charges[claim.index], self._charge(claim, small)
         if after == before:
             return False
@@ -310,19 +311,19 @@ class Ec2Quotas(Constraint):
         fitting = draft.fitting_types
         _, capacity_types = types.offerings.zones_and_capacity_types(fitting, draft.reqs)
         least: dict[str, tuple[int, str]] = {}
-        for capacity_type in (one for one in _CHARGED if one in capacity_types):
-            for found in (types.types[position] for position in positions(fitting)):
-                quota, vcpus = quota_of(found.name), found.capacity.get(quantity.CPU, 0)
+        for capacity_type in (kind for kind in _CHARGED if kind in capacity_types):
+            for instance_type in (types.types[position] for position in positions(fitting)):
+                quota, vcpus = quota_of(instance_type.name), instance_type.capacity.get(quantity.CPU, 0)
                 code = quota.code(capacity_type)
                 if code in self._quotas.left:
                     least[code] = min(least.get(code, (vcpus, "")), (vcpus, quota.described(capacity_type)))
         return PodReason.QUOTA_REACHED, "; ".join(
-            self._described(code, *found) for code, found in sorted(least.items())
+            self._described(code, *instance_type) for code, instance_type in sorted(least.items())
         )
 
     def _described(self, code: str, least: int, quota: str) -> str:
-        left = max(0, self._quotas.left[code]) // VCPU
-        return f"EC2's {quota}, leaves {left} vCPUs and the smallest suitable instance type has {least // VCPU}"
+        vcpus_left = max(0, self._quotas.left[code]) // VCPU
+        return f"EC2's {quota}, leaves {vcpus_left} vCPUs and the smallest suitable instance type has {least // VCPU}"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Whether none of the claim's quotas refused a pod; for those that did, the greedy plan decides who gets the rest."""
@@ -342,6 +343,21 @@ class Ec2Quotas(Constraint):
 
 
 # What limits outside the nodes leave for a plan: NodePool limits, EC2 quotas, free addresses and commitments.
+
+
+def _node_prices(snapshot: Snapshot) -> Callable[[StateNode], int]:
+    """Return what a node costs an hour by the catalogue, for limits in dollars."""
+    classes = {pool.name: pool.node_class.name for pool in snapshot.node_pools}
+    by_class: dict[str, dict[str, InstanceType]] = {}
+
+    def price_of(state: StateNode) -> int:
+        node_class = classes.get(state.node_pool, "")
+        if node_class not in by_class:
+            types = snapshot.catalogue.types_for(node_class)
+            by_class[node_class] = {instance_type.name: instance_type for instance_type in types}
+        return node_price(state.labels, type_of(state.labels, by_class[node_class]))
+
+    return price_of
 
 
 class RemainingCapacity:
@@ -365,7 +381,8 @@ class RemainingCapacity:
         self._coverage = coverage
         unlaunched = _unlaunched(snapshot, nodes)
         staying = (node.state for node in nodes if not node.is_leaving)
-        self._used = used_by_pool(staying, self._pools, unlaunched)
+        self._price_of = _node_prices(snapshot)
+        self._used = used_by_pool(staying, self._pools, unlaunched, self._price_of)
         self.quotas = _quotas(snapshot, nodes, unlaunched)
         self.addresses = _free_addresses(snapshot, templates)
         self.charges = CommitmentCharges(coverage.commitments, templates)
@@ -378,14 +395,14 @@ class RemainingCapacity:
             freed.setdefault(state.node_pool, []).append(state)
         limits = []
         for pool in self._pools:
-            gone = used_by_pool(freed.get(pool.name, ()), (pool,), ())[pool.name]
+            gone = used_by_pool(freed.get(pool.name, ()), (pool,), (), self._price_of)[pool.name]
             limits.append(RemainingLimits(pool.limits, subtract(self._used[pool.name], gone)))
         return tuple(limits)
 
     def uncommitted(self, vanished: Iterable[int]) -> tuple[int, ...]:
         """Return for each commitment in force the amount that nodes leave unused; vanished nodes use nothing."""
-        left = self._coverage.without(self._nodes[position].name for position in vanished)
-        return tuple(left[one.name] for one in self._coverage.commitments)
+        amounts = self._coverage.without(self._nodes[position].name for position in vanished)
+        return tuple(amounts[commitment.name] for commitment in self._coverage.commitments)
 
     def committed_worth(self) -> int:
         """Return the most that commitments can save on new nodes, in nano-dollars per hour."""
@@ -426,7 +443,7 @@ def _quotas(snapshot: Snapshot, nodes: Sequence[ExistingNode], unlaunched: Seque
     if not snapshot.vcpu_quotas:
         return {}
     every = (snapshot.catalogue.default, *snapshot.catalogue.by_node_class.values())
-    types = {found.name: found for types in every for found in types}
+    types = {instance_type.name: instance_type for types in every for instance_type in types}
     return quotas_left(snapshot.vcpu_quotas, [node.state for node in nodes], unlaunched, types.values())
 
 

@@ -69,10 +69,10 @@ class FreeAddresses(Constraint):
 
     def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
         """Restrict the claims found to zones that have addresses beside all other claims; return False if none fit."""
-        left = fitted(found, self._addresses)
-        if left is None:
+        addresses_left = fitted(found, self._addresses)
+        if addresses_left is None:
             return False
-        self._addresses = left
+        self._addresses = addresses_left
         return True
 
     def _full(self, draft: ClaimDraft) -> tuple[str, ...]:

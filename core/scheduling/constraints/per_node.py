@@ -50,7 +50,7 @@ class AttachLimits(Constraint):
     @classmethod
     def may_move(cls, pods: PodGroup) -> bool:
         """Only pods without volumes may move: a volume's zone decides the pod's, whether or not it is attached."""
-        return pods.volumes == NO_VOLUMES
+        return pods.volumes == NO_VOLUMES or pods.volumes.is_group
 
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
         """Whether the limits of the pods' own drivers hold; a driver without a stated limit has none (kube-scheduler)."""
@@ -77,7 +77,11 @@ class AttachLimits(Constraint):
     def nearest_miss(self, template: NodeClaimTemplate, mask: TypeMask, pods: PodGroup) -> str:
         """Return the type that can attach most."""
         types = [template.types.types[position] for position in positions(mask)]
-        limits = [(found.attach_limit, found.name) for found in types if found.attach_limit is not None]
+        limits = [
+            (instance_type.attach_limit, instance_type.name)
+            for instance_type in types
+            if instance_type.attach_limit is not None
+        ]
         if not limits:
             return ""
         volumes = sum(1 for driver, _ in pods.volumes.attachments if driver == EBS_DRIVER)
@@ -160,16 +164,16 @@ class DaemonCompany(Constraint):
     def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
         """Return types that carry one of the DaemonSets to be near, for certain, and none of those to be away from."""
         signature, carriers = pods.signature, claim.template.carriers
-        found = claim.template.types.full
+        mask = claim.template.types.full
         if signature.daemons_near:
             near = NO_TYPES
             for position in signature.daemons_near:
                 near |= carriers[position][1]
-            found &= near
+            mask &= near
         for position, keys in signature.daemons_away:
             if any(_may_have(claim.template, key) for key in keys):
-                found &= ~carriers[position][0]
-        return found
+                mask &= ~carriers[position][0]
+        return mask
 
 
 def _may_have(template: NodeClaimTemplate, key: str) -> bool:
@@ -214,8 +218,22 @@ class NodePoolLimits(Constraint):
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
         """Report the remaining limits."""
-        left = self.remaining[draft.template.index].left
-        spent = ", ".join(f"{name} {quantity.render(max(0, amount), name)}" for name, amount in left.items())
+        limits_left, types = self.remaining[draft.template.index].left, draft.template.types
+        dollars_left = limits_left.get(quantity.HOURLY)
+        prices = types.room.capacities(quantity.HOURLY)
+        if dollars_left is not None and not prices.at_most(dollars_left) & draft.mask:
+            cap = draft.template.pool.limits[quantity.HOURLY]
+            cheapest = min((types.types[p].capacity.get(quantity.HOURLY, 0) for p in positions(draft.mask)), default=0)
+            left, whole, price, lacking = (
+                quantity.render(max(0, amount), quantity.HOURLY)
+                for amount in (dollars_left, cap, cheapest, cheapest - dollars_left)
+            )
+            message = (
+                f"its limit {quantity.HOURLY} leaves ${left} of ${whole}, and the cheapest suitable type may cost ${price}: "
+                f"a node comes once others that cost ${lacking} an hour have left, or the limit is raised"
+            )
+            return PodReason.BUDGET_EXHAUSTED, message
+        spent = ", ".join(f"{name} {quantity.render(max(0, amount), name)}" for name, amount in limits_left.items())
         return PodReason.LIMIT_REACHED, f"its limits leave {spent}, too little for another node"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
@@ -270,7 +288,7 @@ class Reservations(Constraint):
 
     def narrowed(self, draft: ClaimDraft) -> ClaimDraft:
         """Return the draft without full reservations."""
-        spent = tuple(sorted(identity for identity, left in self.left.items() if left <= 0))
+        spent = tuple(sorted(identity for identity, places in self.left.items() if places <= 0))
         if not spent:
             return draft
         others = Requirements([Requirement(labels.RESERVATION_ID, True, spent)])
@@ -357,8 +375,8 @@ class Reservations(Constraint):
             return draft.narrowed(IMPOSSIBLE)
         if len(identities) == 1:
             return draft.narrowed(self._table.with_value(reserved, labels.RESERVATION_ID, identities[0]))
-        asked = self._table.intern(Requirements([Requirement.one_of(labels.RESERVATION_ID, *identities)]))
-        return draft.narrowed(self._table.narrowed(reserved, asked=asked))
+        reserved_only = self._table.intern(Requirements([Requirement.one_of(labels.RESERVATION_ID, *identities)]))
+        return draft.narrowed(self._table.narrowed(reserved, asked=reserved_only))
 
     def open(self, claim: InFlightClaim) -> None:
         """Assign the claim one place in each reservation that was chosen for it."""

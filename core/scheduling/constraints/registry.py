@@ -60,13 +60,13 @@ class PlanConstraints:
     def __init__(self, constraints: Sequence[Constraint]) -> None:
         self.all = tuple(constraints)
         self.concerning: Callable[[PodGroup], tuple[Constraint, ...]] = memo(partial(_concerning, self.all))
-        self.at_launch = tuple(one for one in self.all if _has(one, *_AT_LAUNCH))
-        self.after_topology = tuple(one for one in self.all if _has(one, Constraint.narrowed_after_topology))
+        self.at_launch = tuple(each for each in self.all if _has(each, *_AT_LAUNCH))
+        self.after_topology = tuple(each for each in self.all if _has(each, Constraint.narrowed_after_topology))
         self.limits = _only(self.all, NodePoolLimits)
         self.reservations = _only(self.all, Reservations)
-        self.commitments = next((one for one in self.all if isinstance(one, Commitments)), None)
-        self.attach_limits = next((one for one in self.all if isinstance(one, AttachLimits)), None)
-        self.vacant = next((one for one in self.all if isinstance(one, VacantDomains)), None)
+        self.commitments = next((each for each in self.all if isinstance(each, Commitments)), None)
+        self.attach_limits = next((each for each in self.all if isinstance(each, AttachLimits)), None)
+        self.vacant = next((each for each in self.all if isinstance(each, VacantDomains)), None)
         self.changes_drafts = any(constraint.changes_drafts for constraint in self.all)
 
     @classmethod
@@ -76,7 +76,10 @@ class PlanConstraints:
 
     def exhausted(self, pods: PodGroup) -> tuple[str, str]:
         """Return code and text if no node at all may take one more of these pods; empty texts otherwise."""
-        refusals = ((one.reason, one.exhausted(pods)) for one in (() if pods.is_plain else self.concerning(pods)))
+        refusals = (
+            (constraint.reason, constraint.exhausted(pods))
+            for constraint in (() if pods.is_plain else self.concerning(pods))
+        )
         return next((refusal for refusal in refusals if refusal[1]), ("", ""))
 
     def copy(self) -> PlanConstraints:

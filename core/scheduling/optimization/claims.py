@@ -43,15 +43,15 @@ class ClaimBuilder:
         """Return a claim for these pods, None if no type suits all of them."""
         table, template = self._context.table, self._scope.template
         reqs, allowed = self._scope.offered, template.mask
-        for asked in dict.fromkeys([item.reqs for item, _ in members]):
-            reqs = table.narrowed(reqs, asked=asked) if reqs != IMPOSSIBLE else reqs
+        for requirements in dict.fromkeys([item.reqs for item, _ in members]):
+            reqs = table.narrowed(reqs, asked=requirements) if reqs != IMPOSSIBLE else reqs
         for mask in dict.fromkeys([item.allowed for item, _ in members]):
             allowed &= mask
         used = self._context.axis.total([item.requests for item, _ in members])
         kept = self._types(reqs, allowed, used) if reqs != IMPOSSIBLE else NO_TYPES
         if not kept:
             return None
-        pods = [pod for _, own in members for pod in own]
+        pods = [pod for _, item_pods in members for pod in item_pods]
         pod_groups = list(map(self._context.pod_groups.of, pods))
         return InFlightClaim(
             0, template, reqs, kept, used, pods, pod_groups, charged=kept, min_values=template.min_values
@@ -167,8 +167,8 @@ def regrouped(
             continue
         for number, movable in drawn:
             rest.setdefault(number, []).append(movable)
-    for left in waiting.values():
-        for number, movable in left:
+    for batches in waiting.values():
+        for number, movable in batches:
             rest.setdefault(number, []).append(movable)
     built = [builder.claim(rest[number]) for number in sorted(rest)]
     others = [claim for claim in built if claim is not None]
@@ -177,15 +177,15 @@ def regrouped(
 
 def _drawn(waiting: _Waiting, wanted: Mapping[str, int]) -> list[tuple[int, MovablePods]]:
     """Take pods of a new node's kinds, as many as exist and hostname rules admit together."""
-    rules, found = HostnameRuleState(), list[tuple[int, MovablePods]]()
+    rules, drawn = HostnameRuleState(), list[tuple[int, MovablePods]]()
     for name, count in sorted(wanted.items()):
-        left = waiting.get(name, deque())
-        for _ in range(min(count, len(left))):
-            if not rules.admits(left[0][1].item):
+        queue = waiting.get(name, deque())
+        for _ in range(min(count, len(queue))):
+            if not rules.admits(queue[0][1].item):
                 break
-            found.append(left.popleft())
-            rules.add(found[-1][1].item)
-    return found
+            drawn.append(queue.popleft())
+            rules.add(drawn[-1][1].item)
+    return drawn
 
 
 # Gives each pod of a claim a node of its own where that is cheaper.
@@ -199,7 +199,7 @@ def separate_claims(builder: ClaimBuilder, constraints: PlanConstraints, claim: 
     pairs = zip(claim.pods, claim.pod_groups, strict=True)
     items = ((_item(claim, constraints, pod_group), pod) for pod, pod_group in pairs)
     built = [builder.claim([MovablePods(item, [pod])]) for item, pod in items]
-    claims = [one for one in built if one is not None]
+    claims = [built_claim for built_claim in built if built_claim is not None]
     return claims if len(claims) == len(built) else []
 
 

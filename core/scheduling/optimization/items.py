@@ -121,12 +121,12 @@ def _caps(groups: Sequence[TopologyGroup], step: RelaxationStep) -> Amounts:
 
     A spread allows its maxSkew: along hostnames the minimum is zero, since a new node is possible.
     """
-    found: dict[TopologyGroupId, int] = {}
+    caps: dict[TopologyGroupId, int] = {}
     for rule in step.host_rules:
         if rule.kind in (SPREAD, ANTI_AFFINITY):
             cap = groups[rule.group].max_skew if rule.kind == SPREAD else int(rule.selects_self)
-            found[rule.group] = min(cap, found.get(rule.group, cap))
-    return tuple(sorted(found.items()))
+            caps[rule.group] = min(cap, caps.get(rule.group, cap))
+    return tuple(sorted(caps.items()))
 
 
 def _followed(pod_group: PodGroup) -> frozenset[TopologyGroupId]:
@@ -210,10 +210,10 @@ class ItemExtraction:
         joined = self._joined(scope, [item for item, _ in together]) if together else None
         if joined is None:
             fixed += [pod for _, pod in together]
-        found = [MovablePods(self._fixed(claim, fixed), fixed)] if fixed else []
+        items = [MovablePods(self._fixed(claim, fixed), fixed)] if fixed else []
         if joined is not None:
-            found.append(MovablePods(joined, [pod for _, pod in together]))
-        return found + alone
+            items.append(MovablePods(joined, [pod for _, pod in together]))
+        return items + alone
 
     def _affinities(self, pod_group: PodGroup) -> tuple[TopologyGroupId, ...]:
         """The groups that count such a pod, and the affinity groups that it follows."""

@@ -200,14 +200,14 @@ class RelaxedPods:
 
     def _offers(self, group: ItemGroup) -> list[Offer]:
         """Return every type that one pod of the group fits."""
-        found: list[Offer] = []
+        offers: list[Offer] = []
         for option in group.options:
             types = self._context.templates[option.template_index].types
             fitting = types.room.fitting(types.mask(option.reqs) & option.allowed, group.requests)
-            found += [
+            offers += [
                 (price, types.room.vectors[i]) for price, i in types.offerings.in_price_order(fitting, option.reqs)
             ]
-        return found
+        return offers
 
 
 def is_undercut(claim: InFlightClaim) -> bool:
@@ -225,7 +225,7 @@ def is_undercut(claim: InFlightClaim) -> bool:
 
 def _stays_together(pod_groups: Counter[PodGroup]) -> bool:
     """Whether a pod follows another along hostnames, even as a preference, or two of them use one volume."""
-    attached = [one for group, count in pod_groups.items() for one in group.volumes.attachments * count]
+    attached = [attachment for group, count in pod_groups.items() for attachment in group.volumes.attachments * count]
     steps = (step for group in pod_groups for step in group.steps)
     follows = any(rule.kind == AFFINITY for step in steps for rule in step.host_rules)
     return follows or len(set(attached)) < len(attached)
@@ -241,12 +241,12 @@ def _options(
     context: SchedulingContext, signature: PodSignature, steps: tuple[RelaxationStep, ...]
 ) -> tuple[LaunchOption, ...]:
     """Return every NodePool that such pods tolerate and whose nodes meet their requirements, once per alternative."""
-    table, found = context.table, dict[LaunchOption, None]()
+    table, options = context.table, dict[LaunchOption, None]()
     tolerated = [context.open_templates(step) for step in steps]
     for parts in required_alternatives(signature.spec):
         alternative = table.conjunction(parts)
         for template in context.templates if alternative != IMPOSSIBLE else ():
             reqs = table.narrowed(template.offered, asked=alternative)
             if reqs != IMPOSSIBLE and any(by_step[template.index] for by_step in tolerated):
-                found[LaunchOption(template.index, reqs, template.mask)] = None
-    return tuple(found)
+                options[LaunchOption(template.index, reqs, template.mask)] = None
+    return tuple(options)

@@ -69,7 +69,7 @@ def loads_from(found: ZoneLoads, groups: Sequence[ItemGroup], counts: Ints) -> I
 def _identities(groups: Sequence[ItemGroup]) -> list[tuple[_Identity, int]]:
     """[item], the group without its requirements, which name the zone, and how many equal groups come before it."""
     before: dict[_Identity, int] = {}
-    found: list[tuple[_Identity, int]] = []
+    counts: list[tuple[_Identity, int]] = []
     for group in groups:
         options = tuple((option.template_index, option.allowed) for option in group.options)
         identity: _Identity = (
@@ -80,9 +80,9 @@ def _identities(groups: Sequence[ItemGroup]) -> list[tuple[_Identity, int]]:
             group.per_machine_max,
             group.capped_by,
         )
-        found.append((identity, before.get(identity, 0)))
+        counts.append((identity, before.get(identity, 0)))
         before[identity] = before.get(identity, 0) + 1
-    return found
+    return counts
 
 
 # Divides a search's budget between the subproblems of a plan, and continues with those that are far from their bound.
@@ -140,7 +140,7 @@ class SubproblemSearch:
         if self._best is None:
             bound = int(self.ready.fluid.lower_bound)
             return bound + 1 if self._model is None else int(bound * self._model.gap_relative) + 1
-        if self.is_large_zone and len(self._best.loads):
+        if self._best.is_settled or (self.is_large_zone and len(self._best.loads)):
             return 0
         bound = self._best.lower_bound
         gap = self._best.packing.cost(self.ready.problem) - bound
@@ -179,7 +179,7 @@ class SubproblemSearch:
             )
         else:
             groups, counts = list(self._subproblem.counts), self.ready.reduced.counts
-            loads = [loads_from(one, groups, counts) for one in elsewhere] if self.is_large_zone else []
+            loads = [loads_from(claim, groups, counts) for claim in elsewhere] if self.is_large_zone else []
             self._best = improve(
                 self.ready,
                 start,
@@ -234,11 +234,11 @@ def _prepared(
     """Return the searches, in the order of the subproblems; the zone with the most pods is the model of the others."""
     largest_first = sorted(range(len(subproblems)), key=lambda number: -sum(subproblems[number].counts.values()))
     are_many = len(subproblems) > settings.repack.sure_subproblems_max
-    found: dict[int, SubproblemSearch] = {}
+    searches: dict[int, SubproblemSearch] = {}
     for number in largest_first:
-        model = next((one for one in found.values() if one.is_large_zone), None)
-        found[number] = SubproblemSearch(subproblems[number], budget, settings, model, is_one_of_many=are_many)
-    return [found[number] for number in range(len(subproblems))]
+        model = next((prepared for prepared in searches.values() if prepared.is_large_zone), None)
+        searches[number] = SubproblemSearch(subproblems[number], budget, settings, model, is_one_of_many=are_many)
+    return [searches[number] for number in range(len(subproblems))]
 
 
 def _for_large_zones(settings: SearchSettings) -> SearchSettings:
@@ -258,13 +258,13 @@ def templates_in_demand(context: SchedulingContext, unplaced: Iterable[PendingGr
 
     Taints, requirements and size decide. A pod that no change of claims could help demands no template.
     """
-    found = set[int]()
+    templates = set[int]()
     for pod_group in (pending.pod_group for pending in unplaced if not pending.pod_group.reason):
         for step in pod_group.steps:
             for template, is_tolerated in zip(context.templates, context.open_templates(step), strict=True):
-                if template.index not in found and is_tolerated and _suits(context, template, pod_group, step):
-                    found.add(template.index)
-    return frozenset(found)
+                if template.index not in templates and is_tolerated and _suits(context, template, pod_group, step):
+                    templates.add(template.index)
+    return frozenset(templates)
 
 
 def _suits(context: SchedulingContext, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep) -> bool:
@@ -330,16 +330,16 @@ class Repacker:
         self.models_hostnames = any(subproblem.models_hostnames for subproblem in subproblems)
         seed = self._context.snapshot.options.seed
         searches = search(subproblems, seed=seed, budget=budget, settings=self._settings)
-        found = iter([one.claims() for one in searches])
+        claims = iter([each.claims() for each in searches])
         cheaper: list[list[InFlightClaim]] = []
         for of_scope in task.subproblems:
-            parts = [next(found) for _ in of_scope]
+            parts = [next(claims) for _ in of_scope]
             cheaper.append([claim for part in parts for claim in part] if all(parts) else [])
         return self._separated(self._replaced(solution, task.kept, task.replaceable, cheaper))
 
     def _task(self, solution: Solution, budget: SearchBudget) -> _Task:
         kept, replaceable = self._taken_apart(solution)
-        subproblems = [self._subproblems(one.scope, one.nodes, budget) for one in replaceable]
+        subproblems = [self._subproblems(subproblem.scope, subproblem.nodes, budget) for subproblem in replaceable]
         return _Task(solution, kept, replaceable, subproblems)
 
     def regrouped(
@@ -353,11 +353,13 @@ class Repacker:
             kind: Returns the kind of a pod.
         """
         kept, replaceable = self._taken_apart(solution)
-        found = [
-            regrouped(ClaimBuilder(self._context, one.scope, self._settings.repack), one.nodes, new_nodes, kind)
-            for one in replaceable
+        regrouped_claims = [
+            regrouped(
+                ClaimBuilder(self._context, subproblem.scope, self._settings.repack), subproblem.nodes, new_nodes, kind
+            )
+            for subproblem in replaceable
         ]
-        return self._replaced(solution, kept, replaceable, found)
+        return self._replaced(solution, kept, replaceable, regrouped_claims)
 
     def _separated(self, solution: Solution) -> Solution:
         """Return the solution with claims split into one node per pod where that is cheaper, if rules and limits allow it."""
@@ -365,14 +367,15 @@ class Repacker:
         if not costly:
             return solution
         _, taken = self._taken_apart(replace(solution, claims=costly))
-        each = [_Replaceable(one.scope, [claim], []) for one in taken for claim in one.claims]
+        each = [_Replaceable(part.scope, [claim], []) for part in taken for claim in part.claims]
         constraints, repack = solution.state.constraints, self._settings.repack
-        found = [
-            separate_claims(ClaimBuilder(self._context, one.scope, repack), constraints, one.claims[0]) for one in each
+        separated = [
+            separate_claims(ClaimBuilder(self._context, part.scope, repack), constraints, part.claims[0])
+            for part in each
         ]
-        replaced = {one.claims[0].index for one in each}
+        replaced = {part.claims[0].index for part in each}
         kept = [claim for claim in solution.claims if claim.index not in replaced]
-        return self._replaced(solution, kept, each, found)
+        return self._replaced(solution, kept, each, separated)
 
     def _replaced(
         self,
@@ -383,10 +386,10 @@ class Repacker:
     ) -> Solution:
         """Return the solution with the `cheaper` claims of each scope, if these cost less and keep limits and rules."""
         constraints, claims = solution.state.constraints, list(kept)
-        for one, found in zip(replaceable, cheaper, strict=True):
-            charged = _charged_instead(constraints, one, found) if found else None
+        for part, cheaper_claims in zip(replaceable, cheaper, strict=True):
+            charged = _charged_instead(constraints, part, cheaper_claims) if cheaper_claims else None
             constraints = charged or constraints
-            claims += found if charged else one.claims
+            claims += cheaper_claims if charged else part.claims
         for index, claim in enumerate(claims):
             claim.index = index
         changed = replace(solution, claims=claims)
@@ -407,13 +410,15 @@ class Repacker:
         in_demand = templates_in_demand(self._context, solution.unplaced)
         scopes: dict[tuple[int, int], tuple[RepackScope, list[InFlightClaim]]] = {}
         for claim in solution.claims:
-            is_awaited = awaited and any(not awaited.isdisjoint(one.selected_by) for one in claim.signatures)
+            is_awaited = awaited and any(
+                not awaited.isdisjoint(signature.selected_by) for signature in claim.signatures
+            )
             if is_awaited or not _may_repack(claim, solution, pods_wait=claim.template.index in in_demand):
                 kept.append(claim)
             else:
                 scope = self._extraction.scope(claim)
                 scopes.setdefault((scope.template.index, scope.offered), (scope, []))[1].append(claim)
-        found: list[_Replaceable] = []
+        parts: list[_Replaceable] = []
         for _, (scope, claims) in sorted(scopes.items()):
             nodes = [self._extraction.items_of(claim, scope) for claim in claims]
             # The pods that must stay together come first in each list.
@@ -423,16 +428,16 @@ class Repacker:
             kept += [claim for claim, stays in zip(claims, is_fixed, strict=True) if stays]
             moved = [pair for pair, stays in zip(zip(claims, nodes, strict=True), is_fixed, strict=True) if not stays]
             if moved:
-                found.append(_Replaceable(scope, [claim for claim, _ in moved], [of_claim for _, of_claim in moved]))
-        return kept, found
+                parts.append(_Replaceable(scope, [claim for claim, _ in moved], [of_claim for _, of_claim in moved]))
+        return kept, parts
 
     def _subproblems(
         self, scope: RepackScope, nodes: Sequence[Sequence[MovablePods]], budget: SearchBudget
     ) -> list[Subproblem]:
         """Return one subproblem, or one for each zone if it is too large."""
         settings = self._settings.repack
-        movable = [one for of_node in nodes for one in of_node]
-        items = {one.item for one in movable}
+        movable = [pods for of_node in nodes for pods in of_node]
+        items = {pods.item for pods in movable}
         if len(items) * scope.template.mask.bit_count() > settings.joint_pairs_max:
             zones = ZoneSplit(self._context, scope, budget, self._settings).split(movable)
             if zones:

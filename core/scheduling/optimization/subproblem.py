@@ -96,11 +96,11 @@ class ItemAssignment:
         machines = self._filled(packing, loads)
         largest = largest_first(self._problem.requests, self._problem.capacity.max(axis=0))
         order = [ItemIndex(int(index)) for index in largest]
-        left = [(index, item) for index in order for item in self._unassigned[index].each()]
+        unassigned = [(index, item) for index in order for item in self._unassigned[index].each()]
         exchanged_max = self._settings.exchanged_items_max
         without_place = [
             (index, item)
-            for rank, (index, item) in enumerate(left)
+            for rank, (index, item) in enumerate(unassigned)
             if rank >= exchanged_max
             or not self._exchanged(machines, packing.loads[:, index] > loads[:, index], index, item)
         ]
@@ -163,13 +163,13 @@ class ItemAssignment:
     def _add_at_least_cost(self, machines: list[AssignedMachine], index: ItemIndex, item: PackingItem) -> None:
         """Assign an item at the lowest cost: to free capacity, to an enlarged machine, or to its own machine."""
         problem = self._problem
-        one = np.zeros(len(problem.counts), dtype=np.int64)
-        one[index] = 1
-        own_type = problem.cheapest_type(one)
+        unit = np.zeros(len(problem.counts), dtype=np.int64)
+        unit[index] = 1
+        own_type = problem.cheapest_type(unit)
         # missing[m, r] = (load of m with the item - capacity of m) / largest capacity, at most 0 where the item fits. Machines
         # are tried by their largest missing share: those with the most room first, then those that lack the least.
         types = np.array([machine.type_index for machine in machines], dtype=np.int64)
-        loads = np.array([machine.load for machine in machines]).reshape(-1, len(one))
+        loads = np.array([machine.load for machine in machines]).reshape(-1, len(unit))
         missing = loads @ problem.requests + problem.requests[index] - problem.capacity[types]
         missing = missing / np.maximum(problem.capacity.max(axis=0), 1)
         nearest = np.argsort(missing.max(axis=1), kind="stable")
@@ -179,7 +179,7 @@ class ItemAssignment:
                 machines[position].add(index, item)
                 return
         enlarged = nearest[~has_room[nearest]][: self._settings.enlarged_machines_max]
-        larger = problem.cheapest_types(loads[enlarged] + one)
+        larger = problem.cheapest_types(loads[enlarged] + unit)
         extra = np.where(larger == NO_TYPE, np.inf, problem.prices[larger] - problem.prices[types[enlarged]])
         for rank in np.argsort(extra, kind="stable"):
             machine = machines[enlarged[rank]]
@@ -187,7 +187,7 @@ class ItemAssignment:
                 machine.type_index = MachineTypeIndex(int(larger[rank]))
                 machine.add(index, item)
                 return
-        machines.append(AssignedMachine(own_type, np.zeros_like(one)))
+        machines.append(AssignedMachine(own_type, np.zeros_like(unit)))
         machines[-1].add(index, item)
 
 
@@ -211,18 +211,18 @@ class _UnassignedItems:
 
     def take_any(self, number: int) -> list[PackingItem]:
         """Take this many items, or all that remain if these are fewer; each time one of which the most remain."""
-        found: list[PackingItem] = []
-        while self._left and len(found) < number:
-            left, position = self._left[0]
-            taken = min(number, -left) if len(self._left) == 1 else 1
-            found += [self._items[position]] * taken
+        items: list[PackingItem] = []
+        while self._left and len(items) < number:
+            pods_left, position = self._left[0]
+            taken = min(number, -pods_left) if len(self._left) == 1 else 1
+            items += [self._items[position]] * taken
             self._remove(0, taken)
-        return found
+        return items
 
     def _remove(self, rank: int, taken: int) -> None:
-        left, position = self._left.pop(rank)
-        if left + taken < 0:
-            insort(self._left, (left + taken, position))
+        pods_left, position = self._left.pop(rank)
+        if pods_left + taken < 0:
+            insort(self._left, (pods_left + taken, position))
 
     def each(self) -> Iterator[PackingItem]:
         """Return every item, as often as it is left, in the given order."""
@@ -316,14 +316,14 @@ def _machine_types(
 def _lowest_prices(template: NodeClaimTemplate, requirements: Sequence[RequirementId]) -> dict[tuple[bool, ...], Ints]:
     """Return which requirements may use an offering → [type], each instance type's lowest price in such offerings."""
     types = template.types
-    found: dict[tuple[bool, ...], Ints] = {}
+    lowest_prices: dict[tuple[bool, ...], Ints] = {}
     priced = [dict(types.offerings.by_labels(reqs)) for reqs in requirements]
     for values in sorted({values for prices in priced for values in prices}):
         users = tuple(values in prices for prices in priced)
-        lowest = found.setdefault(users, np.full(len(types.types), _NOT_OFFERED))
+        lowest = lowest_prices.setdefault(users, np.full(len(types.types), _NOT_OFFERED))
         offers = np.array(priced[users.index(True)][values], dtype=np.int64)
         lowest[offers[:, 1]] = np.minimum(lowest[offers[:, 1]], offers[:, 0])
-    return found
+    return lowest_prices
 
 
 def _as_row(mask: int, length: int) -> Bools:
@@ -404,11 +404,14 @@ class Subproblem:
     def _distinct_values(self, types: Ints) -> list[DistinctValues]:
         """Return for each key of minValues the values of every machine type; `types` is [type], its instance type."""
         template, offered = self._scope.template, self._scope.offered
-        found: list[DistinctValues] = []
+        rules: list[DistinctValues] = []
         for key, values_min in sorted(template.min_values.items()):
-            of_type = {one: template.types.values(1 << one, offered, key) for one in set(types.tolist())}
-            found.append(DistinctValues([of_type[one] for one in types.tolist()], values_min))
-        return found
+            of_type = {
+                instance_type: template.types.values(1 << instance_type, offered, key)
+                for instance_type in set(types.tolist())
+            }
+            rules.append(DistinctValues([of_type[instance_type] for instance_type in types.tolist()], values_min))
+        return rules
 
     def incumbent(self, problem: PackingProblem) -> Packing:
         """Return the present nodes as a packing, or one item per machine if the problem is stricter than the greedy planner."""

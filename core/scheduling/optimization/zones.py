@@ -63,9 +63,9 @@ def whole_pods(shares: Floats, *, sizes: Floats, counts: Ints, slack: float) -> 
     wanted = shares * counts[:, None]
     pods: Ints = np.floor(wanted + slack).astype(np.int64)
     lacking = (wanted - pods).T @ sizes
-    left = counts - pods.sum(axis=1)
+    remainder = counts - pods.sum(axis=1)
     for group in np.argsort(-sizes.max(axis=1), kind="stable"):
-        for _ in range(int(left[group])):
+        for _ in range(int(remainder[group])):
             zone = int(np.where(shares[group] > 0, lacking @ sizes[group], -np.inf).argmax())
             pods[group, zone] += 1
             lacking[zone] -= sizes[group]
@@ -288,7 +288,7 @@ class ZoneSplit:
 
     def split(self, movable: Sequence[MovablePods]) -> dict[str, list[MovablePods]]:
         """Return zone → the pods to be packed there; empty if fewer than two zones would get pods."""
-        counts = Counter([one.item for one in movable])
+        counts = Counter([movable_pods.item for movable_pods in movable])
         # Items that differ only in hostname rules have the same options.
         alike = {(item.reqs, item.allowed, item.requests): item for item in counts}
         known = {question: self._zone_options(item) for question, item in alike.items()}
@@ -297,21 +297,21 @@ class ZoneSplit:
         if len(only_zones) < self._settings.repack.zones_min or not all(options.values()):
             return {}
         if all(len(possible) == 1 for possible in options.values()):
-            return _by_zone((next(iter(options[one.item])), one) for one in movable)
+            return _by_zone((next(iter(options[movable_pods.item])), movable_pods) for movable_pods in movable)
         grouping = ItemGrouping(counts, self._settings.repack)
         group_of = {item: grouping.of(item, self._option(item, item.reqs)) for item in counts}
         zones_of = self._zones_of(counts, options, group_of, grouping.hostname_capacity)
         of_item = {item: zones_of[group] for item, group in group_of.items()}
-        return _by_zone((next(of_item[one.item]), one) for one in movable)
+        return _by_zone((next(of_item[movable_pods.item]), movable_pods) for movable_pods in movable)
 
     def _zone_options(self, item: PackingItem) -> ZoneOptions:
         """Return the zones in which some type has room for the item."""
-        types, found = self._scope.template.types, {}
+        types, options = self._scope.template.types, {}
         for zone in self._zones:
             reqs = self._context.table.with_value(item.reqs, labels.ZONE, zone)
             if reqs != IMPOSSIBLE and types.room.fits(types.mask(reqs) & item.allowed, item.requests):
-                found[zone] = self._option(item, reqs)
-        return found
+                options[zone] = self._option(item, reqs)
+        return options
 
     def _option(self, item: PackingItem, reqs: RequirementId) -> LaunchOption:
         return LaunchOption(self._scope.template.index, reqs, item.allowed)
@@ -347,10 +347,10 @@ class ZoneSplit:
 
 
 def _by_zone(allocated: Iterable[tuple[str, MovablePods]]) -> dict[str, list[MovablePods]]:
-    found: dict[str, list[MovablePods]] = {}
+    by_zone: dict[str, list[MovablePods]] = {}
     for zone, movable in allocated:
-        found.setdefault(zone, []).append(movable)
-    return dict(sorted(found.items()))
+        by_zone.setdefault(zone, []).append(movable)
+    return dict(sorted(by_zone.items()))
 
 
 def _interleaved(counts: Mapping[str, int]) -> Iterator[str]:

@@ -316,13 +316,13 @@ class DomainCounts:
         number, domains = rule.group, self._topology.domains
         counts, hostnames = self.of(number), self._hostnames_of(number)
         gone = {domains.at(number, position) for position in self._departures.positions}
-        found = [counts.get(host, 0) for host in domains.of_nodes(number) if host not in gone]
-        found += [
+        counts_here = [counts.get(host, 0) for host in domains.of_nodes(number) if host not in gone]
+        counts_here += [
             hostnames.of(claim.index)
             for claim in reachable.claims
             if self._topology.new_nodes.counts(number, claim.reqs, claim.template)
         ]
-        return min(found) if found and len(found) >= self._topology.groups[number].min_domains else 0
+        return min(counts_here) if counts_here and len(counts_here) >= self._topology.groups[number].min_domains else 0
 
     def vacant(self, rule: TopologyRule, signature: PodSignature) -> list[str | None]:
         """Return the domains that a spread does not count now, because they have no nodes; None for a further node as such."""
@@ -512,10 +512,12 @@ class DomainChoice:
         shared = self._shared(draft)
         if shared and not self._only_compares:
             return sorted(values, key=self._preference(draft, signature, step, key, shared))
-        found = sorted(values, key=self._preference(draft, signature, step, key))
+        ordered = sorted(values, key=self._preference(draft, signature, step, key))
         if shared:
-            self.differs_if_shared = found != sorted(found, key=self._preference(draft, signature, step, key, shared))
-        return found
+            self.differs_if_shared = ordered != sorted(
+                ordered, key=self._preference(draft, signature, step, key, shared)
+            )
+        return ordered
 
     def _admitted(self, rules: Iterable[TopologyRule], value: str | None, signature: PodSignature) -> bool:
         for rule in rules:  # noqa: SIM110 - a generator takes twice as long, and this is called for every value
@@ -531,10 +533,14 @@ class DomainChoice:
         A new value is a new domain, which makes spreads less even; it is used only if a hard rule excludes all others.
         """
         counts = [self._domain_counts.of(rule.group) for rule in rules]
-        used = sorted({value for found in counts for value in found})
+        used = sorted({value for domain_counts in counts for value in domain_counts})
         admitted = [value for value in used if label.has(value) and self._admitted(rules, value, signature)]
         if admitted:
-            return [*sorted(admitted, key=lambda value: (sum(found.get(value, 0) for found in counts), value))]
+            return [
+                *sorted(
+                    admitted, key=lambda value: (sum(domain_counts.get(value, 0) for domain_counts in counts), value)
+                )
+            ]
         is_preference = not all(self._topology.is_hard(rule.group) for rule in rules)
         fresh = None if is_preference else any_value(label, used)
         return [fresh] if fresh is not None and self._admitted(rules, fresh, signature) else []
@@ -627,14 +633,14 @@ def _price(template: NodeClaimTemplate, reqs: RequirementId, allowed: TypeMask, 
 
 def _possible(pod_group: PodGroup, template: NodeClaimTemplate, key: str) -> tuple[str, ...]:
     """Return values of a label that pods of a group could get from a NodePool."""
-    found: set[str] = set()
+    values: set[str] = set()
     types = template.types
     for alternative in pod_group.steps[0].alternatives if pod_group.steps else ():
         reqs = types.table.narrowed(template.offered, asked=alternative)
         if reqs != IMPOSSIBLE:
             fitting = types.room.fitting(types.mask(reqs), pod_group.requests)
-            found.update(types.values(fitting, reqs, key))
-    return tuple(sorted(found))
+            values.update(types.values(fitting, reqs, key))
+    return tuple(sorted(values))
 
 
 def _restricted(
@@ -645,21 +651,21 @@ def _restricted(
 ) -> tuple[tuple[PendingGroup, tuple[str, ...]], ...]:
     """Return the groups whose pods could get some values of a label from a NodePool, but not all, with their values."""
     every = set(template.types.values(template.mask, template.offered, key))
-    found = ((group, possible(group.pod_group, template, key)) for group in pending_groups)
-    return tuple((group, values) for group, values in found if values and not every.issubset(values))
+    restricted = ((group, possible(group.pod_group, template, key)) for group in pending_groups)
+    return tuple((group, values) for group, values in restricted if values and not every.issubset(values))
 
 
 def _by_topology_group(pending_groups: Iterable[PendingGroup]) -> Mapping[TopologyGroupId, list[PendingGroup]]:
     """Return affinity and anti-affinity groups, each with the pending groups that it concerns."""
-    found: dict[TopologyGroupId, list[PendingGroup]] = {}
+    by_group: dict[TopologyGroupId, list[PendingGroup]] = {}
     for pending_group in pending_groups:
         for number in _groups_of(pending_group):
-            found.setdefault(number, []).append(pending_group)
-    return found
+            by_group.setdefault(number, []).append(pending_group)
+    return by_group
 
 
 def _groups_of(pending_group: PendingGroup) -> tuple[TopologyGroupId, ...]:
     """Return affinity and anti-affinity groups of a pending group: those that it owns, and inverse ones that select it."""
     steps = pending_group.pod_group.steps
-    own = {rule.group for rule in steps[0].zone_rules if rule.kind != SPREAD} if steps else set()
-    return tuple(sorted(own | set(pending_group.pod_group.signature.repelled_by)))
+    zone_groups = {rule.group for rule in steps[0].zone_rules if rule.kind != SPREAD} if steps else set()
+    return tuple(sorted(zone_groups | set(pending_group.pod_group.signature.repelled_by)))

@@ -67,7 +67,7 @@ class TopologyNodeFilter(msgspec.Struct, frozen=True, order=True):
             if key not in well_known and (key not in offered or offered[key].operator == "DoesNotExist"):
                 return False
         return any(
-            all(offered.compatible(Requirements((asked,)), allow_undefined=well_known) for asked in way)
+            all(offered.compatible(Requirements((requirement,)), allow_undefined=well_known) for requirement in way)
             for way in self.alternatives()
         )
 
@@ -190,7 +190,10 @@ class Namespaces:
     """The cluster's namespaces, for terms that select them. One that is only known from its pods has its name as label."""
 
     def __init__(self, known: Mapping[str, Mapping[str, str]]) -> None:
-        self._labels = {name: {"kubernetes.io/metadata.name": name, **own} for name, own in sorted(known.items())}
+        self._labels = {
+            name: {"kubernetes.io/metadata.name": name, **namespace_labels}
+            for name, namespace_labels in sorted(known.items())
+        }
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Namespaces:
@@ -206,7 +209,7 @@ class Namespaces:
             return tuple(sorted(set(term.namespaces))) or (own,)
         if not selector.requirements:
             return None
-        selected = (name for name, found in self._labels.items() if selector.matches(found))
+        selected = (name for name, namespace_labels in self._labels.items() if selector.matches(namespace_labels))
         return tuple(sorted({*term.namespaces, *selected}))
 
 
@@ -329,12 +332,12 @@ def _possible(
     # The owner's node affinity is checked by types below, for each alternative; here only its tolerations.
     by_taints = TopologyNodeFilter(tolerations=group.node_filter.tolerations)
     alternatives = [table.conjunction(way) for way in group.node_filter.alternatives()]
-    found: set[str] = set()
+    values: set[str] = set()
     for template in templates:
         if by_taints.admits(table[template.offered], template.taints, table.well_known):
             for alternative in alternatives:
-                found.update(_possible_values(template, alternative, group.key, demanded.get(group.key, set())))
-    return tuple(sorted(found))
+                values.update(_possible_values(template, alternative, group.key, demanded.get(group.key, set())))
+    return tuple(sorted(values))
 
 
 def _possible_values(
@@ -359,13 +362,13 @@ def _possible_values(
 
 def _demanded_values(signatures: Iterable[PodSignature]) -> dict[str, set[str]]:
     """Return label key → the values that pods require of their node."""
-    found: dict[str, set[str]] = {}
+    values: dict[str, set[str]] = {}
     for signature in signatures:
         terms: list[Requirement] = [r for term in signature.spec.required_terms for r in term.requirements]
         for requirement in (*signature.spec.node_selector, *terms):
             if requirement.is_finite:
-                found.setdefault(requirement.key, set()).update(requirement.values)
-    return found
+                values.setdefault(requirement.key, set()).update(requirement.values)
+    return values
 
 
 # Determines which pods each topology group selects.
@@ -469,7 +472,9 @@ def _may_not_count(
     index: int,
 ) -> bool:
     template, node_filter = templates[index], groups[group].node_filter
-    return not any(all(_is_sure(template, reqs, asked) for asked in way) for way in node_filter.alternatives())
+    return not any(
+        all(_is_sure(template, reqs, requirement) for requirement in way) for way in node_filter.alternatives()
+    )
 
 
 def _is_sure(template: NodeClaimTemplate, reqs: RequirementId, asked: Requirement) -> bool:
@@ -541,12 +546,12 @@ class Topology:
         if known is None:
             of_affinity = self._affinity_of(signature, demands)
             together = tuple(map(self._number, of_affinity)) if len(of_affinity) > 1 else ()
-            own = (
+            own_rules = (
                 self._rule(group, signature, together if group in of_affinity else (), of_affinity=group in of_affinity)
                 for group in self._groups_of(signature, demands)
             )
             imposed = (self._rule(self.groups[number], signature) for number in signature.repelled_by)
-            known = self._rules[question] = (*own, *imposed)
+            known = self._rules[question] = (*own_rules, *imposed)
         return known
 
     def _meet_daemons(self, signature: PodSignature) -> None:

@@ -83,9 +83,12 @@ class InstanceGrants:
         )
 
     def prunes_instance_profiles(self, role: iam.Role) -> None:
-        """Allow deleting our instance profiles. Listing covers all profiles of the account: IAM cannot limit it to a path."""
-        every, ours = self._instance_profiles()
-        allow(role, ["iam:ListInstanceProfiles"], [every])
+        """Allow deleting our instance profiles. Listing covers all profiles of the account: the action has no resource.
+
+        See docs/engineering/aws-facts.md#list-profiles-resource.
+        """
+        _, ours = self._instance_profiles()
+        allow(role, ["iam:ListInstanceProfiles"], ["*"])
         allow(role, ["iam:RemoveRoleFromInstanceProfile", "iam:DeleteInstanceProfile"], [ours])
 
     def _instance_profiles(self) -> tuple[str, str]:

@@ -36,8 +36,8 @@ class StateGrants:
 
     def _on_own_rows(self, role: iam.Role, *actions: str) -> None:
         """Allow these actions on rows of this cluster alone, whichever clusters use the table."""
-        own = {"ForAllValues:StringLike": {LEADING_KEYS: [f"{self.cluster}#*"]}}
-        allow(role, list(actions), [self.table.table_arn], own)
+        condition = {"ForAllValues:StringLike": {LEADING_KEYS: [f"{self.cluster}#*"]}}
+        allow(role, list(actions), [self.table.table_arn], condition)
 
     def _on_shared_rows(self, role: iam.Role, partition: str, *actions: str) -> None:
         """Allow these actions on the rows of one partition that clusters share."""

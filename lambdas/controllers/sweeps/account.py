@@ -8,7 +8,7 @@ from datetime import timedelta
 from adapters.observation.stores import Stores
 from adapters.ports import CloudProvider, WindowSchedules
 from adapters.store import ClaimStore
-from core.disruption.budget_windows import window_schedules
+from core.disruption.budget_windows import all_schedules
 from core.manifests.wire.resources import EC2_NODE_CLASSES
 from core.reasons.runs import RunReason
 from lambdas.controllers.disruption_state import write_pod_events
@@ -16,7 +16,7 @@ from lambdas.controllers.run_requests import mismatches, recount
 from lambdas.controllers.status import ObjectStatus
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 
-# Keeps EventBridge schedules in line with the NodePools' budget windows.
+# Keeps EventBridge schedules in line with the NodePools' budget windows and with calendars.
 
 
 class BudgetWindowSchedules(Sweep):
@@ -30,8 +30,7 @@ class BudgetWindowSchedules(Sweep):
 
     def run(self, round_: ReconcileRound) -> None:
         """Write the schedules if they differ."""
-        snapshot = round_.view.snapshot
-        wanted = window_schedules(snapshot.node_pools, snapshot.now)
+        wanted = all_schedules(round_.view.snapshot)
         if wanted != self._written:
             self._windows.replace(wanted)
             self._written = dict(wanted)

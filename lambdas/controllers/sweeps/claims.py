@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -11,6 +12,7 @@ from adapters.messages import LAUNCHES_A_MESSAGE, wake_up, work_on_claims, work_
 from adapters.observation.stores import Stores
 from adapters.ports import Kubernetes, NotFoundError, Queue
 from adapters.store import ClaimStore
+from core.calendars import closing_claims, stays_until, why_closed
 from core.disruption.expiration import expired
 from core.disruption.static_capacity import lacks_nodes, surplus
 from core.lifecycle.commands import approaching, is_due
@@ -18,6 +20,7 @@ from core.lifecycle.deletion import EXPIRED_WAITS, REPLACED_WITHIN
 from core.lifecycle.draining import EscalationLevel
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import resources
+from core.model.node_pool import GRACE_PERIOD, NodePool
 from core.model.plan import NodeClaim
 from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
 from installation.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
@@ -92,6 +95,73 @@ class Expiry(Sweep):
         round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED_FORCEFULLY, message)
 
 
+# Empties NodePools that calendars close.
+
+
+FORCED_WITHIN: Final = timedelta(minutes=10)
+"""How long the drain of a node may take whose time is over; after that its pods are deleted."""
+
+
+WARM: Final = "warm room"
+
+
+class Hours(Sweep):
+    """Terminates the claims of NodePools that are outside their hours: within budgets, and in the end without.
+
+    While calendars keep room warm, `provision` is asked to look after it.
+
+    Pods that may not be evicted keep their node, and are told at once: until when says `podsThatStay` of the rule that closes.
+    """
+
+    name = "hours"
+
+    def __init__(self, terminator: ClaimTerminator, wake_ups: Queue) -> None:
+        self._terminator = terminator
+        self._wake_ups = wake_ups
+        self._within_budgets = {
+            grace: BudgetedTermination(
+                terminator=terminator,
+                reason=TerminationReason.OUTSIDE_HOURS,
+                blocked=ClaimReason.CLOSED_BUT_OCCUPIED,
+                blocked_count="closedButOccupied",
+                waits=REPLACED_WITHIN,
+                grace_ends_them=grace,
+            )
+            for grace in (True, False)
+        }
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Remove the claims that must go, then those that may."""
+        view = round_.view
+        if any(buffer.calendar for buffer in view.snapshot.buffers):
+            self._wake_ups.send([wake_up(WARM)])
+        pools = {pool.name: pool for pool in view.snapshot.node_pools if pool.is_closed and not pool.is_observed}
+        by_hand = {name for name, record in view.claims.items() if record.plan.made_by_hand}
+        closing = closing_claims(view.snapshot, pools)
+        due = {name: pools[pool] for name, pool in closing.items() if name not in by_hand}
+        must = [name for name, pool in due.items() if pool.hours is not None and pool.hours.is_forced]
+        round_.each(must, partial(self._must_go, pools=due, round_=round_), subject=lambda name: name)
+        for grace, termination in self._within_budgets.items():
+            may = [name for name, pool in due.items() if name not in must and _grace_counts(pool) is grace]
+            termination.begin(
+                may,
+                round_,
+                message=lambda name: f"NodePool {due[name].name} {why_closed(due[name])}",
+                until=lambda name: f"; the node stays {stays_until(due[name])}",
+            )
+
+    def _must_go(self, name: str, *, pools: Mapping[str, NodePool], round_: ReconcileRound) -> None:
+        pool = pools[name]
+        message = f"NodePool {pool.name} {why_closed(pool)}, and forceAfter of the rule is over"
+        ends_at = round_.clock.now() + REPLACED_WITHIN
+        reason = TerminationReason.OUTSIDE_HOURS_FORCED
+        self._terminator.begin(name, reason, message, round_.report, ends_at=ends_at, drain_within=FORCED_WITHIN)
+
+
+def _grace_counts(pool: NodePool) -> bool:
+    return pool.hours is not None and pool.hours.pods_that_stay == GRACE_PERIOD
+
+
 # Removes claims whose NodePool is gone.
 
 
@@ -131,10 +201,10 @@ class DeletedPools(Sweep):
     def _exists(self, name: str) -> bool:
         """Whether the NodePool exists, read by name: a list may be stale, and all nodes of the pool would be removed."""
         try:
-            found = self._kubernetes.get(resources.NODE_POOLS, name)
+            manifest = self._kubernetes.get(resources.NODE_POOLS, name)
         except NotFoundError:
             return False
-        return not (found.get("metadata") or {}).get("deletionTimestamp")
+        return not (manifest.get("metadata") or {}).get("deletionTimestamp")
 
 
 # Static NodePools: removes surplus nodes, and requests missing ones from `provision`.
@@ -158,8 +228,8 @@ class StaticCapacity(Sweep):
         snapshot = round_.view.snapshot
         if lacks_nodes(snapshot):
             self._wake_ups.send([wake_up(WAKE_UP)])
-        found = surplus(snapshot)
-        if not found:
+        spare = surplus(snapshot)
+        if not spare:
             return
         staying = {claim.name for claim in self._claims.all() if claim.deletion is None}
         gone = Counter(
@@ -169,7 +239,7 @@ class StaticCapacity(Sweep):
         )
         wanted = {pool.name: pool.replicas for pool in snapshot.node_pools}
         going: list[NodeClaim] = []
-        for claim in reversed(found):  # if others are gone since the observation, the most useful of these stay
+        for claim in reversed(spare):  # if others are gone since the observation, the most useful of these stay
             if gone[claim.node_pool] > 0:
                 gone[claim.node_pool] -= 1
             else:

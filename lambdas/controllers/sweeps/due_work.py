@@ -20,7 +20,10 @@ STALLED_AFTER: Final = timedelta(minutes=1)
 
 CLAIMS_A_RUN: Final = 50
 COMMANDS_A_RUN: Final = 10
-"""How many of each one run takes from the table, the oldest first; the next run follows within a minute."""
+"""How many of each one run takes from the table, the oldest first; the next run follows within a minute.
+
+If more are due, runs take them in turn: some may wait for days, such as nodes whose pods nobody may evict.
+"""
 
 FROM_TABLE: Final = "table"
 """Begins the ids of the work that a scheduled run takes from the table; no message of a queue has such an id."""
@@ -49,12 +52,20 @@ def due_work(stores: Stores, now: datetime) -> DueWork:
     """Return what is due. Raises PortError."""
     claims = [(_last_moved(record), record.name) for record in stores.claims.all() if not record.is_settled]
     commands = [(record.phase_since, record.id) for record in stores.commands.all()]
-    return DueWork(_late(claims, now), _late(commands, now))
+    return DueWork(_in_turn(_late(claims, now), CLAIMS_A_RUN, now), _in_turn(_late(commands, now), COMMANDS_A_RUN, now))
 
 
-def _late(found: Iterable[tuple[datetime, str]], now: datetime) -> tuple[str, ...]:
+def _late(since: Iterable[tuple[datetime, str]], now: datetime) -> tuple[str, ...]:
     """Return what has waited for a minute; a moment that is more than a minute ahead is of a wrong clock, and says nothing."""
-    return tuple(name for since, name in sorted(found) if abs(now - since) >= STALLED_AFTER)
+    return tuple(name for moment, name in sorted(since) if abs(now - moment) >= STALLED_AFTER)
+
+
+def _in_turn(names: tuple[str, ...], at_most: int, now: datetime) -> tuple[str, ...]:
+    """Return the names, so that the first ones of each minute follow those of the minute before."""
+    if len(names) <= at_most:
+        return names
+    first = int(now.timestamp()) // 60 * at_most % len(names)
+    return names[first:] + names[:first]
 
 
 def _last_moved(record: ClaimRecord) -> datetime:

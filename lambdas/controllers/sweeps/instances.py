@@ -79,11 +79,13 @@ def _block_of(record: ClaimRecord) -> str:
 
 def _ending(node_classes: Iterable[JsonObject], now: datetime) -> dict[str, tuple[datetime, timedelta]]:
     """Return for each block that its nodes have to leave now: its end, and how long before that EC2 takes the instances."""
-    found = (one for manifest in node_classes for one in _reservations(manifest))
+    reservations = (reservation for manifest in node_classes for reservation in _reservations(manifest))
     return {
-        one.id: (end, reclaimed_before(one))
-        for one in found
-        if (end := ends_at(one)) is not None and (leaves := leaves_at(one)) is not None and leaves <= now
+        reservation.id: (end, reclaimed_before(reservation))
+        for reservation in reservations
+        if (end := ends_at(reservation)) is not None
+        and (leaves := leaves_at(reservation)) is not None
+        and leaves <= now
     }
 
 
@@ -117,7 +119,7 @@ class DemotedInstances(Sweep):
         }
         if not reserved:
             return
-        found = [i for i in round_.instances if i.instance_id in reserved and i.capacity_type == labels.ON_DEMAND]
+        reclaimed = [i for i in round_.instances if i.instance_id in reserved and i.capacity_type == labels.ON_DEMAND]
 
         def demote(instance: Instance) -> None:
             record = reserved[instance.instance_id]
@@ -125,7 +127,7 @@ class DemotedInstances(Sweep):
             message = f"instance {instance.instance_id} is on-demand now"
             round_.report.decide(DecisionKind.RELABEL, record.name, ClaimReason.RESERVATION_ENDED, message)
 
-        round_.each(found, demote, subject=lambda instance: instance.instance_id)
+        round_.each(reclaimed, demote, subject=lambda instance: instance.instance_id)
 
     def _demote(self, record: ClaimRecord, instance: Instance, round_: ReconcileRound) -> None:
         """Relabel the node, then the claim: while the claim is still reserved, the next round repeats both."""
@@ -141,7 +143,11 @@ class DemotedInstances(Sweep):
     def _on_demand(self, machine: Machine, instance: Instance, class_name: str, round_: ReconcileRound) -> Machine:
         node_class = round_.view.node_classes.get(class_name)
         market = self._observer.open_market.catalogue([node_class] if node_class else [], round_.clock.now())
-        types = (found for found in market.types_for(class_name) if found.name == instance.instance_type)
+        types = (
+            instance_type
+            for instance_type in market.types_for(class_name)
+            if instance_type.name == instance.instance_type
+        )
         kept = {key: value for key, value in machine.labels.items() if key not in labels.RESERVATION_LABELS}
         return msgspec.structs.replace(
             machine,
@@ -216,8 +222,8 @@ def _is_left_alone(record: ClaimRecord, now: datetime) -> bool:
 def _protected(view: ClusterState) -> dict[str, str]:
     """Return claim → why its node is left for a person to find the cause, as in node repair."""
     nodes = {node.name for node in view.snapshot.nodes if node.blocks_disruption(view.snapshot.now)}
-    found = [record for record in view.claims.values() if record.node_name in nodes]
-    return {record.name: f"node {record.node_name} has {labels.DO_NOT_DISRUPT}" for record in found}
+    records = [record for record in view.claims.values() if record.node_name in nodes]
+    return {record.name: f"node {record.node_name} has {labels.DO_NOT_DISRUPT}" for record in records}
 
 
 # Completes the index from instance to claim: for claims that are older than the index, or whose index row is lost.
@@ -352,7 +358,7 @@ def _brake(unknown: Sequence[UnclaimedInstance], fleet: int, may_end: int) -> Br
 
 def _foreign(unknown: Sequence[UnclaimedInstance], may_end: int) -> Brake:
     """Return the brake for instances without a node; it names them, and says how to clear it."""
-    ids = sorted(found.instance.instance_id for found in unknown)
+    ids = sorted(stray.instance.instance_id for stray in unknown)
     named = ", ".join(ids[:NAMED_MAX]) + (f" and {len(ids) - NAMED_MAX} more" if len(ids) > NAMED_MAX else "")
     return Brake(
         BrakeKind.FOREIGN_INSTANCES,
@@ -383,12 +389,12 @@ class LostInstances(Sweep):
 
     def run(self, round_: ReconcileRound) -> None:
         """Remove the claims whose instance EC2 neither lists nor finds."""
-        view, present = round_.view, {found.instance_id for found in round_.instances}
+        view, present = round_.view, {instance.instance_id for instance in round_.instances}
         now = round_.clock.now()
         missing = [record for record in view.claims.values() if _is_lost(record, present, view.snapshot, now)]
         if not missing:
             return
-        alive = {found.instance_id for found in self._cloud.instances([record.instance_id for record in missing])}
+        alive = {instance.instance_id for instance in self._cloud.instances([record.instance_id for record in missing])}
         lost = [record for record in missing if record.instance_id not in alive]
 
         def terminate(record: ClaimRecord) -> None:
@@ -413,8 +419,13 @@ def _is_lost(record: ClaimRecord, present: Container[str], snapshot: Snapshot, n
         return False
     if now - record.phase_since < INSTANCE_CHECK_AFTER:
         return False
-    of_instance = (found for found in snapshot.nodes if found.provider_id == record.provider_id)
-    node = next((found for found in of_instance if record.node_name in ("", found.name)), None)
+    of_instance = (
+        nodes_of_instance for nodes_of_instance in snapshot.nodes if nodes_of_instance.provider_id == record.provider_id
+    )
+    node = next(
+        (nodes_of_instance for nodes_of_instance in of_instance if record.node_name in ("", nodes_of_instance.name)),
+        None,
+    )
     return node is None or not node.is_ready
 
 
@@ -445,20 +456,20 @@ class UntrackedInstances(Sweep):
     def run(self, round_: ReconcileRound) -> None:
         """Handle all such instances."""
         view, report, now = round_.view, round_.report, round_.clock.now()
-        found = untracked(round_.instances, view, now, min_age=GRACE)
+        strays = untracked(round_.instances, view, now, min_age=GRACE)
         round_.each(
-            found.awaited, lambda awaited: self._rebuilding.adopt(*awaited, view, report), subject=lambda a: a[1]
+            strays.awaited, lambda awaited: self._rebuilding.adopt(*awaited, view, report), subject=lambda a: a[1]
         )
         round_.each(
-            found.unnamed[:NAMED_IN_A_ROUND],
+            strays.unnamed[:NAMED_IN_A_ROUND],
             lambda unnamed: self._cloud.tag(unnamed[0].instance_id, name_tags(unnamed[1])),
             subject=lambda unnamed: unnamed[1],
         )
-        report.count("untrackedInstances", len(found.unclaimed))
+        report.count("untrackedInstances", len(strays.unclaimed))
         round_.each(
-            self._rebuilding.still_there(found.rebuildable),
+            self._rebuilding.still_there(strays.rebuildable),
             lambda unclaimed: self._rebuilding.rebuild(unclaimed, view, report),
             subject=lambda unclaimed: unclaimed.instance.instance_id,
         )
-        unknown = [s for s in found.unclaimed if s.problem and now - s.instance.launched_at >= UNKNOWN_AFTER]
-        self._unknown.settle(unknown, found.tagged, round_)
+        unknown = [s for s in strays.unclaimed if s.problem and now - s.instance.launched_at >= UNKNOWN_AFTER]
+        self._unknown.settle(unknown, strays.tagged, round_)

@@ -101,14 +101,14 @@ class OrphanedNodes(Sweep):
 
     def run(self, round_: ReconcileRound) -> None:
         """Release the nodes that are old and not ready."""
-        present = {found.provider_id for found in round_.instances}
+        present = {instance.provider_id for instance in round_.instances}
         known = {record.provider_id for record in round_.view.claims.values()}
         unknown = (node for node in round_.view.snapshot.nodes if node.provider_id not in present | known)
         now = round_.clock.now()
         orphans = [node for node in unknown if labels.CLAIM in node.annotations and _is_dead(node, now)]
         if not orphans:
             return
-        alive = {found.provider_id for found in self._cloud.instances([_instance_of(node) for node in orphans])}
+        alive = {instance.provider_id for instance in self._cloud.instances([_instance_of(node) for node in orphans])}
         reader = NodeStateReader(self._kubernetes, self._cloud, round_.clock)
 
         def remove(node: Node) -> None:
@@ -164,7 +164,7 @@ class StaleTaints(Sweep):
             return
         reader = NodeStateReader(self._kubernetes, self._cloud, round_.clock)
         ids = sorted(view.claims[ours[node.name]].instance_id for node in marked)
-        running = {found.instance_id for found in self._cloud.instances(ids) if found.is_alive}
+        running = {instance.instance_id for instance in self._cloud.instances(ids) if instance.is_alive}
 
         def free(node: Node) -> None:
             seen = reader.node(node.name)
@@ -302,6 +302,6 @@ def writers_of(*manifests: JsonObject) -> str:
 
 def _class_of(manifest: JsonObject, view: ClusterState) -> Iterator[JsonObject]:
     template = ((manifest.get("spec") or {}).get("template") or {}).get("spec") or {}
-    found = view.node_classes.get(str((template.get("nodeClassRef") or {}).get("name", "")))
-    if found is not None:
-        yield found
+    node_class = view.node_classes.get(str((template.get("nodeClassRef") or {}).get("name", "")))
+    if node_class is not None:
+        yield node_class

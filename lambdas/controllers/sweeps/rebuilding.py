@@ -56,7 +56,7 @@ class UnclaimedInstances(msgspec.Struct, frozen=True):
     @property
     def rebuildable(self) -> tuple[UnclaimedInstance, ...]:
         """Return the unclaimed instances for which a claim can be rebuilt now."""
-        return tuple(found for found in self.unclaimed if not found.problem)
+        return tuple(stray for stray in self.unclaimed if not stray.problem)
 
 
 def untracked(
@@ -129,20 +129,20 @@ def _awaited(instances: Iterable[Instance], view: ClusterState) -> Mapping[str, 
             waiting.setdefault(launch_name(record), []).append(record.name)
             if record.shares > 1:
                 waiting.setdefault(record.name, []).append(record.name)
-    found: dict[str, str] = {}
+    awaited: dict[str, str] = {}
     for instance in instances:
         names = waiting.get(instance.tags[labels.CLAIM], [])
         if names:
-            found[instance.instance_id] = names.pop(0) if is_unnamed(instance.tags) else names[0]
-    return found
+            awaited[instance.instance_id] = names.pop(0) if is_unnamed(instance.tags) else names[0]
+    return awaited
 
 
 def _by_provider_id(nodes: tuple[Node, ...]) -> Mapping[str, Node]:
     """Return the nodes that are the only ones with their provider id."""
-    found: dict[str, list[Node]] = {}
+    by_id: dict[str, list[Node]] = {}
     for node in nodes:
-        found.setdefault(node.provider_id, []).append(node)
-    return {provider_id: same[0] for provider_id, same in found.items() if provider_id and len(same) == 1}
+        by_id.setdefault(node.provider_id, []).append(node)
+    return {provider_id: same[0] for provider_id, same in by_id.items() if provider_id and len(same) == 1}
 
 
 # Stores claims for existing instances: completes a claim that waits for its instance, or replaces a lost row.
@@ -184,9 +184,9 @@ class Rebuilding:
         """Return the instances that EC2 also finds by id: a list may contain terminated ones. Raises PortError."""
         if not unclaimed:
             return ()
-        ids = [found.instance.instance_id for found in unclaimed]
-        alive = {found.instance_id for found in self._cloud.instances(ids) if found.is_alive}
-        return tuple(found for found in unclaimed if found.instance.instance_id in alive)
+        ids = [stray.instance.instance_id for stray in unclaimed]
+        alive = {stray.instance_id for stray in self._cloud.instances(ids) if stray.is_alive}
+        return tuple(stray for stray in unclaimed if stray.instance.instance_id in alive)
 
     def rebuild(self, found: UnclaimedInstance, view: ClusterState, report: RunReport) -> None:
         """Store the claim again, unless another run has. Raises PortError."""

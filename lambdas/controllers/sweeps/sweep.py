@@ -42,16 +42,23 @@ class ClaimTerminator:
         self._clock = clock
 
     def begin(
-        self, name: str, reason: TerminationReason, message: str, report: RunReport, *, ends_at: datetime | None = None
+        self,
+        name: str,
+        reason: TerminationReason,
+        message: str,
+        report: RunReport,
+        *,
+        ends_at: datetime | None = None,
+        drain_within: timedelta | None = None,
     ) -> None:
         """Store that the claim must be removed, and request its next step; no error if it is gone or leaving. Raises PortError.
 
         A claim whose removal a brake stops is unchanged and reported. `ends_at`: until when the drain may wait for
-        replacements.
+        replacements; `drain_within`: how long it may take before pods are forced off.
         """
         record = self._staying(name, reason, report)
         if record is not None:
-            self._deletion.begin(record, reason, message, report, ends_at=ends_at)
+            self._deletion.begin(record, reason, message, report, ends_at=ends_at, drain_within=drain_within)
             self._work.send([work_on_claim(name, self._clock.now())])
 
     def begin_within(
@@ -209,6 +216,7 @@ class BudgetedTermination:
         blocked: The decision that is reported for a claim that a pod or an annotation keeps.
         blocked_count: Name of the count of claims that stay because of pods, annotations or budgets.
         waits: How long the drain may wait for replacements.
+        grace_ends_them: Whether a terminationGracePeriod ends what pods object.
     """
 
     terminator: ClaimTerminator
@@ -216,6 +224,7 @@ class BudgetedTermination:
     blocked: ClaimReason
     blocked_count: str
     waits: timedelta
+    grace_ends_them: bool = True
 
     def begin(
         self,
@@ -224,12 +233,15 @@ class BudgetedTermination:
         *,
         message: Callable[[str], str],
         begun: Callable[[str], None] | None = None,
+        until: Callable[[str], str] = lambda _: "",
     ) -> None:
         """Begin the terminations that nothing prevents; `begun` is called for each. An error affects one claim only.
 
+        `until` says of a claim that a pod keeps, for how long it stays.
+
         For each NodePool whose budgets keep claims, one line of the report says which nodes use them and when they allow more.
         """
-        kept = objections(round_.view.snapshot, names)
+        kept = objections(round_.view.snapshot, names, grace_ends_them=self.grace_ends_them)
         if not names:
             return
         places = BudgetPlaces(round_.view, self.reason, round_.clock)
@@ -237,7 +249,7 @@ class BudgetedTermination:
 
         def terminate(name: str) -> None:
             if name in kept:
-                round_.report.decide(DecisionKind.SKIP, name, self.blocked, kept[name])
+                round_.report.decide(DecisionKind.SKIP, name, self.blocked, f"{kept[name]}{until(name)}")
             elif self.terminator.begin_within(
                 name, self.reason, message(name), places.now, round_.report, ends_at=round_.clock.now() + self.waits
             ):

@@ -119,11 +119,11 @@ class _Reader:
         self.ranges: list[tuple[str, str]] = []
         position = 0
         while text[position:].strip():
-            found = _TOKEN.match(text, position)
-            if found is None:
+            token = _TOKEN.match(text, position)
+            if token is None:
                 self._refuse(text[position:].strip()[:1])
-            self.tokens.append(found[1] or found[2])
-            position = found.end()
+            self.tokens.append(token[1] or token[2])
+            position = token.end()
         if not self.tokens:
             raise invalid(f"Invalid {what}: The expression can not be empty;")
 
@@ -181,11 +181,11 @@ class _Reader:
             inner = self.condition()
             self._expect(")")
             return inner
-        left = self._operand(_FUNCTIONS)
+        operand = self._operand(_FUNCTIONS)
         word = self._peek().upper()
         if word in _COMPARATORS:
             self._next()
-            return Operation(word, (left, self._operand(_FUNCTIONS)))
+            return Operation(word, (operand, self._operand(_FUNCTIONS)))
         if word == "BETWEEN":
             self._next()
             low = self._operand(_FUNCTIONS)
@@ -194,21 +194,21 @@ class _Reader:
             high = self._operand(_FUNCTIONS)
             if isinstance(low, Given) and isinstance(high, Given):
                 self.ranges.append((low.name, high.name))
-            return Operation(word, (left, low, high))
+            return Operation(word, (operand, low, high))
         if word == "IN":
             self._next()
-            return Operation(word, (left, *self._arguments(_FUNCTIONS)))
-        if not isinstance(left, Operation) or left.name == "size":
+            return Operation(word, (operand, *self._arguments(_FUNCTIONS)))
+        if not isinstance(operand, Operation) or operand.name == "size":
             self._refuse(word or "<EOF>")
-        return left
+        return operand
 
     def _sum(self) -> Any:
-        left = self._operand(_VALUE_FUNCTIONS)
+        operand = self._operand(_VALUE_FUNCTIONS)
         sign = self._peek()
         if sign not in ("+", "-"):
-            return left
+            return operand
         self._next()
-        return Operation(sign, (left, self._operand(_VALUE_FUNCTIONS)))
+        return Operation(sign, (operand, self._operand(_VALUE_FUNCTIONS)))
 
     def _operand(self, functions: dict[str, int]) -> Any:
         token = self._peek()
@@ -227,11 +227,11 @@ class _Reader:
 
     def _arguments(self, functions: dict[str, int]) -> tuple[Any, ...]:
         self._expect("(")
-        found = [self._operand(functions)]
+        operands = [self._operand(functions)]
         while self._take(","):
-            found.append(self._operand(functions))
+            operands.append(self._operand(functions))
         self._expect(")")
-        return tuple(found)
+        return tuple(operands)
 
     def _given(self) -> Given:
         token = self._next()
@@ -267,9 +267,9 @@ class _Reader:
         return token
 
     def _take(self, token: str) -> bool:
-        found = self._peek() == token
-        self._at += found
-        return found
+        is_next = self._peek() == token
+        self._at += is_next
+        return is_next
 
     def _expect(self, token: str) -> None:
         if not self._take(token):
@@ -357,18 +357,18 @@ def holds(tree: Any, item: Item, scope: Scope) -> bool:
         return holds(operands[0], item, scope) and holds(operands[1], item, scope)
     if name == "NOT":
         return not holds(operands[0], item, scope)
-    found = [_value(operand, item, scope) for operand in operands]
+    values = [_value(operand, item, scope) for operand in operands]
     if name == "attribute_exists":
-        return found[0] is not None
+        return values[0] is not None
     if name == "attribute_not_exists":
-        return found[0] is None
+        return values[0] is None
     if name in ("=", "<>"):
-        return equal(found[0], found[1]) is (name == "=")
+        return equal(values[0], values[1]) is (name == "=")
     if name == "IN":
-        return any(equal(found[0], candidate) for candidate in found[1:])
-    if any(value is None for value in found):
+        return any(equal(values[0], candidate) for candidate in values[1:])
+    if any(value is None for value in values):
         return False
-    return _compared(name, [value for value in found if value is not None])
+    return _compared(name, [value for value in values if value is not None])
 
 
 def _compared(name: str, found: list[Value]) -> bool:
@@ -445,12 +445,12 @@ def updated(item: Item, changes: tuple[Change, ...], scope: Scope) -> tuple[Item
 
 def picked(item: Item, paths: Iterable[Where]) -> Item:
     """Return the item's values at these paths, with their enclosing structure."""
-    found: Item = {}
+    item_part: Item = {}
     for path in paths:
         value = read(item, path)
         if value is not None:
-            _pick(found, path, copied({"v": value})["v"])
-    return found
+            _pick(item_part, path, copied({"v": value})["v"])
+    return item_part
 
 
 def _pick(holder: Any, path: Where, value: Value) -> None:
@@ -482,8 +482,8 @@ def _result(change: Change, path: Where, item: Item, scope: Scope) -> Value | No
         return None
     if kind_of(known) != kind:
         raise _mismatch()
-    left = without(kind, known[kind], given[kind])
-    return {kind: left} if left else None
+    remainder = without(kind, known[kind], given[kind])
+    return {kind: remainder} if remainder else None
 
 
 def _added(known: Value | None, given: Value, kind: str) -> Value:
@@ -500,25 +500,25 @@ def _operand(operand: Any, item: Item, scope: Scope) -> Value:
     if isinstance(operand, Given):
         return taken_in({"v": scope.given(operand)})["v"]
     if isinstance(operand, Path):
-        found = read(item, scope.path(operand))
-        if found is None:
+        value = read(item, scope.path(operand))
+        if value is None:
             raise invalid("The provided expression refers to an attribute that does not exist in the item")
-        return copied({"v": found})["v"]
+        return copied({"v": value})["v"]
     return _computed(operand, item, scope)
 
 
 def _computed(operation: Operation, item: Item, scope: Scope) -> Value:
-    one, other = operation.operands
+    first, other = operation.operands
     if operation.name == "if_not_exists":
-        found = read(item, scope.path(one))
-        return _operand(other, item, scope) if found is None else copied({"v": found})["v"]
-    left, right = _operand(one, item, scope), _operand(other, item, scope)
+        present = read(item, scope.path(first))
+        return _operand(other, item, scope) if present is None else copied({"v": present})["v"]
+    augend, right = _operand(first, item, scope), _operand(other, item, scope)
     kind = "L" if operation.name == "list_append" else "N"
-    if kind_of(left) != kind or kind_of(right) != kind:
+    if kind_of(augend) != kind or kind_of(right) != kind:
         raise _mismatch()
     if operation.name == "list_append":
-        return {kind: left[kind] + right[kind]}
-    return {kind: added(left[kind], right[kind], 1 if operation.name == "+" else -1)}
+        return {kind: augend[kind] + right[kind]}
+    return {kind: added(augend[kind], right[kind], 1 if operation.name == "+" else -1)}
 
 
 def _put(item: Item, path: Where, value: Value) -> None:
@@ -547,13 +547,13 @@ def _holder(item: Item, path: Where) -> Any:
 
 
 def _check_overlaps(paths: list[Where]) -> None:
-    for index, one in enumerate(paths):
+    for index, path in enumerate(paths):
         for other in paths[index + 1 :]:
-            shorter = min(len(one), len(other))
-            if one[:shorter] == other[:shorter]:
+            shorter = min(len(path), len(other))
+            if path[:shorter] == other[:shorter]:
                 raise invalid(
                     "Invalid UpdateExpression: Two document paths overlap with each other; "
-                    f"must remove or rewrite one of these paths; path one: {list(one)}, path two: {list(other)}"
+                    f"must remove or rewrite one of these paths; path one: {list(path)}, path two: {list(other)}"
                 )
 
 

@@ -515,12 +515,12 @@ class Table:
     def _query(self, request: dict[str, Any]) -> dict[str, Any]:
         self._schema.check_table(request)
         wanted = read_key_condition(request, self._schema)
-        found = self._found(request, wanted)
+        rows = self._found(request, wanted)
         page: list[Item] = []
         size, limit = 0, request.get("Limit")
         is_long = self._items.bytes_in(wanted.partition) > PAGE_BYTES
         answer: dict[str, Any] = {}
-        for sort, item in found:
+        for sort, item in rows:
             page.append(copied(item))
             size += bytes_of(item) if is_long else 0
             if size > PAGE_BYTES or len(page) == limit:

@@ -78,9 +78,9 @@ def read_user_data(encoded: str) -> KubeletConfig | None:
     except ValueError:
         return None
     for read in (_read_bottlerocket, _read_mime):
-        found = read(text)
-        if found is not None:
-            return found
+        script = read(text)
+        if script is not None:
+            return script
     return None
 
 
@@ -228,11 +228,11 @@ def node_size(facts: NodeFacts, config: KubeletConfig) -> tuple[dict[str, int], 
         by_cores = config.pods_per_core * (capacity.get(CPU, 0) // 1000)
         capacity[PODS] = min(by_cores, capacity.get(PODS, by_cores))
     kept = {name: _kept(name, facts, config) for name in sorted(capacity)}
-    left = {name: max(0, amount - kept[name]) for name, amount in capacity.items()}
+    allocatable = {name: max(0, amount - kept[name]) for name, amount in capacity.items()}
     huge = sum(amount for name, amount in capacity.items() if name.startswith("hugepages-"))
-    if MEMORY in left:
-        left[MEMORY] = max(0, left[MEMORY] - huge)
-    return capacity, left
+    if MEMORY in allocatable:
+        allocatable[MEMORY] = max(0, allocatable[MEMORY] - huge)
+    return capacity, allocatable
 
 
 def _kept(name: str, facts: NodeFacts, config: KubeletConfig) -> int:
@@ -403,7 +403,7 @@ class Boot:
     def _cloud_labels(self, instance: Instance) -> dict[str, str]:
         pool = instance.pool
         architecture = self._exchange.architecture(pool.instance_type)
-        own = {
+        cloud_labels = {
             labels.HOSTNAME: instance.node_name,
             labels.ARCH: architecture,
             labels.OS: "linux",
@@ -414,4 +414,4 @@ class Boot:
         }
         old = {"beta.kubernetes.io/arch": architecture, "beta.kubernetes.io/os": "linux"}
         zone_id = self._zone_ids.get(pool.zone)
-        return own | old | ({labels.ZONE_ID: zone_id} if zone_id else {})
+        return cloud_labels | old | ({labels.ZONE_ID: zone_id} if zone_id else {})

@@ -22,7 +22,7 @@ from core.model.values import quantity
 from core.model.values.quotas import quota_of
 from simulator.aws.ec2.instances import BLOCK, INTERRUPTIBLE, Instance, Instances, Reservations, Subnet
 from simulator.aws.ec2.templates import Images, Template, filtered, of_fields, of_tags, paged, tag_list, tags_of
-from simulator.aws.installation import Exchange, Pool
+from simulator.aws.installation import NO_CAPACITY, Exchange, Pool
 from simulator.aws.queues import AwsError, UnansweredError
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
@@ -80,12 +80,12 @@ class Network:
         Returns:
             False if there is no such zone.
         """
-        own = [subnet for subnet in self._subnets.values() if subnet.zone == zone]
-        if not own:
+        zone_subnets = [subnet for subnet in self._subnets.values() if subnet.zone == zone]
+        if not zone_subnets:
             return False
-        if number > len(own):
-            own += [self._created(zone, position + 1) for position in range(len(own), number)]
-        own[number - 1].free = free
+        if number > len(zone_subnets):
+            zone_subnets += [self._created(zone, position + 1) for position in range(len(zone_subnets), number)]
+        zone_subnets[number - 1].free = free
         return True
 
     def _created(self, zone: str, number: int) -> Subnet:
@@ -110,20 +110,20 @@ class Network:
 
     def describe_subnets(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeSubnets. Raises AwsError for an unknown id."""
-        asked = request.get("SubnetIds") or list(self._subnets)
-        for unknown in [subnet_id for subnet_id in asked if subnet_id not in self._subnets]:
+        ids = request.get("SubnetIds") or list(self._subnets)
+        for unknown in [subnet_id for subnet_id in ids if subnet_id not in self._subnets]:
             raise AwsError("InvalidSubnetID.NotFound", f"The subnet ID '{unknown}' does not exist")
-        found = filtered((self._subnets[i] for i in asked), request.get("Filters"), self._subnet_values)
-        return paged("Subnets", [self._described(subnet) for subnet in found], request, _PAGE)
+        matching = filtered((self._subnets[i] for i in ids), request.get("Filters"), self._subnet_values)
+        return paged("Subnets", [self._described(subnet) for subnet in matching], request, _PAGE)
 
     def describe_security_groups(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeSecurityGroups. Raises AwsError for an unknown id."""
         for unknown in [group for group in request.get("GroupIds") or () if group != self.group_id]:
             raise AwsError("InvalidGroup.NotFound", f"The security group '{unknown}' does not exist")
-        found = filtered((self.group_id,), request.get("Filters"), self._group_values)
+        groups = filtered((self.group_id,), request.get("Filters"), self._group_values)
         described = [
             {"GroupId": group, "GroupName": GROUP_NAME, "VpcId": self.vpc_id, "Tags": tag_list(DISCOVERY)}
-            for group in found
+            for group in groups
         ]
         return paged("SecurityGroups", described, request, _PAGE)
 
@@ -203,8 +203,8 @@ class PlacementGroups:
         unknown = sorted(set(ids) - {group.id for group in GROUPS})
         if unknown:
             raise AwsError("InvalidPlacementGroup.Unknown", f"The Placement Group '{unknown[0]}' is unknown.")
-        asked = [group for group in GROUPS if group.id in ids]
-        return {"PlacementGroups": [_described(one) for one in filtered(asked, request.get("Filters"), _values)]}
+        groups = [group for group in GROUPS if group.id in ids]
+        return {"PlacementGroups": [_described(one) for one in filtered(groups, request.get("Filters"), _values)]}
 
     def problem(self, asked: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return the error code and message with which EC2 refuses a launch into a missing group; None for an existing one."""
@@ -222,7 +222,9 @@ class PlacementGroups:
         return group.id, int(asked.get("PartitionNumber") or chosen)
 
     def _find(self, wanted: str) -> PlacementGroup | None:
-        return next((one for one in GROUPS if wanted in (one.id, one.name) and one.state == "available"), None)
+        return next(
+            (group for group in GROUPS if wanted in (group.id, group.name) and group.state == "available"), None
+        )
 
 
 def _described(group: PlacementGroup) -> dict[str, Any]:
@@ -264,12 +266,12 @@ class VcpuQuotas:
         return paged("Quotas", listed, request, _QUOTA_PAGE)
 
     def _used(self, code: str) -> int:
-        alive = (found for found in self._instances.all() if found.is_alive and not found.reservation)
-        return sum(self._vcpus(found.pool) for found in alive if _code(found.pool) == code)
+        alive = (running for running in self._instances.all() if running.is_alive and not running.reservation)
+        return sum(self._vcpus(running.pool) for running in alive if _code(running.pool) == code)
 
     def _vcpus(self, pool: Pool) -> int:
-        found = self._exchange.instance_type(pool.instance_type)
-        return 0 if found is None else found.capacity.get(quantity.CPU, 0) // 1000
+        instance_type = self._exchange.instance_type(pool.instance_type)
+        return 0 if instance_type is None else instance_type.capacity.get(quantity.CPU, 0) // 1000
 
 
 def _code(pool: Pool) -> str:
@@ -442,7 +444,7 @@ class Fleets:
         if not request.get("DryRun"):
             raise UnansweredError("ec2:RunInstances without DryRun")
         template, interfaces = self._find_template(request["LaunchTemplate"]), request.get("NetworkInterfaces") or ()
-        override = {"SubnetId": next((found["SubnetId"] for found in interfaces), ""), **request}
+        override = {"SubnetId": next((interface["SubnetId"] for interface in interfaces), ""), **request}
         choice = self._choice(0, template, override, labels.ON_DEMAND)
         broken = self._checks.problem(template, override, choice.pool)
         if broken is not None:
@@ -459,6 +461,7 @@ class Fleets:
         choices = self._choices(request, labels.SPOT if spot else labels.ON_DEMAND, kind)
         choices.sort(key=self._order(options.get("AllocationStrategy", "lowest-price")))
         fleet = self._instances.new_id("fleet")
+        self._refuse_parts(choices, options)
         self._fill(choices, int(target["TotalTargetCapacity"]), request, fleet)
         return {
             "FleetId": fleet,
@@ -510,6 +513,24 @@ class Fleets:
                     self._launch_one(choice, request, fleet, token)
                     break
                 self._record_refusal(choice)
+
+    def _refuse_parts(self, choices: list[_Choice], options: Mapping[str, Any]) -> None:
+        """Refuse everything if the fleet's pools together hold fewer instances than its minimum target capacity."""
+        minimum = int(options.get("MinTargetCapacity", 0))
+        if minimum < 1:
+            return
+        if not (options.get("SingleAvailabilityZone") or options.get("SingleInstanceType")):
+            text = "MinTargetCapacity requires SingleInstanceType or SingleAvailabilityZone"
+            raise AwsError("InvalidParameterValue", text)
+        if options.get("SingleAvailabilityZone") and len({choice.pool.zone for choice in choices}) > 1:
+            raise AwsError("InvalidParameterValue", "the fleet's overrides are in several zones")
+        left = [self._exchange.left(choice.pool) for choice in choices if self._refusal(choice) is None]
+        if None in left or sum(filter(None, left)) >= minimum:
+            return
+        for choice in choices:
+            text = f"There is no {choice.pool.instance_type} capacity for {minimum} instances in {choice.pool.zone}"
+            choice.refusal = self._refusal(choice) or (NO_CAPACITY, text)
+            self._record_refusal(choice)
 
     def _refusal(self, choice: _Choice) -> tuple[str, str] | None:
         """The error code and message with which this pool is refused now."""

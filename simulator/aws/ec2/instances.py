@@ -165,17 +165,17 @@ class Instances:
         Raises:
             AwsError: If the id is unknown.
         """
-        found = self._all.get(instance_id)
-        if found is None:
+        instance = self._all.get(instance_id)
+        if instance is None:
             raise no_instance(instance_id)
-        return found
+        return instance
 
     def seen(self, age: timedelta) -> Mapping[str, Instance]:
         """Return every instance as it was `age` ago, oldest first."""
         if not age:
             return self._all
         then = self._clock.now() - age
-        return {name: as_of(found, then) for name, found in self._all.items() if found.launched_at <= then}
+        return {name: as_of(instance, then) for name, instance in self._all.items() if instance.launched_at <= then}
 
     def stop(self, instance: Instance) -> None:
         """Somebody stops an instance; EC2 keeps it."""
@@ -423,40 +423,40 @@ class Reservations:
 
     def refuses(self, template: Template, pool: Pool) -> tuple[str, str] | None:
         """The error code and message with which a launch into a reservation is refused now, None where it is not."""
-        found = self._all.get(template.reservation)
-        if found is None:
+        reservation = self._all.get(template.reservation)
+        if reservation is None:
             return "InvalidCapacityReservationId.NotFound", f"The reservation '{template.reservation}' does not exist"
-        place = (found.instance_type, found.zone)
-        if found.state != ACTIVE or place != (pool.instance_type, pool.zone):
-            return NO_PLACE, f"The reservation '{found.id}' does not have compatible capacity for this request"
-        market = BLOCK if found.kind == BLOCK else INTERRUPTIBLE if found.interruptible else ""
+        place = (reservation.instance_type, reservation.zone)
+        if reservation.state != ACTIVE or place != (pool.instance_type, pool.zone):
+            return NO_PLACE, f"The reservation '{reservation.id}' does not have compatible capacity for this request"
+        market = BLOCK if reservation.kind == BLOCK else INTERRUPTIBLE if reservation.interruptible else ""
         if template.market != market:
-            return "InvalidParameterValue", f"The reservation '{found.id}' needs the market type '{market}'"
-        if not found.free or (found.kind == BLOCK and self._is_reclaimed(found)):
-            return NO_PLACE, f"The reservation '{found.id}' does not have sufficient available capacity"
+            return "InvalidParameterValue", f"The reservation '{reservation.id}' needs the market type '{market}'"
+        if not reservation.free or (reservation.kind == BLOCK and self._is_reclaimed(reservation)):
+            return NO_PLACE, f"The reservation '{reservation.id}' does not have sufficient available capacity"
         return None
 
     def take(self, instance: Instance, template: Template) -> None:
         """Count an instance that was launched with this template."""
-        found = self._all.get(template.reservation)
-        if found is not None:
-            found.members.add(instance.id)
-            instance.reservation, instance.market = found.id, template.market
+        reservation = self._all.get(template.reservation)
+        if reservation is not None:
+            reservation.members.add(instance.id)
+            instance.reservation, instance.market = reservation.id, template.market
 
     def describe(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeCapacityReservations. Raises AwsError for an unknown id."""
-        found: Iterable[Reservation] = self._all.values()
-        if asked := request.get("CapacityReservationIds"):
-            found = [self._get(one) for one in asked]
-        matching = filtered(found, request.get("Filters"), _values)
-        return paged("CapacityReservations", [self._described(one) for one in matching], request, _PAGE)
+        reservations: Iterable[Reservation] = self._all.values()
+        if ids := request.get("CapacityReservationIds"):
+            reservations = [self._get(identity) for identity in ids]
+        matching = filtered(reservations, request.get("Filters"), _values)
+        return paged("CapacityReservations", [self._described(identity) for identity in matching], request, _PAGE)
 
     def _get(self, reservation_id: str) -> Reservation:
-        found = self._all.get(reservation_id)
-        if found is None:
+        reservation = self._all.get(reservation_id)
+        if reservation is None:
             message = f"The capacity reservation ID '{reservation_id}' does not exist"
             raise AwsError("InvalidCapacityReservationId.NotFound", message)
-        return found
+        return reservation
 
     def _is_reclaimed(self, reservation: Reservation) -> bool:
         return reservation.ends_at is not None and self._clock.now() >= reservation.ends_at - ENDS_BEFORE
@@ -481,9 +481,9 @@ class Reservations:
             self._instances.change_pool(instance, on_demand, self._exchange.price(on_demand) or 0)
 
     def _ended(self, instance: Instance) -> None:
-        found = self._all.get(instance.reservation)
-        if found is not None:
-            found.members.discard(instance.id)
+        reservation = self._all.get(instance.reservation)
+        if reservation is not None:
+            reservation.members.discard(instance.id)
 
     def _described(self, one: Reservation) -> dict[str, Any]:
         described = {

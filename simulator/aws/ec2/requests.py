@@ -57,21 +57,21 @@ class InstanceCalls:
         Raises:
             AwsError: If an id is unknown or EC2 has no such filter.
         """
-        asked = request.get("InstanceIds") or []
+        ids = request.get("InstanceIds") or []
         then = self._instances.seen(self._age())
-        found: Iterable[Instance] = [_known(then, i) for i in asked] if asked else then.values()
+        instances: Iterable[Instance] = [_known(then, i) for i in ids] if ids else then.values()
         # Filter by id first: it leaves the fewest instances to the other filters.
         filters = sorted(request.get("Filters") or (), key=lambda wanted: wanted["Name"] != "instance-id")
-        answer = paged("Instances", filtered(found, filters, _values), request, _PAGE)
+        answer = paged("Instances", filtered(instances, filters, _values), request, _PAGE)
         reservations = [self._reservation(instance) for instance in answer.pop("Instances")]
         return {"Reservations": reservations, **answer}
 
     def describe_status(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeInstanceStatus. The check of the instance fails; the systems below are well."""
-        asked = request.get("InstanceIds") or []
-        running = [i for i in self._instances.all() if i.state == RUNNING and (not asked or i.id in asked)]
-        found = filtered(running, request.get("Filters"), _checks)
-        answer = paged("InstanceStatuses", found, request, _PAGE)
+        ids = request.get("InstanceIds") or []
+        running = [i for i in self._instances.all() if i.state == RUNNING and (not ids or i.id in ids)]
+        statuses = filtered(running, request.get("Filters"), _checks)
+        answer = paged("InstanceStatuses", statuses, request, _PAGE)
         return {**answer, "InstanceStatuses": [_status(instance) for instance in answer["InstanceStatuses"]]}
 
     def terminate(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -26,11 +26,11 @@ Values = Callable[[Found, str], Iterable[str]]
 
 def filtered(found: Iterable[Found], filters: Iterable[Mapping[str, Any]] | None, values: Values[Found]) -> list[Found]:
     """Return the resources that match every filter: one of its patterns must match one of the values."""
-    left = list(found)
+    matching = list(found)
     for wanted in filters or ():
         name, matches = wanted["Name"], _any_of(wanted["Values"])
-        left = [one for one in left if any(map(matches, values(one, name)))]
-    return left
+        matching = [item for item in matching if any(map(matches, values(item, name)))]
+    return matching
 
 
 def page(found: Sequence[Any], request: Mapping[str, Any], at_most: int) -> tuple[Sequence[Any], str | None]:
@@ -181,13 +181,13 @@ class Images:
 
     def describe(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeImages. Raises AwsError for an unknown id."""
-        asked = request.get("ImageIds") or list(self._images)
-        for unknown in [image_id for image_id in asked if image_id not in self._images]:
+        ids = request.get("ImageIds") or list(self._images)
+        for unknown in [image_id for image_id in ids if image_id not in self._images]:
             raise AwsError("InvalidAMIID.NotFound", f"The image id '[{unknown}]' does not exist")
         if not _OWNERS & set(request.get("Owners") or _OWNERS):
-            asked = []
-        found = filtered((self._images[i] for i in asked), request.get("Filters"), _image_values)
-        return paged("Images", [_described_image(image) for image in found], request, _IMAGE_PAGE)
+            ids = []
+        images = filtered((self._images[i] for i in ids), request.get("Filters"), _image_values)
+        return paged("Images", [_described_image(image) for image in images], request, _IMAGE_PAGE)
 
     def get_parameter(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ssm:GetParameter.
@@ -202,10 +202,10 @@ class Images:
 
     def get_parameters(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ssm:GetParameters."""
-        found = [(name, self._resolve(name)) for name in request["Names"]]
+        parameters = [(name, self._resolve(name)) for name in request["Names"]]
         return {
-            "Parameters": [_parameter(name, value) for name, value in found if value is not None],
-            "InvalidParameters": [name for name, value in found if value is None],
+            "Parameters": [_parameter(name, value) for name, value in parameters if value is not None],
+            "InvalidParameters": [name for name, value in parameters if value is None],
         }
 
     def _resolve(self, name: str) -> str | None:
@@ -353,21 +353,21 @@ class Templates:
 
     def describe(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeLaunchTemplates. Raises AwsError for an unknown name or id."""
-        found = list(self._by_name.values())
-        if asked := request.get("LaunchTemplateNames"):
-            found = [self._named(name) for name in asked]
-        if asked := request.get("LaunchTemplateIds"):
-            found = [self._of_id(template_id) for template_id in asked]
-        matching = filtered(found, request.get("Filters"), _template_values)
+        templates = list(self._by_name.values())
+        if names := request.get("LaunchTemplateNames"):
+            templates = [self._named(name) for name in names]
+        if names := request.get("LaunchTemplateIds"):
+            templates = [self._of_id(template_id) for template_id in names]
+        matching = filtered(templates, request.get("Filters"), _template_values)
         return paged(
             "LaunchTemplates", [_described_template(template) for template in matching], request, _TEMPLATE_PAGE
         )
 
     def delete(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DeleteLaunchTemplate. Raises AwsError for an unknown name or id."""
-        found = self._selected(request)
-        del self._by_name[found.name]
-        return {"LaunchTemplate": _described_template(found)}
+        template = self._selected(request)
+        del self._by_name[template.name]
+        return {"LaunchTemplate": _described_template(template)}
 
     def find(self, specification: Mapping[str, Any]) -> Template:
         """The template that a fleet names.
@@ -375,32 +375,32 @@ class Templates:
         Raises:
             AwsError: If there is no such template or version.
         """
-        found = self._selected(specification)
+        template = self._selected(specification)
         version = str(specification.get("Version") or "$Default")
         if version not in _ONLY_VERSION:
             raise AwsError(
                 "InvalidLaunchTemplateId.VersionNotFound", f"Could not find launch template version {version}"
             )
-        return read_template(found.id, found.name, 1, found.data)
+        return read_template(template.id, template.name, 1, template.data)
 
     def _selected(self, request: Mapping[str, Any]) -> _Kept:
         name = request.get("LaunchTemplateName")
         return self._named(name) if name else self._of_id(request.get("LaunchTemplateId", ""))
 
     def _named(self, name: str) -> _Kept:
-        found = self._by_name.get(name)
-        if found is None:
+        template = self._by_name.get(name)
+        if template is None:
             raise AwsError(
                 "InvalidLaunchTemplateName.NotFoundException",
                 "At least one of the launch templates specified in the request does not exist.",
             )
-        return found
+        return template
 
     def _of_id(self, template_id: str) -> _Kept:
-        found = next((kept for kept in self._by_name.values() if kept.id == template_id), None)
-        if found is None:
+        template = next((kept for kept in self._by_name.values() if kept.id == template_id), None)
+        if template is None:
             raise AwsError("InvalidLaunchTemplateId.NotFound", f"The launch template ID '{template_id}' does not exist")
-        return found
+        return template
 
 
 def _described_template(template: _Kept) -> dict[str, Any]:
@@ -424,8 +424,8 @@ def read_template(template_id: str, name: str, number: int, data: Mapping[str, A
     interfaces = data.get("NetworkInterfaces") or []
     groups = [*(data.get("SecurityGroupIds") or []), *(g for card in interfaces for g in card.get("Groups") or [])]
     profile = data.get("IamInstanceProfile") or {}
-    asked = data.get("CapacityReservationSpecification") or {}
-    target = asked.get("CapacityReservationTarget") or {}
+    specification = data.get("CapacityReservationSpecification") or {}
+    target = specification.get("CapacityReservationTarget") or {}
     return Template(
         id=template_id,
         name=name,

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from adapters import kube
 from adapters.kube import PAGE_SIZE, RESTARTS_MAX, Endpoint, HttpKubernetes, Transport
 from adapters.ports import (
     ConflictError,
@@ -26,9 +28,9 @@ from adapters.ports import (
     NotFoundError,
     TransientError,
 )
-from core.manifests.wire.resources import NODE_POOLS, NODES, PODS
+from core.manifests.wire.resources import NAMESPACES, NODE_POOLS, NODES, PODS
 from core.version import VERSION
-from tests.fakes.api_server import ApiServer, Failure, serving
+from tests.fakes.api_server import ApiServer, Failure, Request, serving
 
 
 class Tokens:
@@ -68,6 +70,90 @@ def test_a_list_is_read_to_its_last_page(server: ApiServer, kubernetes: HttpKube
     assert [pod.metadata.name for pod in kubernetes.list(PODS).items] == names
     assert len(server.requests) == 3
     assert all(f"limit={PAGE_SIZE}" in request.path for request in server.requests)
+
+
+NAMESPACES_OF_PODS = {"a": 9, "a-b": 4, "b": 23, "c": 0, "d": 1}
+
+
+@pytest.fixture
+def crowded(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
+    """A server with pods in five namespaces, for pages of five; from ten pods after the first page on, lists are divided."""
+    monkeypatch.setattr(kube, "PAGE_SIZE", 5)
+    monkeypatch.setattr(kube, "REMAINING_APART_MIN", 10)
+    for namespace, pods in NAMESPACES_OF_PODS.items():
+        server.put(NAMESPACES.path(), {"metadata": {"name": namespace}})
+        for number in range(pods):
+            server.put(PODS.path(namespace=namespace), a_pod(f"p{number:02}", namespace))
+    return server
+
+
+def pod_lists(server: ApiServer) -> list[str]:
+    """The paths of the lists of pods that the server was asked for, without what is asked of them."""
+    return [request.path.split("?")[0] for request in server.requests if "/pods?" in request.path]
+
+
+def test_a_long_list_is_that_of_all_namespaces_in_the_servers_order(
+    crowded: ApiServer, kubernetes: HttpKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decisions must not depend on the way in which pods were read: both lists are equal, byte for byte."""
+    apart = msgspec.json.encode(kubernetes.list(PODS).items)
+    assert set(pod_lists(crowded)) == {PODS.path(), *(PODS.path(namespace=name) for name in NAMESPACES_OF_PODS)}
+    assert pod_lists(crowded).count(PODS.path()) == 1
+    crowded.requests.clear()
+    monkeypatch.setattr(kube, "REMAINING_APART_MIN", 10_000)
+    assert msgspec.json.encode(kubernetes.list(PODS).items) == apart
+    assert set(pod_lists(crowded)) == {PODS.path()}
+
+
+def test_a_namespace_that_is_new_while_the_others_are_read_is_read_too(
+    crowded: ApiServer, kubernetes: HttpKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pods may run already: a node would seem to have room, or to be empty."""
+    answer = crowded.answer
+
+    def with_a_new_namespace(request: Request) -> tuple[int, Any]:
+        if request.path.startswith(PODS.path(namespace="b")):
+            crowded.put(NAMESPACES.path(), {"metadata": {"name": "aa"}})
+            crowded.put(PODS.path(namespace="aa"), a_pod("new", "aa"))
+        return answer(request)
+
+    monkeypatch.setattr(crowded, "answer", with_a_new_namespace)
+    namespaces = [pod.metadata.namespace for pod in kubernetes.list(PODS).items]
+    assert namespaces == ["a-b"] * 4 + ["a"] * 9 + ["aa"] + ["b"] * 23 + ["d"]
+
+
+def test_the_list_of_one_namespace_that_expires_starts_over_alone(
+    crowded: ApiServer, kubernetes: HttpKubernetes
+) -> None:
+    crowded.expire_lists = RESTARTS_MAX - 1
+    assert len(kubernetes.list(PODS).items) == sum(NAMESPACES_OF_PODS.values())
+    assert pod_lists(crowded).count(PODS.path(namespace="c")) == 1
+
+
+def test_an_error_of_one_namespace_is_that_of_the_list(
+    crowded: ApiServer, kubernetes: HttpKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list that lacks a namespace would be believed."""
+    answer = crowded.answer
+    broken = PODS.path(namespace="d")
+    monkeypatch.setattr(
+        crowded, "answer", lambda request: (500, {}) if request.path.startswith(broken) else answer(request)
+    )
+    with pytest.raises(TransientError):
+        kubernetes.list(PODS)
+
+
+def test_short_and_selected_lists_and_those_of_many_namespaces_are_read_page_by_page(
+    crowded: ApiServer, kubernetes: HttpKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list for each of a thousand namespaces takes longer than a few pages of all."""
+    kubernetes.list(PODS, fields="spec.nodeName=")
+    monkeypatch.setattr(kube, "NAMESPACES_PER_PAGE_MAX", 0)
+    kubernetes.list(PODS)
+    crowded.says_what_remains = False
+    monkeypatch.undo()
+    kubernetes.list(PODS)
+    assert set(pod_lists(crowded)) == {PODS.path()}
 
 
 @pytest.mark.parametrize(

@@ -116,3 +116,23 @@ def test_a_row_that_none_of_our_clusters_can_have_written_says_nothing(table: Dy
         assert KEY not in found.avoided | found.half_open
     offerings.mark([KEY], NOW)
     assert KEY in offerings.refused(NOW).avoided, "our own refusal replaces it"
+
+
+def test_who_says_that_an_offering_is_refused_is_named(table: DynamoTable, caplog: pytest.LogCaptureFixture) -> None:
+    """A neighbour that closes offerings for everybody is found by its name, and once for each change."""
+    ours, theirs = DynamoOfferings(table, "ours"), DynamoOfferings(table, "neighbour")
+    key = msgspec.structs.replace(KEY, instance_type="named.large")
+    theirs.mark([key], NOW)
+
+    def told(reader: DynamoOfferings) -> list[tuple[int, ...]]:
+        caplog.clear()
+        reader.refused(NOW)
+        return [tuple(vars(r)[how].get("neighbour", 0) for how in ("avoided", "doubted")) for r in caplog.records]
+
+    assert told(ours) == [(1, 0)]
+    assert told(ours) == []
+    assert all(found == (0, 0) for found in told(theirs)), "its own refusals are in its own decisions"
+    (item,) = (item for item in table.query(PARTITION) if item["sk"]["S"].startswith("named.large#"))
+    table.put({**item, "until": {"N": str(int((NOW + timedelta(days=9)).timestamp()))}})
+    assert told(ours) == [(0, 1)]
+    table.delete(PARTITION, item["sk"]["S"])

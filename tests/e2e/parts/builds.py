@@ -21,7 +21,11 @@ from typing import Final
 from tests.e2e.parts.processes import LackingError, PartError
 
 MODULES: Final = Path(__file__).parents[1] / "modules"
-RELEASES: Final = {"1.35": ("v1.35.1", "controlplane"), "1.31": ("v1.31.4", "controlplane_1_31")}
+RELEASES: Final = {
+    "1.37": ("v1.37.2", "controlplane_1_37"),
+    "1.35": ("v1.35.1", "controlplane"),
+    "1.31": ("v1.31.4", "controlplane_1_31"),
+}
 """Kubernetes' releases that the suite runs on: the version, and the module that pins it."""
 
 RELEASE_VARIABLE: Final = "KUBERNETES"
@@ -115,7 +119,7 @@ def karpenter() -> Path:
     Raises:
         PartError: If the build fails; its output is in the message.
     """
-    module = MODULES / "karpenter"
+    module = MODULES / "karpenter"  # Go fetches the release that its go.mod asks for
     build = ("go", "build", *_PLAIN, "-s -w", "-o", "{out}", KARPENTER_PACKAGE)
     recipe = Recipe("karpenter", module, build, (module / "go.mod", module / "go.sum"), _go())
     return _existing(recipe) or _build(recipe)
@@ -147,7 +151,8 @@ def karpenter_sources() -> Path:
 
 def recipes() -> tuple[Recipe, ...]:
     """Return the recipes of all programs, in the order in which they are built."""
-    module, go = MODULES / "controlplane", _go()
+    own = MODULES / RELEASES[release()][1]
+    module, go = own if (own / "etcd").exists() else MODULES / "controlplane", _go()
     pins = (module / "go.mod", module / "go.sum", module / "etcd" / "main.go")
     kwok = ("go", "install", *_PLAIN, "-s -w", f"sigs.k8s.io/kwok/cmd/kwok@{KWOK_VERSION}")
     pom = MODULES / "dynamodb_local" / "pom.xml"

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from core.cron import MACROS
 from core.disruption.budgets import allowed, next_change, next_edge
-from core.disruption.cron import MACROS
 from core.model.node_pool import Budget, Disruption, NodePool
 from core.reasons.code import BUDGETED
 from tests.builders import a_pool

@@ -426,6 +426,8 @@ def changed(obj: dict[str, Any], drawn: random.Random) -> tuple[dict[str, Any], 
     for _ in range(drawn.choice((1, 1, 1, 2, 2, 3, 4))):
         keeps = {("metadata",), ("metadata", "name"), ("metadata", "namespace"), ("kind",), ("apiVersion",)}
         places = [path for path in paths_in(found) if path not in keeps]
+        if not places:
+            break  # an earlier change has left nothing
         path = drawn.choice(places)
         holder = found
         for key in path[:-1]:

@@ -651,7 +651,7 @@ def test_the_greedy_plan_of_a_failed_search_is_the_same_again(lab: Lab, monkeypa
 
     lab.kubernetes.put(a_pending_pod("p"))
     with monkeypatch.context() as patched:
-        patched.setattr("lambdas.controllers.planning.Planner.plan", fail)
+        patched.setattr("lambdas.controllers.planning.Planner._improved", fail)
         assert lab.provision().counts["failedImprovements"] == 1
     assert_decides_the_same_again(lab)
 

@@ -430,3 +430,20 @@ def test_a_class_with_enclaves_launches_only_types_that_have_them(support: str, 
     """EC2 refuses the launch of any other type."""
     is_compatible_with = compatible({"enclaveOptions": {"enabled": enabled}}, NitroEnclavesSupport=support)
     assert is_compatible_with is (not enabled or support == "supported")
+
+
+@pytest.mark.parametrize("support", ["supported", "unsupported"])
+@pytest.mark.parametrize("encrypted", [True, False, None])
+def test_encrypted_volumes_are_not_launched_on_types_that_cannot_have_them(
+    support: str, *, encrypted: bool | None
+) -> None:
+    """EC2 refuses such a launch, and the validation of a class picks the cheapest type: m1.small, if nothing is said of it."""
+    volume = {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "20Gi"}}
+    if encrypted is not None:
+        volume["ebs"] |= {"encrypted": encrypted}  # type: ignore[operator]
+    ebs = {"EncryptionSupport": support}
+    assert compatible({"blockDeviceMappings": [volume]}, EbsInfo=ebs) is (not encrypted or support == "supported")
+    assert compatible({"amiFamily": "AL2023"}, EbsInfo=ebs) is (support == "supported"), (
+        "the family's volume is encrypted"
+    )
+    assert compatible({"amiFamily": "Custom"}, EbsInfo=ebs), "its image brings its volumes"

@@ -32,6 +32,7 @@ class SimulatedInstallation:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, nodes: int = 1, **settings: Any) -> None:
         self.lab, self.switch = Lab(kill_switch_parameter="/mode", **settings), "stop"
+        self.switched_at = self.lab.clock.now() - timedelta(hours=1)
         self.lab.kubernetes.put(*(a_pending_pod(f"web-{number}", cpu="3") for number in range(nodes)))
         self.lab.settle()
         monkeypatch.setattr("cli.cluster.own_state.find_installation", self._find)
@@ -71,7 +72,10 @@ class SimulatedInstallation:
     def call(self, operation: str, **given: Any) -> JsonObject:
         """What SSM and IAM answer, and tags that EC2 changes."""
         if operation == "GetParameter":
-            return {"Parameter": {"Value": self.switch, "LastModifiedDate": self.lab.clock.now() - timedelta(hours=1)}}
+            return {"Parameter": {"Value": self.switch, "LastModifiedDate": self.switched_at}}
+        if operation == "PutParameter":
+            self.switch, self.switched_at = given["Value"], self.lab.clock.now()
+            return {}
         if operation not in ("CreateTags", "DeleteTags"):
             return {"InstanceProfiles": []}
         (name,), tags = given["Resources"], given["Tags"]

@@ -592,7 +592,7 @@ def test_what_each_node_pool_lacks_is_data(cluster: list[str], capsys: Capture) 
 def test_a_code_in_small_letters_is_a_name(cluster: list[str], capsys: Capture) -> None:
     """A Deployment may be called budget."""
     assert main(["explain", "budget", *cluster]) == 2
-    assert "there is no pod, node, workload or NodePool 'budget'" in capsys.readouterr().err
+    assert "there is no pod, node, workload, group or NodePool 'budget'" in capsys.readouterr().err
 
 
 def test_an_answer_can_be_narrowed_to_a_namespace(cluster: list[str], capsys: Capture) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from cli.errors import InputError
 from cli.explain_targets import NamedTarget, explain_code
+from core import labels
 from core.model.pod import Owner, Pod
 from core.reasons.code import PAGE
 from core.reasons.nodes import NodeReason
@@ -95,12 +96,12 @@ def test_or_a_workload_or_a_node_pool(text: str, namespace: str | None, named: s
             None,
             "names several workloads, give one with its namespace: StatefulSet default/db, StatefulSet shop/db",
         ),
-        ("log-a", "shop", "there is no pod, node, workload or NodePool 'log-a' in the input"),
-        ("sts/log", None, "there is no pod, node, workload or NodePool 'sts/log' in the input"),
-        ("plain", None, "there is no pod, node, workload or NodePool 'plain' in the input"),
-        ("pod/ip-10-0-0-4", None, "there is no pod, node, workload or NodePool"),
-        ("node/log-a", None, "there is no pod, node, workload or NodePool"),
-        ("ip-10-0-0", None, "there is no pod, node, workload or NodePool"),
+        ("log-a", "shop", "there is no pod, node, workload, group or NodePool 'log-a' in the input"),
+        ("sts/log", None, "there is no pod, node, workload, group or NodePool 'sts/log' in the input"),
+        ("plain", None, "there is no pod, node, workload, group or NodePool 'plain' in the input"),
+        ("pod/ip-10-0-0-4", None, "there is no pod, node, workload, group or NodePool"),
+        ("node/log-a", None, "there is no pod, node, workload, group or NodePool"),
+        ("ip-10-0-0", None, "there is no pod, node, workload, group or NodePool"),
     ],
 )
 def test_a_name_of_several_or_of_none_is_refused(text: str, namespace: str | None, problem: str) -> None:
@@ -138,3 +139,31 @@ def test_a_node_is_meant_before_a_pod_of_its_name() -> None:
     world = msgspec.structs.replace(WORLD, pods=(a_pod(NODE.name),))
     assert NamedTarget(world, NODE.name, None).explained(lambda: 1.0).subject == f"node {NODE.name}"
     assert NamedTarget(world, f"pod/{NODE.name}", None).explained(lambda: 1.0).subject == f"pod default/{NODE.name}"
+
+
+def a_grouped_world(minimum: int, **changes: Any) -> Any:
+    notes = {labels.GROUP: "train", labels.GROUP_MINIMUM: str(minimum), labels.GROUP_TOPOLOGY: labels.ZONE}
+    pods = tuple(a_pod(f"t-{i}", annotations=notes, **changes) for i in range(2))
+    return a_snapshot(types=(TYPE,), pods=pods, node_pools=(a_pool(),))
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace"), [("group/train", None), ("group/train", "default"), ("default/train", None)]
+)
+def test_a_group_is_found_by_its_name(name: str, namespace: str | None) -> None:
+    found = NamedTarget(a_grouped_world(2), name, namespace).explained(None)
+    assert (found.subject, found.outcome, found.has_no_place) == ("group default/train", "has 2 of 2 places", False)
+    assert "all members share one value of topology.kubernetes.io/zone" in found.details
+
+
+def test_a_group_that_waits_says_why_and_so_do_its_pods() -> None:
+    for name in ("group/train", "t-0"):
+        found = NamedTarget(a_grouped_world(3), name, None).explained(None)
+        assert (found.reason, found.has_no_place) == (PodReason.GROUP_INCOMPLETE, True)
+        assert any("2 of 3 members can be planned for" in line for line in found.details)
+
+
+def test_a_group_that_runs_needs_no_plan() -> None:
+    found = NamedTarget(a_grouped_world(2, node_name="n"), "group/train", None).explained(None)
+    assert (found.outcome, found.reason) == ("runs", "")
+    assert "2 run on n" in found.details

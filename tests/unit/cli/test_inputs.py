@@ -15,6 +15,7 @@ import yaml
 
 from cli import arguments as shared
 from cli import inputs
+from cli.__main__ import main
 from cli.cluster import own_state
 from cli.errors import InputError
 from cli.inputs import builtin_or_given, read_catalogue, read_inputs, region_of
@@ -326,3 +327,31 @@ def test_a_field_that_a_plan_drops_is_a_warning_with_its_path() -> None:
         ("NodeOverlay/o", "spec.kept"),
         ("NodeClaim/c", "spec.wake"),
     ]
+
+
+def test_plan_and_validate_name_a_field_of_each_kind_that_this_version_does_not_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference = {"group": labels.AWS_GROUP, "kind": "EC2NodeClass", "name": "x"}
+    kinds = {
+        "NodePool": ("karpenter.sh/v1", {"template": {"spec": {"nodeClassRef": reference, "requirements": []}}}),
+        "NodeClaim": ("karpenter.sh/v1", {"nodeClassRef": reference, "requirements": []}),
+        "NodeOverlay": (
+            "karpenter.sh/v1alpha1",
+            {"price": "0.5", "requirements": [{"key": "a", "operator": "Exists"}]},
+        ),
+        "EC2NodeClass": ("karpenter.k8s.aws/v1", a_class_manifest()["spec"]),
+    }
+    documents = [
+        {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, "spec": {**spec, "hibernation": True}}
+        for kind, (version, spec) in kinds.items()
+    ]
+    path = tmp_path / "all.yaml"
+    path.write_text("\n---\n".join(map(json.dumps, documents)))
+    main(["plan", "-f", str(path), "-o", "json"])
+    warned = json.loads(capsys.readouterr().out)["warnings"]
+    main(["validate", "-f", str(path), "-o", "json"])
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    named = {f"{kind}/x" for kind in kinds}
+    assert {one["object"] for one in warned if one["field"] == "spec.hibernation"} == named
+    assert {one["object"] for one in problems if one["field"] == "spec.hibernation"} == named

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from core.cron import Schedule
 from core.disruption.budget_windows import window_schedules
-from core.disruption.cron import Schedule
 from core.model.node_pool import Budget, Disruption, NodePool
 from tests.builders import a_pool
 

@@ -15,7 +15,7 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.model.catalogue import Catalogue
 from core.model.node_pool import BALANCED, Budget, Disruption
 from core.model.plan import DRIFTED, INITIALIZED, Condition, Hold, NodeClaim
-from core.model.pod import Owner, Pod
+from core.model.pod import GroupObject, GroupSource, MemberTemplate, Owner, Pod
 from core.model.snapshot import Node, PodDisruptionBudget, Snapshot
 from core.model.state_node import state_nodes
 from core.pod_disruption_budgets import DisruptionBudgets
@@ -342,3 +342,46 @@ def test_a_termination_grace_period_bounds_the_drain_of_a_drifted_node_whose_pod
     candidate = only(world(pod(annotations=marks), claim=claim))
     assert bool(candidate.protected) is is_protected
     assert candidate.may_drift is may_drift
+
+
+# Groups of pods that start together.
+
+
+def member(name: str, node: str, **notes: str) -> Pod:
+    marks = {labels.GROUP: "train", labels.GROUP_MINIMUM: "2", **notes}
+    return pod_on(node, name, annotations=marks)
+
+
+def test_a_node_with_a_member_of_a_running_group_stays() -> None:
+    """All of the group would start again."""
+    found = balanced_policy_world(a_node_of(SMALL, "n1"), pods=(member("a", "n1"), member("b", "n1")))
+    (candidate,) = DisruptionPass(found).survey.candidates
+    assert [block.reason for block in candidate.protected] == [NodeReason.GROUP_RUNS]
+    assert "group default/train, which runs" in candidate.protected[0].message
+
+
+def test_members_that_may_move_alone_keep_no_node() -> None:
+    alone = {labels.GROUP_DISRUPTION: "single"}
+    pods = (member("a", "n1", **alone), member("b", "n1", **alone))
+    found = balanced_policy_world(a_node_of(SMALL, "n1"), pods=pods)
+    (candidate,) = DisruptionPass(found).survey.candidates
+    assert candidate.protected == ()
+
+
+def test_a_node_for_members_to_come_is_not_empty() -> None:
+    """The leader runs first, and its workers are created once it is ready: their node waits for them."""
+    marks = {labels.LEADER_WORKER_SET: "llm", labels.LEADER_WORKER_GROUP: "0", labels.LEADER_WORKER_INDEX: "0"}
+    leader = pod_on("n1", "llm-0", cpu="600m", labels=marks, annotations={labels.LEADER_WORKER_SIZE: "2"})
+    member = MemberTemplate(part="leader", spec=leader.spec)
+    owner = GroupObject(
+        source=GroupSource.LEADER_WORKER_SET,
+        namespace="default",
+        name="llm",
+        minimum=2,
+        templates=(member, msgspec.structs.replace(member, part="worker")),
+    )
+    found = balanced_policy_world(
+        a_node_of(SMALL, "n1"), a_node_of(SMALL, "n2"), pods=(leader,), group_objects=(owner,)
+    )
+    assert DisruptionPass(found).buffer_nodes == {"n2"}
+    assert DisruptionPass(msgspec.structs.replace(found, group_objects=())).buffer_nodes == frozenset()

@@ -308,3 +308,13 @@ def test_a_drain_that_a_pod_blocks_for_ever_does_not_begin(
     found = objections(snapshot, asked)
     assert found.keys() == ({"a"} if why else set())
     assert why in found.get("a", "")
+
+
+def test_a_running_group_keeps_an_expired_node_unless_its_drain_is_bounded() -> None:
+    """Without a bound, the group ends first; with one, its end is waited for as long as the bound says."""
+    claim, node = a_node_of(SMALL, "n1")
+    notes = {labels.GROUP: "train", labels.GROUP_MINIMUM: "1"}
+    found = world((claim, node), pods=(pod_on("n1", "a", annotations=notes),))
+    assert objections(found, [claim.name]) == {claim.name: "pod default/a belongs to group default/train, which runs"}
+    bounded = msgspec.structs.replace(claim, termination_grace_period=timedelta(hours=1))
+    assert objections(msgspec.structs.replace(found, node_claims=(bounded,)), [claim.name]) == {}

@@ -90,6 +90,10 @@ def test_a_release_has_programs_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_release_without_a_module_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(builds.RELEASE_VARIABLE, "1.37")
+    newest = {one.name: one for one in builds.recipes()}
+    assert newest["etcd"].folder.name == newest["kube-apiserver"].folder.name == "controlplane_1_37"
+    assert any("gitVersion=v1.37.2 " in word for word in newest["kube-scheduler"].command)
     monkeypatch.setenv(builds.RELEASE_VARIABLE, "1.19")
     with pytest.raises(PartError, match=r"1\.31, 1\.35"):
         builds.recipes()

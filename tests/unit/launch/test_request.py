@@ -88,6 +88,16 @@ def test_a_fleet_for_several_claims_requests_as_many_instances() -> None:
     assert rendered(a_type(), count=7).request["TargetCapacitySpecification"]["TotalTargetCapacity"] == 7
 
 
+@pytest.mark.parametrize(("kind", "options"), [("spot", "SpotOptions"), ("on-demand", "OnDemandOptions")])
+def test_a_fleet_for_a_group_is_launched_whole_or_not_at_all(kind: str, options: str) -> None:
+    """EC2 takes a minimum only for one zone or one type."""
+    request = rendered(a_type(capacity_types=(kind,)), count=7, minimum=7).request
+    assert request[options]["MinTargetCapacity"] == 7
+    assert request[options]["SingleAvailabilityZone"] is True
+    assert request["TargetCapacitySpecification"]["TotalTargetCapacity"] == 7
+    assert "MinTargetCapacity" not in rendered(a_type(capacity_types=(kind,)), count=7).request[options]
+
+
 # Which image an instance type boots from.
 
 

@@ -42,6 +42,7 @@ from core.lifecycle.steps import ClaimFacts
 from core.model.plan import Binding, Hold
 from core.model.pod import Owner
 from core.model.snapshot import PodDisruptionBudget
+from core.model.values import quantity
 from core.reasons.code import TerminationReason
 from tests.builders import NOW, a_pod, a_selector
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_node, a_plan, a_record
@@ -199,6 +200,29 @@ def test_a_clock_behind_the_request_does_not_shorten_the_grace_period() -> None:
     gone = tainted(leaving(record, TerminationReason.DRIFTED, "", NOW), NOW - timedelta(minutes=4)).deletion
     assert gone is not None
     assert (gone.begun_at, gone.deadline) == (NOW, NOW + timedelta(minutes=3))
+
+
+def test_a_limit_in_dollars_counts_a_node_until_its_instance_is_terminated() -> None:
+    """Its drain may take long, and it is paid for meanwhile."""
+    record = a_leaving(tainted=None)
+    paid = msgspec.structs.replace(record, reserved={"cpu": 4, "nodes": 1, quantity.HOURLY: 9})
+    after = tainted(paid, NOW)
+    assert after.reserved == {quantity.HOURLY: 9}
+    assert after.machine is not None
+    assert untainted(after).reserved == {"nodes": 1, quantity.HOURLY: after.machine.offering.price}
+    assert terminated(after, NOW).reserved == {}
+
+
+def test_a_forced_end_gives_a_leaving_claim_a_deadline_and_keeps_an_earlier_one() -> None:
+    record = a_leaving(reason="OutsideHours")
+    hour = NOW + timedelta(hours=1)
+    forced = expedited(record, TerminationReason.OUTSIDE_HOURS_FORCED, "", None, hour)
+    assert forced.deletion is not None
+    assert forced.deletion.deadline == hour
+    earlier = a_leaving(reason="OutsideHours", deadline=NOW)
+    kept = expedited(earlier, TerminationReason.OUTSIDE_HOURS_FORCED, "", None, hour).deletion
+    assert kept is not None
+    assert kept.deadline == NOW
 
 
 def test_the_limits_are_free_and_the_deadline_runs_once_the_node_is_tainted() -> None:

@@ -338,6 +338,30 @@ def test_a_protected_pod_is_not_evicted_before_its_time_is_up() -> None:
     assert evicted(a_deletion(deadline=NOW + 59 * SECOND), pod) == ["p"]
 
 
+GROUPED = {labels.GROUP: "train", labels.GROUP_MINIMUM: "2"}
+
+
+@pytest.mark.parametrize("reason", ["Drifted", "Expired"])
+def test_a_groups_end_is_waited_for_until_the_time_is_up(reason: str) -> None:
+    """All of it would start again for a newer node."""
+    pod = a_running("p", annotations=GROUPED, termination_grace_seconds=60)
+    assert evicted(a_deletion(reason=reason, deadline=NOW + 2 * MINUTE), pod) == []
+    assert evicted(a_deletion(reason=reason, deadline=NOW + 59 * SECOND), pod) == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("deletion", "notes"),
+    [
+        ({"reason": "Unhealthy", "deadline": NOW + 2 * MINUTE}, GROUPED),
+        ({"reason": "Drifted"}, GROUPED),
+        ({"reason": "Drifted", "deadline": NOW + 2 * MINUTE}, GROUPED | {labels.GROUP_DISRUPTION: "single"}),
+        ({"reason": "Drifted", "deadline": NOW + 2 * MINUTE}, {labels.GROUP: "none"}),
+    ],
+)
+def test_a_member_goes_at_once_where_nothing_is_won_by_waiting(deletion: dict[str, Any], notes: dict[str, str]) -> None:
+    assert evicted(a_deletion(**deletion), a_running("p", annotations=notes)) == ["p"]
+
+
 def test_no_pod_is_forced_without_an_eviction_attempt() -> None:
     """Otherwise, one stuck pod costs its neighbours their budget's protection, in the same second."""
     asked, other = a_running("asked"), a_running("other", priority_class="system-node-critical")

@@ -18,6 +18,7 @@ from core.lifecycle.launching import (
     is_unanswered,
     is_unnamed,
     launch_name,
+    least_instances,
     name_tags,
     share_launches,
     with_subnets,
@@ -263,3 +264,27 @@ def test_a_zone_is_full_if_no_subnet_has_the_addresses_of_a_node() -> None:
     found = a_class("a1", "a2", "b1", "c1", "c2", per_node=4)
     assert full_zones(found, {"a1": 3, "a2": 2, "b1": 4, "c1": 0}) == {"a"}
     assert full_zones(found, {"a1": 3, "a2": 4, "b1": 3}) == {"b"}
+
+
+# Groups of pods that start together.
+
+
+def of_group(record: ClaimRecord, group: str) -> ClaimRecord:
+    plan = msgspec.structs.replace(record.plan, annotations={labels.GROUP_OF_CLAIM: group})
+    return msgspec.structs.replace(record, plan=plan)
+
+
+def test_the_claims_of_a_group_share_a_launch_with_nobody_else() -> None:
+    """EC2 launches all of them or none, and others may be launched in part."""
+    records = [a_record("a"), of_group(a_record("b"), "ml/x"), of_group(a_record("c"), "ml/x"), a_record("d")]
+    shared = share_launches(records, token_of)
+    assert [record.first for record in shared] == ["a", "b", "b", "a"]
+    assert [least_instances(record) for record in shared] == [1, 2, 2, 1]
+
+
+def test_a_group_in_several_zones_has_no_minimum() -> None:
+    """EC2 promises one only for one zone or one type."""
+    first = of_group(a_record("a", shares=2), "ml/x")
+    elsewhere = msgspec.structs.replace(first.offerings[0], zone="us-east-1b")
+    wide = msgspec.structs.replace(first, offerings=(*first.offerings, elsewhere))
+    assert (least_instances(first), least_instances(wide)) == (2, 1)

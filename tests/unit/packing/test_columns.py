@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.packing.columns import Columns, MasterProblem, Substitutions
-from core.packing.problem import LinearProgram, Packing
+from core.packing.problem import IntegerLimits, LinearProgram, Packing, PackingProblem
 from core.packing.settings import MasterProblemSettings
 from tests.unit.packing.problems import MILLS, SIZES, a_problem
 
@@ -144,3 +144,37 @@ def test_superfluous_places_go_to_substitutes_or_stay_empty() -> None:
         integrality_tolerance=1e-6,
     )
     assert assigned.sum(axis=0).tolist() == [1, 1, 1]
+
+
+def test_all_loads_of_few_pods_are_columns_and_those_of_many_are_none() -> None:
+    """Two small pods and a large one on machines of two sizes: every combination that some machine holds, on the cheapest."""
+    problem = PackingProblem.of(
+        requests=np.array([[1], [3]]),
+        counts=np.array([2, 1]),
+        capacity=np.array([[2], [4]]),
+        prices=np.array([10, 15]),
+        allowed=np.ones((2, 2), dtype=np.bool_),
+    )
+    columns = Columns.all_of(problem, 6)
+    assert columns is not None
+    assert columns.loads.tolist() == [[0, 1], [1, 0], [1, 1], [2, 0]]
+    assert columns.types.tolist() == [1, 0, 1, 0]
+    assert Columns.all_of(problem, 5) is None
+
+
+def test_the_best_mix_of_whole_columns_is_bought_whole() -> None:
+    """Half a machine for each of three pods costs less than two machines, which are the cheapest whole ones."""
+    problem = PackingProblem.of(
+        requests=np.array([[1]]),
+        counts=np.array([3]),
+        capacity=np.array([[2]]),
+        prices=np.array([10]),
+        allowed=np.ones((1, 1), dtype=np.bool_),
+    )
+    master = MasterProblem(problem, Substitutions.of(problem))
+    master.add(Columns.of_loads(problem, np.array([[2], [1]])))
+    assert master.solved(problem.counts).cost == pytest.approx(15)
+    whole = master.whole(problem.counts, IntegerLimits(gap_relative=0.0, nodes_max=10))
+    assert whole is not None
+    assert whole.cost == pytest.approx(20)
+    assert whole.machines.sum() == 2

@@ -1,4 +1,4 @@
-"""Large-neighbourhood search."""
+"""Roundings, packing by value, and the best mix of few machines."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ import pytest
 from msgspec.structs import replace
 
 from core.packing.heuristics import (
-    RuinAndRecreate,
     cuts,
-    exchanged,
-    fitted,
+    few_machines,
     greedy_loads,
     guided_rounding,
     pack_by_value,
+    placed,
     promising_types,
     separate_cost,
     separate_packing,
     two_type_packings,
 )
-from core.packing.problem import Packing, PackingProblem
+from core.packing.problem import Packing, PackingProblem, whole_machines
 from core.packing.relaxation import FluidSolution, prepared, relax
-from core.packing.settings import SearchBudget, SearchSettings
+from core.packing.settings import SearchBudget
 from tests.unit.packing.problems import (
     MILLS,
     SETTINGS,
@@ -33,46 +32,110 @@ from tests.unit.packing.problems import (
 )
 from tests.unit.packing.problems import a_problem as packing_problem
 
-# Exchanging a few machines for a cheaper set.
+# The best mix of few machines, and places for all pods on it.
 
 
-PORTIONS = SETTINGS.cover_exchange.portions_per_machine
-
-
-def swaps(problem: PackingProblem, price_max: int) -> list[Packing | None]:
-    dice = np.random.default_rng(0)
-    return [
-        exchanged(
-            problem,
-            problem.counts,
-            price_max=price_max,
-            machines=4,
-            generator=dice,
-            settings=SETTINGS.cover_exchange,
-        )
-        for _ in range(20)
-    ]
+FEW = SETTINGS.few_machines
 
 
 def test_pods_are_combined_so_that_all_resources_run_out_together() -> None:
     """Otherwise, pods with much memory and pods with much CPU are separated, and two half-empty machines are launched."""
     problem = packing_problem([(3, 2), (1, 14)], [4, 4])
     general = np.array([4, 4])
-    loads = fitted(problem, types=general, demand=problem.counts, portions_per_machine=PORTIONS)
+    loads = placed(problem, general, SearchBudget(), FEW)
     assert loads is not None
     Packing(general, loads).check(problem)
-    assert fitted(problem, types=general[:1], demand=problem.counts, portions_per_machine=PORTIONS) is None
+    assert placed(problem, general[:1], SearchBudget(), FEW) is None
 
 
-def test_an_exchange_lowers_the_cost() -> None:
-    """Otherwise, pods are moved for nothing."""
-    problem = packing_problem([(1, 4)], [7])
-    found = [packing for packing in swaps(problem, 504 * MILLS) if packing is not None]
-    assert found
-    for packing in found:
-        packing.check(problem)
-        assert packing.cost(problem) < 504 * MILLS
-    assert swaps(problem, 336 * MILLS) == [None] * 20
+def test_an_item_that_may_run_on_none_of_the_machines_has_no_place() -> None:
+    problem = packing_problem([(1, 4), (12, 20)], [1, 1])
+    small = np.flatnonzero(problem.fit[1] == 0)
+    assert placed(problem, small[[0, 0]], SearchBudget(), FEW) is None
+
+
+def nearly_full(seed: int) -> tuple[PackingProblem, np.ndarray]:
+    """Some machines, and pods that fill them but for a hundredth: they are what random cuts of the machines leave."""
+    dice = np.random.default_rng(seed)
+    parts = np.sort(dice.integers(50, 950, (5, 5, 2)), axis=1)
+    requests = np.maximum(np.diff(parts, axis=1, prepend=0, append=990).reshape(-1, 2), 1)
+    problem = PackingProblem.of(
+        requests=requests,
+        counts=np.ones(len(requests), dtype=np.int64),
+        capacity=np.array([[1000 + 30, 1000 + 30]]),
+        prices=np.array([100]),
+        allowed=np.ones((len(requests), 1), dtype=np.bool_),
+    )
+    return problem, np.zeros(5, dtype=np.int64)
+
+
+def test_pods_are_exchanged_until_no_machine_is_overfull() -> None:
+    """The largest first leave a pod without a place in most of these; exchanges find one."""
+    places = {0: 0, FEW.exchanges_max: 0}
+    for seed in range(12):
+        problem, types = nearly_full(seed)
+        for exchanges in places:
+            loads = placed(problem, types, SearchBudget(), replace(FEW, exchanges_max=exchanges))
+            places[exchanges] += loads is not None
+            if loads is not None:
+                Packing(types, loads).check(problem)
+    assert places[FEW.exchanges_max] > places[0] + 3
+
+
+def test_exchanges_end_with_the_time() -> None:
+    late = SearchBudget(out_of_time=lambda: 1.0)
+    found = [placed(problem, types, late, FEW) for problem, types in map(nearly_full, range(12))]
+    without = [placed(*nearly_full(seed), SearchBudget(), replace(FEW, exchanges_max=0)) for seed in range(12)]
+    assert [loads is None for loads in found] == [loads is None for loads in without]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pod_stays_where_it_may_run(seed: int) -> None:
+    """An exchange must not put a pod on a type that its requirements exclude, nor more of a kind than a machine may hold."""
+    dice = np.random.default_rng(seed)
+    problem = PackingProblem.of(
+        requests=dice.integers(1, 9, (12, 2)),
+        counts=dice.integers(1, 9, 12),
+        capacity=np.array([[60, 60], [80, 50], [50, 80]]),
+        prices=np.array([100, 110, 110]),
+        allowed=dice.random((12, 3)) < 0.8,
+        pods_per_machine_max=np.where(dice.random(12) < 0.3, 2, 0),
+    )
+    total = problem.counts @ problem.requests
+    machines = int(-(-total.max() // 60)) + 2
+    loads = placed(problem, np.arange(machines) % 3, SearchBudget(), FEW)
+    if loads is not None:
+        Packing(np.arange(machines) % 3, loads).check(problem)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_mix_of_machines_costs_little_more_than_its_bound(seed: int) -> None:
+    """Many small pods on a few machines: only what must be spare for whole pods is between the two."""
+    dice = np.random.default_rng(seed)
+    problem = PackingProblem.of(
+        requests=dice.integers(1, 12, (20, 2)),
+        counts=dice.integers(1, 30, 20),
+        capacity=np.array([[100, 200], [200, 200], [250, 400], [400, 300], [500, 900]]),
+        prices=np.array([110, 170, 270, 300, 600]),
+        allowed=np.ones((20, 5), dtype=np.bool_),
+    )
+    start = separate_packing(problem)
+    best = few_machines(problem, start, budget=SearchBudget(10), settings=FEW)
+    best.check(problem)
+    bound, _ = whole_machines(problem, cost=start.cost(problem), settings=FEW.whole_machines)
+    assert bound <= best.cost(problem) <= bound * 1.02
+
+
+def test_without_steps_nothing_changes() -> None:
+    problem = with_small_pods(1)
+    start = one_pod_per_machine(problem)
+    assert few_machines(problem, start, budget=SearchBudget(0), settings=FEW) is start
+
+
+def test_a_mix_that_saves_nothing_is_left() -> None:
+    problem = packing_problem([(1, 4)], [8])
+    best = few_machines(problem, one_pod_per_machine(problem), budget=SearchBudget(9), settings=FEW)
+    assert few_machines(problem, best, budget=SearchBudget(9), settings=FEW) is best
 
 
 # Rounding the fluid solution to whole machines.
@@ -107,45 +170,6 @@ def test_items_that_the_program_covers_twice_are_packed_once() -> None:
     guided_rounding(problem, twice, (0, 0), generator=dice, settings=SETTINGS).check(problem)
 
 
-def with_share_of_exchanges(share: float) -> SearchSettings:
-    return replace(SETTINGS, ruin_and_recreate=replace(SETTINGS.ruin_and_recreate, exchange_share=share))
-
-
-def searched(
-    problem: PackingProblem, start: Packing, budget: SearchBudget, settings: SearchSettings = SETTINGS
-) -> Packing:
-    fluid, dice = relax(problem, settings), np.random.default_rng(0)
-    return RuinAndRecreate(problem, fluid, generator=dice, budget=budget, settings=settings).improved(start)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.9, 1.0], ids=["by value", "both", "exchanges"])
-@pytest.mark.parametrize("seed", range(2))
-def test_every_pod_stays_packed_and_the_cost_falls(share: float, seed: int) -> None:
-    """Otherwise, pods are lost with the machines that are emptied."""
-    problem = with_large_pods(seed, items=8, pods=40)
-    start = one_pod_per_machine(problem)
-    found = searched(problem, start, SearchBudget(60), with_share_of_exchanges(share))
-    found.check(problem)
-    assert found.cost(problem) < start.cost(problem)
-
-
-def test_without_steps_nothing_changes() -> None:
-    problem = with_small_pods(1)
-    start = one_pod_per_machine(problem)
-    assert searched(problem, start, SearchBudget(0)) is start
-
-
-def test_a_search_without_savings_ends() -> None:
-    """Otherwise, a pod waits for steps that find nothing."""
-    problem = with_large_pods(0, items=3, pods=9)
-    settings = replace(SETTINGS, ruin_and_recreate=replace(SETTINGS.ruin_and_recreate, idle_steps_max=5))
-    budget = SearchBudget(100_000)
-    best = searched(problem, one_pod_per_machine(problem), budget, settings)
-    assert budget.steps < 2_000
-    again = SearchBudget(100_000)
-    assert searched(problem, best, again, settings).cost(problem) <= best.cost(problem)
-
-
 def test_types_that_the_relaxation_uses_are_promising() -> None:
     problem = with_small_pods(1)
     fluid = relax(problem, SETTINGS)
@@ -166,15 +190,6 @@ def test_types_with_the_best_value_for_their_price_are_promising(seed: int, coun
     best = sorted(range(len(density)), key=lambda one: -density[one])[:count]
     found = set(promising_types(problem, fluid, count).tolist())
     assert found == {*best, *np.flatnonzero(fluid.machines > 1e-6).tolist()}
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_poor_packing_comes_near_the_bound(seed: int) -> None:
-    """Machines with the least value for their price are opened again; from one pod a machine, most of the excess goes."""
-    problem = with_large_pods(seed, items=6, pods=40)
-    start, bound = one_pod_per_machine(problem), relax(problem, SETTINGS).lower_bound
-    found = searched(problem, start, SearchBudget(300))
-    assert found.cost(problem) - bound < 0.25 * (start.cost(problem) - bound)
 
 
 # One machine for each pod.

@@ -39,9 +39,8 @@ from core.packing.fleet_target import (
     rounded,
 )
 from core.packing.heuristics import (
-    RuinAndRecreate,
     cuts,
-    exchanged,
+    few_machines,
     guided_rounding,
     pack_by_value,
     promising_types,
@@ -68,7 +67,7 @@ from core.packing.problem import (
     meeting,
     numbered_rows,
     right_sized,
-    whole_machine_bound,
+    whole_machines,
 )
 from core.packing.relaxation import (
     DistinctValues,
@@ -208,23 +207,11 @@ def _heuristics(problem: PackingProblem) -> Iterator[str]:
         settings=SETTINGS.value_packing,
     )
     yield _packing("by value", reduced, by_value)
-    for draw in range(3):
-        some = by_value.loads[:3].sum(axis=0)
-        price = int(reduced.prices[by_value.types[:3]].sum())
-        swapped = exchanged(
-            reduced,
-            some,
-            price_max=price,
-            machines=3,
-            generator=np.random.default_rng(draw),
-            settings=SETTINGS.cover_exchange,
-        )
-        yield "not exchanged" if swapped is None else _packing(f"exchanged for {price}", reduced, swapped)
-    for steps in (5, 40):
-        budget = SearchBudget(steps)
-        search_ = RuinAndRecreate(reduced, fluid, generator=_generator(), budget=budget, settings=SETTINGS)
-        found = search_.improved(start)
-        yield _packing(f"ruined in {budget.steps} steps", reduced, found)
+    for spare in (0.0, 0.1):
+        limits = replace(SETTINGS.few_machines, spare_shares=(spare,))
+        budget = SearchBudget(1)
+        found = few_machines(reduced, start, budget=budget, settings=limits)
+        yield _packing(f"best mix with {spare} to spare", reduced, found)
 
 
 def _columns_of(problem: PackingProblem) -> Iterator[str]:
@@ -274,7 +261,7 @@ def _columns_of(problem: PackingProblem) -> Iterator[str]:
     proven = dual_bound(
         problem, dived, lower_bound=fluid.lower_bound, generator=_generator(), budget=budget, settings=SETTINGS
     )
-    whole = whole_machine_bound(problem, cost=dived.cost(problem), settings=SETTINGS.whole_machine_bound)
+    whole, _ = whole_machines(problem, cost=dived.cost(problem), settings=SETTINGS.whole_machine_bound.program)
     yield f"bounds: dual {_digits(proven)} in {budget.steps} steps, whole machines {_digits(whole)}"
     yield from _other_dives(problem, fluid.lower_bound)
 
@@ -799,7 +786,7 @@ def test_no_class_that_holds_arrays_is_compared_field_by_field() -> None:
 
 
 def bounded(problem: PackingProblem, cost: int) -> int:
-    return whole_machine_bound(problem, cost=cost, settings=SETTINGS.whole_machine_bound)
+    return whole_machines(problem, cost=cost, settings=SETTINGS.whole_machine_bound.program)[0]
 
 
 def cheapest_cover(problem: PackingProblem, machines: int) -> int | None:
@@ -863,6 +850,16 @@ def a_draw(dice: np.random.Generator) -> tuple[PackingProblem, int]:
         cheapest = cheapest_cover(problem, 5)
         if cheapest is not None and cheapest <= 6 * problem.prices.min():
             return problem, cheapest
+
+
+def test_the_machines_offer_what_all_pods_request_and_something_to_spare() -> None:
+    """Three vCPUs: the bound's machines have four; with half of that to spare, they have six."""
+    problem = a_problem([(1, 4)], [3])
+    total, settings = problem.counts @ problem.requests, SETTINGS.whole_machine_bound.program
+    for spare in (0.0, 0.5):
+        _, types = whole_machines(problem, cost=500 * MILLS, spare_share=spare, settings=settings)
+        assert (problem.capacity[types].sum(axis=0) >= total * (1 + spare)).all()
+    assert len(whole_machines(problem, cost=100 * MILLS, settings=settings)[1]) == 0
 
 
 def test_it_is_at_most_the_known_cost() -> None:

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from core.packing.column_generation import dual_bound
 from core.packing.fleet_target import KeepOrDrain, PodCells, TargetRules, fleet_bound
-from core.packing.heuristics import cuts, fitted, guided_rounding, pack_by_value, separate_cost, separate_packing
+from core.packing.heuristics import cuts, guided_rounding, pack_by_value, placed, separate_cost, separate_packing
 from core.packing.optimize import improve
-from core.packing.problem import Packing, PackingProblem, whole_machine_bound
+from core.packing.problem import Packing, PackingProblem, whole_machines
 from core.packing.relaxation import at_prices_of, prepared, prepared_with_flexibility
 from core.packing.settings import (
     DEFAULT_SETTINGS,
@@ -276,7 +276,9 @@ def test_every_bound_lies_below_the_optimum(seed: int) -> None:
         "fluid": ready.fluid.lower_bound,
         "at its own prices": at_prices_of(ready.reduced, ready.fluid, SETTINGS).lower_bound,
         "arithmetic": arithmetic_bound(items, SETTINGS.arithmetic_bound),
-        "whole machines": whole_machine_bound(problem, cost=known.cost(problem), settings=SETTINGS.whole_machine_bound),
+        "whole machines": whole_machines(
+            problem, cost=known.cost(problem), settings=SETTINGS.whole_machine_bound.program
+        )[0],
         "dual": dual_bound(
             problem, known, lower_bound=0, generator=_generator(), budget=SearchBudget(40), settings=SETTINGS
         ),
@@ -341,17 +343,17 @@ def test_dominated_types_are_in_no_cheaper_packing(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_pods_that_are_fitted_into_a_set_of_machines_fit(seed: int) -> None:
-    """The machines of an optimum hold its pods; what is fitted must be the demand, and within each machine."""
+def test_pods_that_are_placed_on_a_set_of_machines_fit(seed: int) -> None:
+    """The machines of an optimum hold its pods; what is placed must be the demand, and within each machine."""
     problem = a_small_problem(seed)
-    best = _improved(problem, 60)
-    loads = fitted(problem, types=best.types, demand=problem.counts, portions_per_machine=4)
+    best, settings = _improved(problem, 60), SETTINGS.few_machines
+    loads = placed(problem, best.types, SearchBudget(), settings)
     if loads is not None:
         Packing(best.types, loads).check(problem)
     too_few = best.types[:-1]
     assert (
         not len(too_few)
-        or fitted(problem, types=too_few, demand=problem.counts, portions_per_machine=4) is None
+        or placed(problem, too_few, SearchBudget(), settings) is None
         or (problem.prices[too_few].sum() >= optimum(seed))
     )
 

@@ -14,6 +14,7 @@ from core.model.node_pool import NodeClass
 from core.model.plan import Plan
 from core.model.state_node import state_nodes
 from core.model.values import quantity
+from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement
 from core.reasons.pods import PodReason
 from core.scheduling import schedule
@@ -176,6 +177,35 @@ def test_nodes_count_with_what_they_have_and_claims_without_an_instance_with_wha
     assert sorted(used) == ["default", "other"]
     assert (used["default"]["cpu"], used["default"][quantity.NODES]) == (4_000 + 2 * 3_000, 3)
     assert used["other"] == {}
+
+
+def test_a_limit_in_dollars_counts_running_nodes_at_their_price_and_claims_at_what_they_hold() -> None:
+    claim, node = a_node_of(a_type("a", cpu="4"))
+    holding = msgspec.structs.replace(claim, name="b", provider_id="x", node_name="", capacity={quantity.HOURLY: 7})
+    states = state_nodes(a_snapshot(nodes=(node,), node_claims=(claim, holding)))
+    capped, other = a_pool(limits={quantity.HOURLY: 100}), a_pool()
+    assert used_by_pool(states, (capped,), (), lambda _: 5)["default"][quantity.HOURLY] == 5 + 7
+    assert used_by_pool(states, (other,), (), lambda _: 5)["default"].get(quantity.HOURLY) == 7
+
+
+def test_a_plan_keeps_within_a_limit_in_dollars_at_the_price_at_the_most() -> None:
+    """A type costs as much as its dearest offering that the NodePool admits, whatever is chosen later."""
+    kind = a_type("a", cpu="4", price=0.3)  # spot at 0.12
+    pods = tuple(a_pod(f"p{number}", requests={"cpu": 3_000, "pods": 1}) for number in range(3))
+    claim, node = a_node_of(kind)
+
+    def bought(dollars: str, *requirements: Requirement, **running: Any) -> tuple[int, list[str]]:
+        pool = a_pool("default", *requirements, limits={quantity.HOURLY: quantity.parse(dollars, quantity.HOURLY)})
+        plan = schedule(a_snapshot(types=(kind,), node_pools=(pool,), pods=pods, **running))
+        return len(plan.claims), sorted({found.reason for found in plan.unschedulable})
+
+    assert bought("0.9") == (3, [])
+    assert bought("0.89") == (2, ["BudgetExhausted"])
+    assert bought("0.36", Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT)) == (3, [])
+    assert bought("0.29") == (0, ["BudgetExhausted"])
+    price = min(o.price for o in kind.offerings if o.capacity_type == claim.labels[labels.CAPACITY_TYPE])
+    cap = quantity.render(price + nanodollars(0.6), quantity.HOURLY)
+    assert bought(cap, node_claims=(claim,), nodes=(node,))[0] == 2
 
 
 # The bound on node sizes, which limits what one failing node takes down, and its exceptions for large pods.

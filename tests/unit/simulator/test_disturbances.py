@@ -338,3 +338,16 @@ def test_what_is_wrong_with_a_step_is_said(tmp_path: Path, step: dict[str, Any],
     (tmp_path / "s.json").write_text(json.dumps(scenario))
     with pytest.raises(InvalidInputError, match=said):
         read_scenario(tmp_path / "s.json")
+
+
+def test_a_webhook_may_be_written_without_quotes(tmp_path: Path) -> None:
+    """YAML 1.1 reads the key `on` as a truth value."""
+    path = tmp_path / "s.yaml"
+    step = "{at: 5m, webhook: {on: pods/create, patch: {}, delay: 10s, fail: 0.1}}"
+    path.write_text(
+        "apiVersion: fleetwright.dev/v1\nkind: Scenario\nmetadata: {name: s}\n"
+        f"spec:\n  duration: 10m\n  manifests: []\n  steps:\n  - {step}\n"
+    )
+    (found,) = read_scenario(path).steps
+    assert found.webhook is not None
+    assert (found.webhook.on, found.webhook.fail) == ("pods/create", 0.1)

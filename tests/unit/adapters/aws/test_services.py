@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from adapters.aws.services import PAGES_MAX, PATIENT, QUICK, AwsService, CoalescedCalls, longest
+from adapters.aws.services import LAUNCHING, PAGES_MAX, PATIENT, QUICK, AwsService, CoalescedCalls, longest
 from adapters.ports import DeniedError, TransientError
 from installation.wiring import FUNCTIONS, FunctionSpec
 
@@ -133,3 +133,14 @@ def test_a_call_times_out_within_the_function_s_own_time(function: FunctionSpec)
     """Otherwise, the function is killed while it waits, and no log names the call."""
     only_queues = function.reads_audit_log
     assert longest(QUICK if only_queues else PATIENT) < function.timeout - timedelta(seconds=5)
+    assert only_queues or longest(LAUNCHING) < function.timeout - timedelta(seconds=5)
+
+
+def test_a_launch_is_waited_for_longer_than_other_calls() -> None:
+    """An answer that comes too late is lost: the instances run, and nobody knows whose they are."""
+    assert 2 * read_seconds(PATIENT) > read_seconds(LAUNCHING) > read_seconds(PATIENT)
+
+
+def read_seconds(config: Any) -> float:
+    seconds: float = config.read_timeout
+    return seconds

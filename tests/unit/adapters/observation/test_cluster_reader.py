@@ -12,6 +12,7 @@ import pytest
 
 from adapters.observation.cluster_reader import (
     ASKED_EVERY,
+    CALENDARS_ASKED_EVERY,
     CURRENT_ONLY,
     HELD_FOR,
     KEPT_FOR,
@@ -24,7 +25,7 @@ from adapters.observation.cluster_reader import (
     machine_of,
     with_partition,
 )
-from adapters.ports import Instance, JsonObject, TransientError
+from adapters.ports import DeniedError, Instance, JsonObject, NotFoundError, TransientError
 from core import labels
 from core.api.status import is_stale
 from core.catalogue.capacity import EFA
@@ -41,7 +42,15 @@ from core.scheduling import schedule
 from tests.builders import CLASS_REF, NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
 from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
 
-ALWAYS = {"nodes", "nodepools", "ec2nodeclasses", "daemonsets", "poddisruptionbudgets", "namespaces", "priorityclasses"}
+ALWAYS = {
+    "nodes",
+    "nodepools",
+    "ec2nodeclasses",
+    "daemonsets",
+    "poddisruptionbudgets",
+    "namespaces",
+    "priorityclasses",
+} | {"calendars"}
 OWNERS = {"services", "replicasets", "statefulsets", "replicationcontrollers"}
 ADMISSION = {"limitranges", "runtimeclasses"}
 SPREAD = TopologySpread("zone", 1, selector=None)
@@ -71,10 +80,65 @@ def of_lists(calls: list[str]) -> list[str]:
     return [call.removeprefix("list ") for call in calls if call.startswith("list ")]
 
 
+A_CALENDAR: JsonObject = {
+    "apiVersion": "fleetwright.dev/v1alpha1",
+    "kind": "Calendar",
+    "metadata": {"name": "office"},
+    "spec": {"rules": [{"name": "a", "settings": {"weight": 5}}]},
+}
+
+
+@pytest.mark.parametrize("error", [NotFoundError("list", "no such kind"), DeniedError("list", "forbidden")])
+def test_calendars_are_not_asked_for_again_soon_where_there_are_none(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installation before this release's definitions and roles are applied works as before, and says what is missing."""
+    found, lab, calls = reader()
+
+    def refused(call: str) -> None:
+        calls.append(call)
+        if call == "list calendars":
+            raise error
+
+    lab.kubernetes.before_call = refused
+    objects = found.complete()
+    assert objects.by_kind[resources.CALENDARS] == ()
+    assert [problem.subject for problem in objects.rejected] == (
+        ["Calendars"] if isinstance(error, DeniedError) else []
+    )
+    calls.clear()
+    found.complete()
+    assert "calendars" not in of_lists(calls)
+    lab.clock.advance(seconds=CALENDARS_ASKED_EVERY.total_seconds())
+    found.complete()
+    assert "calendars" in of_lists(calls)
+
+
+def test_that_there_is_no_calendar_is_remembered_for_a_while() -> None:
+    """An idle cluster is asked less than three times a minute in all."""
+    reading, lab, calls = reader()
+    reading.complete()
+    reading.complete()
+    assert of_lists(calls).count("calendars") == 1
+    lab.clock.advance(seconds=CALENDARS_ASKED_EVERY.total_seconds())
+    lab.kubernetes.put(A_CALENDAR)
+    for _ in range(2):
+        assert reading.complete().by_kind[resources.CALENDARS]
+    assert of_lists(calls).count("calendars") == 3
+
+
+def test_calendars_are_part_of_every_observation() -> None:
+    found, lab, _ = reader()
+    lab.kubernetes.put(A_CALENDAR)
+    for objects in (found.complete(), found.without_pods(), found.for_launches()):
+        assert [one["metadata"]["name"] for one in objects.by_kind[resources.CALENDARS]] == ["office"]
+    assert [one["metadata"]["name"] for one in found.hours()[resources.CALENDARS]] == ["office"]
+
+
 def test_an_observation_without_pods_lists_what_repair_needs() -> None:
     found, _, calls = reader()
     objects = found.without_pods()
-    assert of_lists(calls) == ["nodes", "nodepools", "ec2nodeclasses"]
+    assert of_lists(calls) == ["nodes", "nodepools", "ec2nodeclasses", "calendars"]
     assert [node.metadata.name for node in objects.by_kind[resources.NODES]] == ["n"]
     assert (list(objects.node_pools()), list(objects.node_classes_by_name())) == (["default"], ["default"])
 
@@ -480,3 +544,37 @@ def test_leases_are_listed_once_in_half_a_minute() -> None:
     fake.at += ASKED_EVERY - TICK
     assert not found.is_there()
     assert len(fake.asked) == 2
+
+
+# Objects that say how pods start together.
+
+
+def test_kinds_of_groups_are_listed_only_where_a_pod_names_one() -> None:
+    found, lab, called = reader()
+    found.complete()
+    assert not set(of_lists(called)) & {"podgroups", "workloads", "jobsets", "leaderworkersets"}
+    pod = a_pending_pod("j")
+    pod["metadata"]["labels"] = {labels.JOB_SET: "train"}
+    lab.kubernetes.put(pod)
+    found.complete()
+    assert "jobsets" in of_lists(called)
+    assert "podgroups" not in of_lists(called)
+
+
+def test_a_kind_that_the_cluster_does_not_serve_leaves_its_groups_unknown() -> None:
+    """Kubernetes 1.36 serves PodGroups under an older version, and a cluster without Volcano none of its."""
+    found, lab, _ = reader()
+    tried = list[str]()
+
+    def refuse(call: str) -> None:
+        if "podgroups" in call:
+            tried.append(call)
+            raise DeniedError(call, "the cluster serves no podgroups")
+
+    pod = a_pending_pod("g")
+    pod["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    lab.kubernetes.put(pod)
+    lab.kubernetes.before_call = refuse
+    objects = found.complete()
+    assert resources.POD_GROUPS not in objects.by_kind
+    assert len(tried) == 2

@@ -14,6 +14,7 @@ from cli.answers.plan import (
     disruption_document,
     disruption_names,
     disruption_table,
+    group_rows,
     minimum_answer,
     plan_document,
     plan_names,
@@ -25,9 +26,10 @@ from cli.answers.plan import (
 )
 from cli.schemas.periods import MinimumAnswer
 from cli.terminal.style import on_one_line_each
+from core import labels
 from core.api.objects import JsonObject
 from core.counterfactual.overrides import ProvenMinimum
-from core.model.plan import Blocked, BufferRoom, Cost, DisruptionCost, DisruptionPlan, Plan, PlannedClaim
+from core.model.plan import Blocked, BufferRoom, Cost, DisruptionCost, DisruptionPlan, Plan, PlannedClaim, PlannedGroup
 from tests.builders import CLASS_REF, NOW
 
 # A disruption plan as people read it before they run it.
@@ -225,6 +227,30 @@ def test_buffers_are_there_where_there_are_any() -> None:
     assert "buffers" not in plan_document(Plan(now=NOW))
     found = plan_document(Plan(now=NOW, buffers=(BufferRoom("a/b", 1, 2, 3),)))["buffers"]
     assert found == [{"buffer": "a/b", "onExistingNodes": 1, "onNewNodes": 2, "withoutRoom": 3}]
+
+
+GROUP = PlannedGroup(name="ml/train", source="PodGroup", members=8, minimum=8, placed=8, domain={labels.ZONE: "a"})
+
+
+def test_groups_are_there_where_there_are_any() -> None:
+    assert "groups" not in plan_document(Plan(now=NOW))
+    waiting = msgspec.structs.replace(GROUP, placed=7, domain={}, reason="GroupIncomplete", message="7 of 8")
+    found = plan_document(Plan(now=NOW, groups=(GROUP, waiting)))["groups"]
+    assert found[0] == {
+        "name": "ml/train",
+        "source": "PodGroup",
+        "members": 8,
+        "minimum": 8,
+        "placed": 8,
+        "domain": {"topology.kubernetes.io/zone": "a"},
+        "hourly": 0.0,
+    }
+    assert (found[1]["reason"], found[1]["message"]) == ("GroupIncomplete", "7 of 8")
+    rows = group_rows(found).splitlines()
+    assert [row.split() for row in rows[1:]] == [
+        ["ml/train", "PodGroup", "8", "of", "8", "8", "a", "0.0000"],
+        ["ml/train", "PodGroup", "7", "of", "8", "8", "any", "[GroupIncomplete]"],
+    ]
 
 
 def test_nodes_that_stay_say_what_their_later_removal_saves() -> None:

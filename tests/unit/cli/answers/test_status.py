@@ -612,3 +612,18 @@ def test_clusters_of_an_organisation_are_rows() -> None:
 def test_a_command_names_its_replacements() -> None:
     lines = shown(a_document(commands=[a_command(replacements=[f"r-{n}" for n in range(4)])]))
     assert "c0ffee draining Drifted (drift) n1 r-0, r-1, r-2 +1 0.0000 11-20 09:30" in lines
+
+
+def test_groups_show_how_many_members_run_where_and_for_how_much() -> None:
+    """A training job is looked after as one thing."""
+    assert "groups" not in status()
+    claim, node = a_node_of(TYPE)
+    notes = {labels.GROUP: "train", labels.GROUP_MINIMUM: "3"}
+    running = [a_pod(f"t-{i}", node_name=node.name, phase="Running", annotations=notes) for i in range(2)]
+    waiting = a_pod("t-2", annotations=notes)
+    (found,) = status(pods=(*running, waiting), nodes=(node,), node_claims=(claim,))["groups"]
+    assert (found["name"], found["members"], found["placed"]) == ("default/train", 3, 2)
+    assert found["domain"] == {labels.ZONE: node.labels[labels.ZONE]}
+    assert found["hourly"] == status(nodes=(node,), node_claims=(claim,))["cost"]["hourly"] > 0
+    (missing,) = status(pods=(waiting,))["groups"]
+    assert (missing["placed"], missing["reason"], missing["domain"]) == (0, "GroupIncomplete", {})

@@ -61,7 +61,7 @@ _QUANTITIES: Final = (
 _NOT_WRITTEN: Final = ("unreadable", "strategy")
 """A mark of ours, and words of the API server in an object of their own."""
 
-_DEPTH_MAX: Final = 14
+_DEPTH_MAX: Final = 22
 _PLAIN: Final = (resources.NODE_POOLS, resources.NODE_CLAIMS, resources.NODE_OVERLAYS, resources.EC2_NODE_CLASSES)
 SERVED: Final = tuple(sorted({*(one for one in vars(resources).values() if _is_decoded(one)), *_PLAIN}))
 """The kinds that a snapshot may have."""

@@ -12,7 +12,8 @@ import pytest
 from cli.__main__ import main
 from cli.commands import consolidate, diff, report
 from cli.search_time import TimeLimit
-from core.model.plan import DisruptionPlan
+from core.model.plan import Blocked, Command, DisruptionCost, DisruptionPlan
+from core.reasons.nodes import NodeReason
 
 Capture = pytest.CaptureFixture[str]
 
@@ -60,6 +61,53 @@ def test_every_node_that_stays_is_named_where_it_is_asked_for(
     monkeypatch.setattr("cli.answers.plan.disruption_table", table)
     assert main(["consolidate", *cluster, *words]) == 0
     assert capsys.readouterr().out == f"all: {shows_all}\n"
+
+
+WAITING = Blocked(node="n1", reason=NodeReason.BUDGET, message="n1 waits for a budget")
+STAYING = Blocked(node="n1", reason=NodeReason.NO_CHEAPER_OPTION, message="nothing is cheaper")
+GOING = Command(claims=("c1",), reason="Underutilized", method="repack", nodes=("n1",), wave=3, savings=500_000_000)
+
+
+@pytest.mark.parametrize(
+    ("words", "stays", "asks"),
+    [
+        ((), WAITING, True),
+        (("-o", "wide"), WAITING, True),
+        (("-o", "json"), WAITING, False),
+        (("--ignore-budgets",), WAITING, False),
+        ((), STAYING, False),
+    ],
+)
+def test_the_headline_says_where_later_waves_end(
+    words: tuple[str, ...],
+    stays: Blocked,
+    asks: bool,
+    cluster: list[str],
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[bool] = []
+
+    def disrupt(snapshot: Any, **_: Any) -> DisruptionPlan:
+        asked.append(snapshot.options.ignore_budgets)
+        if len(asked) == 1:
+            cost = DisruptionCost(before=10**9, after=10**9, lower_bound=4 * 10**8)
+            return DisruptionPlan(now=snapshot.now, blocked=(stays,), cost=cost)
+        cost = DisruptionCost(before=10**9, after=5 * 10**8)
+        return DisruptionPlan(now=snapshot.now, commands=(GOING,), cost=cost)
+
+    monkeypatch.setattr("core.disruption.disrupt", disrupt)
+    assert main(["consolidate", *cluster, *words]) == 0
+    assert asked == ([False, True] if asks else ["--ignore-budgets" in words])
+    lines = capsys.readouterr().out.splitlines()
+    if asks:
+        assert lines[:3] == [
+            "in the end 1 node goes, none comes, with 0 evictions in 3 waves: saves $0.5000 an hour, $365 a month, 50%",
+            "$1.0000 an hour before, $0.5000 in the end; 25.0% above the proven minimum of $0.4000 an hour",
+            "now, within the budgets: no node goes",
+        ]
+    else:
+        assert not any("in the end" in line for line in lines)
 
 
 # Values of options: amounts, months and conditions, and what is said of those that are none.

@@ -437,6 +437,7 @@ def test_nothing_is_said_of_a_cluster_that_is_not_there(session: boto3.Session) 
         "endpoint",
         "api-server",
         "definitions",
+        "karpenter",
         "cluster-roles",
         "node-entries",
         "class-roles",

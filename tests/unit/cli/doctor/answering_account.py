@@ -40,17 +40,18 @@ class AnsweringAccount(Account):
         self.asked.append((operation, arguments))
         return super().ask(service, operation, **arguments)
 
-    def _client(self, _service: str) -> Any:
+    def _client(self, _service: str, **_more: str) -> Any:
         return _Client(self._answers)
 
 
 class _Client:
     def __init__(self, answers: dict[str, Any]) -> None:
-        self._answers = {xform_name(operation): answer for operation, answer in answers.items()}
+        self._given = answers
 
     def __getattr__(self, method: str) -> Any:
         def call(**_arguments: Any) -> dict[str, Any]:
-            answer = self._answers.get(method, "ResourceNotFoundException")
+            named = {xform_name(operation): answer for operation, answer in self._given.items()}
+            answer = named.get(method, "ResourceNotFoundException")
             if isinstance(answer, list):
                 answer = answer.pop(0)
             if isinstance(answer, str):

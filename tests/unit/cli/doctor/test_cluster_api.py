@@ -12,12 +12,12 @@ import boto3
 import pytest
 
 from cli.doctor import cluster
-from cli.doctor.cluster import cluster_roles, definitions
+from cli.doctor.cluster import cluster_roles, definitions, karpenter
 from cli.doctor.cluster_api import BINDINGS, DEFINITIONS, ROLES, ClusterApi, NotAllowedError, NotAnsweredError
 from cli.doctor.network import OK, PROBLEM, UNKNOWN, Account, AccountFinding
 from core.api import crds
 from installation.cluster_roles import manifests
-from tests.builders import NOW
+from tests.builders import NOW, a_class_manifest
 from tests.fakes.api_server import ApiServer, Failure, serving
 
 KEYS: Final = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
@@ -366,6 +366,9 @@ class Objects:
     def find(self, resource: Any, name: str) -> dict[str, Any] | None:
         return self.found.get((resource.kind, name))
 
+    def list(self, resource: Any) -> list[dict[str, Any]]:
+        return [obj for (kind, _), obj in self.found.items() if kind == resource.kind]
+
 
 def roles(**settings: str) -> Any:
     return Objects(*manifests(), **settings)
@@ -517,3 +520,85 @@ def test_other_answers_are_no_answer(status: int, error: type[Exception], says: 
 def test_an_answer_that_is_no_object_is_no_answer() -> None:
     with pytest.raises(NotAnsweredError, match="the answer is not that of an API server"):
         Answering(200, b"<html>").find(ROLES, "x")
+
+
+CLASSES = "ec2nodeclasses.karpenter.k8s.aws"
+
+
+DROPPED = "fields that this version does not know, so that nothing is launched from their EC2NodeClass:"
+
+
+def of_karpenter(*objects: Any, **fields: Any) -> tuple[str, str]:
+    """State and words where Karpenter's own definition of EC2NodeClasses is installed, with these fields in its spec."""
+    account: Any = Objects(*crds.definitions(), *objects)
+    found = copy.deepcopy(account.found[DEFINITIONS.kind, CLASSES])
+    spec = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["kubelet"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    for name, schema in fields.items():
+        spec["properties"].pop(name, None) if schema is None else spec["properties"].update({name: schema})
+    account.found[DEFINITIONS.kind, CLASSES] = found
+    told = karpenter("karpenter", account, NOW)
+    return told.state, told.says
+
+
+def a_class(name: str = "default", annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    return {**a_class_manifest(name, **spec), "metadata": {"name": name, "annotations": annotations or {}}}
+
+
+def test_a_cluster_says_which_karpenter_it_has() -> None:
+    nothing: Any = Objects()
+    assert karpenter("karpenter", nothing, NOW).says == "no definition of Karpenter is installed"
+    same = "every field and object means the same here"
+    ours: Any = Objects(*crds.definitions())
+    assert karpenter("karpenter", ours, NOW)[1:3] == (OK, f"the definitions are ours; {same}")
+    assert of_karpenter() == (OK, f"the definitions are Karpenter's, 1.15 or later; {same}")
+    assert of_karpenter(enclaveOptions=None) == (OK, f"the definitions are Karpenter's, before 1.15; {same}")
+    hashed = a_class(annotations={"karpenter.k8s.aws/ec2nodeclass-hash-version": "v6"})
+    assert of_karpenter(hashed)[1].endswith(f"last hashed by Karpenter 1.15; {same}")
+    other = a_class(annotations={"karpenter.k8s.aws/ec2nodeclass-hash-version": "v7"})
+    assert "by Karpenter of another version (hash v7)" in of_karpenter(other)[1]
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (
+            a_class("new", newField={"a": 1}),
+            f"{DROPPED} EC2NodeClass new spec.newField",
+        ),
+        (a_class("wrong", role=7), "our rules refuse EC2NodeClass wrong"),
+        (
+            a_class("computed", kubelet={"maxPods": "max_pods - 1"}),
+            "not ready here, since expressions in spec.kubelet are not evaluated: EC2NodeClass computed",
+        ),
+        (
+            a_class("shared", {"karpenter.k8s.aws/nvidia-consumable-capacity": "memory"}),
+            "GPUs are not shared between resource claims here: EC2NodeClass shared",
+        ),
+        (
+            {
+                "kind": "NodeClaim",
+                "metadata": {"name": "c1"},
+                "status": {"conditions": [{"type": "Rebooting", "status": "True"}]},
+            },
+            "Karpenter reboots nodes of these NodeClaims, so take over when it has ended: c1",
+        ),
+    ],
+)
+def test_what_means_something_else_here_is_named(found: dict[str, Any], told: str) -> None:
+    assert of_karpenter(found) == (PROBLEM, f"the definitions are Karpenter's, 1.15 or later; {told}")
+
+
+def test_what_users_accept_means_nothing_else() -> None:
+    accepted = a_class("new", {"fleetwright.dev/ignored-fields": "spec.newField"}, newField={"a": 1})
+    rebooted = {
+        "kind": "NodeClaim",
+        "metadata": {"name": "c1"},
+        "status": {"conditions": [{"type": "Rebooting", "status": "False"}]},
+    }
+    assert of_karpenter(accepted, rebooted)[0] == OK
+
+
+def test_fields_that_our_definitions_lack_are_named() -> None:
+    state, says = of_karpenter(newField={"type": "object", "properties": {"a": {"type": "string"}}})
+    assert (state, says.partition("; ")[2]) == (PROBLEM, f"our definitions lack {CLASSES} spec.newField")

@@ -122,3 +122,20 @@ def test_placeholders(text: str) -> None:
 @pytest.mark.parametrize("text", ["a < b", "price$", "{}", "$5", "a__b"])
 def test_texts_that_are_none(text: str) -> None:
     assert not template_in({"a": [text]})
+
+
+@pytest.mark.parametrize(("tool", "mark"), [("helm", "Chart.yaml"), ("kustomize", "kustomization.yaml")])
+def test_no_folder_is_an_option_of_the_tool_that_renders_it(
+    tool: str, mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--post-renderer=x` is a name that a pull request can give a folder, and Helm would run x."""
+    program = tmp_path / "bin" / tool
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    (tmp_path / "repository" / "--post-renderer=x").mkdir(parents=True)
+    (tmp_path / "repository" / "--post-renderer=x" / mark).write_text("name: x\nresources: []\n")
+    monkeypatch.chdir(tmp_path / "repository")
+    read(["."], helm=True, kustomize=True)
+    assert "./--post-renderer=x" in (tmp_path / "asked").read_text().split()

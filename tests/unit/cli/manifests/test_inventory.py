@@ -295,3 +295,29 @@ def test_a_workload_whose_pods_are_refused_says_how_many() -> None:
     assert len(found.objects[resources.PODS]) == 2
     said = "ResourceQuota team refuses the pod: 2 of 2 pods are used, and the pod needs 1"
     assert list(found.warnings()) == [f"Deployment default/web: 3 of 5 pods would not be created: {said}"]
+
+
+GROUPS = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: train, namespace: ml}
+spec:
+  replicatedJobs:
+  - {name: w, replicas: 2, template: {spec: {parallelism: 2, template: {spec: {containers: [{name: c}]}}}}}
+---
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata: {name: llm, namespace: ml}
+spec: {replicas: 2, leaderWorkerTemplate: {size: 2, workerTemplate: {spec: {containers: [{name: c}]}}}}
+"""
+
+
+def test_job_sets_and_leader_worker_sets_become_the_pods_of_their_controllers() -> None:
+    """Otherwise `plan` would say of a training job that no pod waits."""
+    found = take_inventory(parse(GROUPS, "x.yaml"))
+    names = [pod.metadata.name for pod in found.objects[resources.PODS]]
+    assert sorted(names) == [
+        *("llm-0", "llm-0-1", "llm-1", "llm-1-1"),
+        *("train-w-0-0", "train-w-0-1", "train-w-1-0", "train-w-1-1"),
+    ]
+    assert {document.kind for document in found.documents[resources.PODS]} == {"JobSet", "LeaderWorkerSet"}

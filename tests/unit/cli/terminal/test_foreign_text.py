@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cli.__main__ import main
 from cli.answers.difference import markdown_text
@@ -148,3 +149,18 @@ def test_aliases_expand_within_bounds(command: str, tmp_path: Path, capsys: pyte
     file.write_text("\n".join(lines))
     assert main([command, *([] if command == "simulate" else ["-f"]), str(file)]) == 2
     assert "aliases" in spoken(capsys)
+
+
+@pytest.mark.parametrize("command", [["convert"], ["plan", "-o", "yaml"]])
+def test_yaml_is_no_other_text_than_it_seems(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """People read what they pipe into kubectl, which reads the same characters as were given."""
+    pod = a_pod("web", nodeSelector={"team": "a\u202eb\u2066c\x9b8m"})
+    main([*command, "-f", written(tmp_path, pod)])
+    choose_style(NEVER)
+    out = capsys.readouterr().out
+    assert not set(out) & set("\u202e\u2066\x9b")
+    (document,) = yaml.safe_load_all(out)
+    if command == ["convert"]:
+        assert document["spec"]["nodeSelector"] == pod["spec"]["nodeSelector"]

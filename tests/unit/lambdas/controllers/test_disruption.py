@@ -458,7 +458,7 @@ class TestClosedBudgets:
     def test_end_the_run(self, lab: Lab) -> None:
         calls = listed(lab)
         report = lab.disrupt()
-        assert calls == ["list nodepools"]
+        assert calls == ["list nodepools", "list calendars"]
         assert (report.counts, lab.rows.commands) == ({"closedBudgets": 1, ROLLOUTS_STOPPED: 0}, {})
 
     def test_that_open_let_it_go_on(self, lab: Lab) -> None:

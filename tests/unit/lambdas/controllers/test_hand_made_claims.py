@@ -203,3 +203,20 @@ def test_what_is_not_ours_is_left_alone(why: str) -> None:
         world.lab.kubernetes.put(LEASE)
     assert world.check() is None
     assert (world.lab.claims, world.reasons()) == ((), [])
+
+
+def test_a_field_that_this_version_does_not_know_launches_nothing_until_people_accept_that() -> None:
+    """A node without the field would not be the one that was asked for."""
+    world = World()
+    world.put()
+    spec = world.shown["spec"]
+    world.lab.kubernetes.amend(KIND, "mine", {"spec": {**spec, "hibernation": {"enabled": True}}})
+    world.check()
+    status, reason, message = world.conditions()["Launched"]
+    assert (status, reason) == ("False", "NodeClaimValidationFailed")
+    assert message.startswith("spec.hibernation: this version does not know it")
+    assert (world.lab.claims, world.reasons()) == ((), ["NodeClaimValidationFailed"])
+    accepted = {**world.shown["metadata"], "annotations": {labels.IGNORED_FIELDS: "spec.hibernation"}}
+    world.lab.kubernetes.amend(KIND, "mine", {"metadata": accepted})
+    world.check()
+    assert world.lab.claim.name == "mine"

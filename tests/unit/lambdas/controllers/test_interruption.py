@@ -37,6 +37,16 @@ def test_an_interrupted_instance_is_drained_at_once_and_its_offering_avoided(lab
     assert labels.DISRUPTED_TAINT in lab.taints()
 
 
+def test_a_notice_says_which_group_loses_a_member(lab: Lab) -> None:
+    """The whole of it starts again, mostly: whoever runs it should hear of the cause."""
+    before = lab.claim
+    group = {**before.plan.annotations, labels.GROUP_OF_CLAIM: "ml/train"}
+    plan = msgspec.structs.replace(before.plan, annotations=group)
+    lab.app.adapters.claims.change(before, msgspec.structs.replace(before, plan=plan))
+    report = lab.interrupt()
+    assert report.decisions[0].message.endswith("; group ml/train loses the members that run there")
+
+
 def test_a_notice_is_acted_on_although_the_claim_has_just_changed(lab: Lab) -> None:
     """Otherwise, the two minutes are over before EventBridge delivers it again."""
     claims = lab.app.adapters.claims

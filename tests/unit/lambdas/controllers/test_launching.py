@@ -90,9 +90,12 @@ def test_every_field_of_an_order_comes_from_the_claim() -> None:
     )
     snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
     (planned,) = schedule(snapshot).claims
-    planned = msgspec.structs.replace(planned, requirements=asked)
+    group = {labels.GROUP_OF_CLAIM: "ml/train"}
+    planned = msgspec.structs.replace(planned, requirements=asked, annotations=group)
     record = requested(planned, "default-1", "token", snapshot, NOW)
     assert isinstance(record, ClaimRecord)
+    in_one_zone = tuple(offering for offering in record.offerings if offering.zone == "us-east-1a")
+    record = msgspec.structs.replace(record, offerings=in_one_zone)
     record = msgspec.structs.replace(record, attempts=1, shares=2, is_ranked=True, subnets={"us-east-1a": "subnet-2"})
     order = order_of(
         record, {"a": 1}, snapshot.catalogue, cluster="shop", avoided_subnets=("subnet-1",), uses_reservations=False

@@ -137,12 +137,13 @@ def test_closed_budgets_need_no_run_and_open_ones_do(world: World) -> None:
         assert world.check.are_closed is not needs
 
 
-def test_nothing_but_node_pools_is_listed(world: World) -> None:
+def test_nothing_but_node_pools_and_calendars_is_listed(world: World) -> None:
+    """Calendars may replace budgets."""
     calls: list[str] = []
     world.budgets(CLOSED)
     world.kubernetes.before_call = calls.append
     world.check.needs_run(claims(1))
-    assert calls == ["list nodepools"]
+    assert calls == ["list nodepools", "list calendars"]
 
 
 @pytest.mark.parametrize(
@@ -284,7 +285,7 @@ def test_closed_budgets_are_checked_before_anything_else_is_listed(lab: Lab) -> 
     lab.kubernetes.before_call = asked.append
     report = lab.disrupt()
     assert report.counts["closedBudgets"] == 1
-    assert len(asked) == 1
+    assert asked == ["list nodepools", "list calendars"]
 
 
 def test_pods_are_observed_before_a_window_opens_so_that_consolidate_after_is_over(lab: Lab) -> None:

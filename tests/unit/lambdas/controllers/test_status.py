@@ -848,3 +848,54 @@ def test_a_dropped_field_is_a_condition_an_event_and_a_count_once_it_is_news() -
     mended = {**told, "spec": world.manifest.get("spec") or {}}
     assert [one["status"] for one in teller.condition(mended, about_node_class(mended), world.report)] == ["True"]
     assert teller.condition(world.manifest, about_node_class(world.manifest), world.report) == []
+
+
+UNKNOWN = {"hibernation": {"enabled": True}}
+
+
+def test_a_cluster_says_of_every_kind_which_fields_it_drops() -> None:
+    """Conditions where we write a status, events and a count everywhere, and no launch from such a class."""
+    lab = Lab(feature_gates="NodeOverlay=true")
+    lab.reconcile()
+    for kind in (resources.EC2_NODE_CLASSES, resources.NODE_POOLS):
+        spec = lab.kubernetes.raw(kind, "default")["spec"]
+        lab.kubernetes.amend(kind, "default", {"spec": {**spec, **UNKNOWN}})
+    overlay = {"requirements": [{"key": labels.OS, "operator": "Exists"}], "price": "0.5", **UNKNOWN}
+    lab.kubernetes.put(
+        {"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "priced"}, "spec": overlay}
+    )
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.clock.advance(minutes=6)
+    report = lab.reconcile()
+    assert report.counts["unknownFields"] == 3
+    told = {
+        event["involvedObject"]["kind"]
+        for name in lab.kubernetes.names(resources.EVENTS)
+        if (event := lab.kubernetes.raw(resources.EVENTS, name, "default"))["reason"] == "UnknownField"
+    }
+    assert told == {"EC2NodeClass", "NodePool", "NodeOverlay"}
+    for kind in (resources.EC2_NODE_CLASSES, resources.NODE_POOLS):
+        found = lab.kubernetes.raw(kind, "default")["status"]["conditions"]
+        (known,) = [one for one in found if one["type"] == "KnownFields"]
+        assert (known["status"], "spec.hibernation" in known["message"]) == ("False", True)
+    lab.provision()
+    assert lab.claims == ()
+    accepted = {"annotations": {labels.IGNORED_FIELDS: "spec.hibernation"}}
+    lab.kubernetes.amend(resources.EC2_NODE_CLASSES, "default", {"metadata": accepted})
+    lab.clock.advance(minutes=6)
+    lab.reconcile()
+    lab.provision()
+    assert len(lab.claims) == 1
+
+
+def test_an_overlay_is_told_once_in_a_sandbox_and_again_when_its_fields_change() -> None:
+    world = World()
+    overlay = {"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "priced"}}
+    teller = UnknownFields(world.kubernetes, world.clock)
+    for spec in (UNKNOWN, UNKNOWN, {}, UNKNOWN, {"other": 1}):
+        teller.of_overlay({**overlay, "spec": spec}, world.report)
+    assert [one.message.partition(" know ")[2] for one in world.report.decisions] == [
+        "spec.hibernation, and drops it",
+        "spec.hibernation, and drops it",
+        "spec.other, and drops it",
+    ]

@@ -10,9 +10,11 @@ import msgspec
 import pytest
 
 from core.errors import InvalidInputError
+from core.manifests.pods import PodTranslator
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.decoding import PARTS_MAX, explained, located, readable_rest
-from core.manifests.wire.pod import WirePod, WirePodSpec
+from core.manifests.wire.pod import SHARED_BYTES_MAX, SharedValues, WirePod, WirePodSpec
+from core.reasons.pods import PodReason
 
 # An object with an unreadable field is kept without the field, so that its node does not look empty.
 
@@ -261,3 +263,68 @@ def test_a_page_without_items_is_empty(items: list[Any] | None) -> None:
     """An API server written in Go says null."""
     page = decoding.decode_page(resources.PODS, json.dumps({"metadata": {"continue": "t"}, "items": items}).encode())
     assert (tuple(page.items), page.continue_token, page.rejected) == ((), "t", ())
+
+
+# One namespace's objects do not use up the memory of a run.
+
+
+def _rich(name: str, namespace: str = "big", **spec: Any) -> dict[str, Any]:
+    """A pod with eleven kilobytes of labels that no other pod has."""
+    many = {f"key-{n}": f"{name}-{n}" for n in range(500)}
+    resources_ = {"requests": {"cpu": "1500m", "memory": "1Gi", "example.com/x": "1"}}
+    containers = [{"name": "c", "resources": resources_}, {"name": "d", "resources": {"requests": {"cpu": "1"}}}]
+    metadata = {"name": name, "namespace": namespace, "labels": many}
+    return {"metadata": metadata, "spec": {"containers": containers, "nodeName": "n", **spec}}
+
+
+def test_pods_beyond_the_room_of_their_namespace_keep_their_place_and_requests() -> None:
+    """Otherwise, a namespace with some gigabytes of labels ends every run for all."""
+    room = decoding.NamespaceRoom(resources.PODS, at_most=30_000)
+    first = room.within(decoding.decode_page(resources.PODS, a_page(*(_rich(f"p{n}") for n in range(10)), token="t")))
+    second = room.within(decoding.decode_page(resources.PODS, a_page(_rich("late"), _rich("other", "small"))))
+    whole = [pod.metadata.name for pod in (*first.items, *second.items) if pod.metadata.labels]
+    assert whole == ["p0", "p1", "p2", "p3", "other"]
+    late = second.items[0]
+    assert (late.metadata.namespace, late.node_name, first.continue_token) == ("big", "n", "t")
+    pod = PodTranslator().pod(late)
+    assert pod.spec.requests == {"cpu": 2500, "memory": 2**30, "ephemeral-storage": 0, "pods": 1}
+    assert pod.spec.problem_reason == PodReason.TOO_COMPLEX
+    assert "more pods of namespace big than fit" in pod.spec.problem
+
+
+def test_pods_of_one_spec_count_once() -> None:
+    """A hundred thousand equal pods of a namespace are no reason to set any aside."""
+    room = decoding.NamespaceRoom(resources.PODS, at_most=60_000)
+    pods = [_rich("p") for _ in range(200)]
+    assert all(pod.metadata.labels for pod in room.within(decoding.decode_page(resources.PODS, a_page(*pods))).items)
+
+
+def test_a_budget_beyond_the_room_protects_its_namespace_and_other_kinds_are_left_out() -> None:
+    """A budget that is not read would let its pods be evicted."""
+    budget = {"metadata": {"name": "b", "namespace": "big", "labels": {f"k{n}": "v" for n in range(2_000)}}}
+    page = decoding.decode_page(resources.POD_DISRUPTION_BUDGETS, a_page(budget))
+    (kept,) = decoding.NamespaceRoom(resources.POD_DISRUPTION_BUDGETS, at_most=1_000).within(page).items
+    assert (kept.metadata.name, kept.metadata.labels) == ("b", {})
+    assert "more poddisruptionbudgets of namespace big" in kept.unreadable
+    page = decoding.decode_page(resources.PERSISTENT_VOLUME_CLAIMS, a_page(budget))
+    found = decoding.NamespaceRoom(resources.PERSISTENT_VOLUME_CLAIMS, at_most=1_000).within(page)
+    assert (found.items, [name for name, _ in found.rejected]) == ((), ["big/b"])
+
+
+def test_kinds_without_a_namespace_have_no_bound() -> None:
+    """Whoever may write nodes is trusted with more than memory."""
+    page = decoding.decode_page(resources.NODES, a_page({"metadata": {"name": "n", "labels": {"a": "b" * 2_000}}}))
+    assert decoding.NamespaceRoom(resources.NODES, at_most=10).within(page) is page
+
+
+def test_shared_values_have_a_bound_on_their_bytes() -> None:
+    """They outlive the run, and an API server takes a megabyte of labels from each pod."""
+    values = SharedValues()
+    first = values.of({"kept": "first"})
+    for number in range(SHARED_BYTES_MAX // 2**20 + 2):
+        values.of({"large": f"{number}-" + "x" * 2**20})
+        assert values.held <= SHARED_BYTES_MAX
+    assert values.of({"kept": "first"}) is not first
+    huge = "x" * (SHARED_BYTES_MAX + 1)
+    assert values.of(huge) is huge
+    assert values.held < SHARED_BYTES_MAX

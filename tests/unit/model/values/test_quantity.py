@@ -207,3 +207,17 @@ def test_a_request_fits_up_to_what_is_left(asked: int, left: int | None) -> None
     """What is missing is zero."""
     available = {"b": 0} if left is None else {"a": left, "b": 0}
     assert quantity.fits({"a": asked}, available) is (left != -1 and asked <= (left or 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"), [("12.5", 12_500_000_000), ("100m", 100_000_000), ("0.0000000001", 1), ("3", 3 * 10**9)]
+)
+def test_a_limit_in_dollars_is_in_nanodollars(text: str, amount: int) -> None:
+    assert quantity.parse(text, quantity.HOURLY) == amount
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"), [(12_500_000_000, "12.5"), (0, "0"), (100 * 10**9, "100"), (5, "0.000000005")]
+)
+def test_a_limit_in_dollars_is_told_in_dollars(amount: int, text: str) -> None:
+    assert quantity.render(amount, quantity.HOURLY) == text

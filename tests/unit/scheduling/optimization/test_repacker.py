@@ -412,10 +412,10 @@ def test_zones_that_wait_when_the_steps_are_used_up_are_only_rounded() -> None:
 
 def searched(zone: str = ZONES[0], steps: int = 60, **constants: float) -> tuple[int, int, int]:
     """The cost of a large zone's plan, the steps of sixty that its search takes, and how many loads it passes on."""
-    few_types = replace(DEFAULT_SETTINGS.ruin_and_recreate, promising_types=1)
+    few_types = replace(DEFAULT_SETTINGS.stages, column_types_min=1)
     all_pairs = replace(DEFAULT_SETTINGS.two_type, loss_relative_max=1.0)
     large_zones = LargeZoneSettings(**{"machines_min": 1, **constants})
-    settings = replace(DEFAULT_SETTINGS, large_zones=large_zones, ruin_and_recreate=few_types, two_type=all_pairs)
+    settings = replace(DEFAULT_SETTINGS, large_zones=large_zones, stages=few_types, two_type=all_pairs)
     one, budget = SubproblemSearch(a_zone(zone), SearchBudget(), settings), SearchBudget(steps)
     one.advance(1, budget, is_quick=False)
     return cost([one]), budget.steps, len(one.loads.loads) if one.loads is not None else 0

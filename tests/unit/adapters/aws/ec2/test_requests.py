@@ -158,6 +158,36 @@ def test_offerings_are_without_capacity_if_ec2_is_silent_twice(attempts: int) ->
 
 
 def test_an_answer_to_the_second_token_counts() -> None:
-    launch = {"Instances": [{"InstanceIds": ["i-2"], "InstanceType": "m5.large"}]}
+    there = {"Overrides": {"AvailabilityZone": "us-east-1a"}}
+    launch = {"Instances": [{"InstanceIds": ["i-2"], "InstanceType": "m5.large", "LaunchTemplateAndOverrides": there}]}
     ec2 = Ec2(CreateFleet=[SILENCE, launch], DescribeInstances={"Reservations": []})
     assert [found.instance_id for found in launched(ec2).instances] == ["i-2"]
+
+
+ANSWER_WITHOUT_ZONE: dict[str, Any] = {"Instances": [{"InstanceIds": ["i-1"], "InstanceType": "m5.large"}]}
+
+
+def described_in(zone: str) -> dict[str, Any]:
+    described = {
+        "InstanceId": "i-1",
+        "InstanceType": "m5.large",
+        "State": {"Name": "pending"},
+        "Placement": {"AvailabilityZone": zone},
+        "SubnetId": "subnet-listed",
+        "LaunchTime": NOW,
+    }
+    return {"Reservations": [{"Instances": [described]}]}
+
+
+def test_an_answer_without_zones_is_completed_from_ec2s_list() -> None:
+    """A node is found by its instance's zone: a claim without one waited for its node until it was given up."""
+    ec2 = Ec2(CreateFleet=[ANSWER_WITHOUT_ZONE], DescribeInstances=described_in("us-east-1b"))
+    (found,) = launched(ec2).instances
+    assert (found.zone, found.subnet_id) == ("us-east-1b", "subnet-listed")
+
+
+def test_an_instance_whose_zone_nobody_knows_yet_is_asked_for_again() -> None:
+    """The same token launches nothing twice."""
+    ec2 = Ec2(CreateFleet=[ANSWER_WITHOUT_ZONE], DescribeInstances={"Reservations": []})
+    with pytest.raises(LostReplyError):
+        launched(ec2)

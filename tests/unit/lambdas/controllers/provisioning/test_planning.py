@@ -18,14 +18,18 @@ from core import labels
 from core.catalogue.capacity import EFA
 from core.disruption.move_history import MoveHistory
 from core.ledger.entry import DecisionSummary, LedgerEntry, decode_entry, of_provisioning
-from core.ledger.reading import read_decision_key
+from core.ledger.reading import LedgerReader, decided_again, read_decision_key
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.manifests.wire import resources
 from core.model.launch_order import LaunchOrder
 from core.model.plan import Command, Plan, StoredDrain, Unschedulable
+from core.model.pod import Pod
 from core.model.snapshot import Options
 from core.reasons.code import DecisionKind
 from core.reasons.pods import PodReason
+from core.scheduling.explanation import Diagnosis
+from core.scheduling.explanation_text import PodFinding
+from core.scheduling.pods import PodGroup
 from lambdas.controllers.events import about_pod, warning
 from lambdas.controllers.planning import (
     LEAVING_ASKED_MAX,
@@ -295,10 +299,13 @@ def test_nothing_is_planned_if_every_pending_pod_has_a_node_in_flight(lab: Lab) 
     report = lab.provision({"wakeUp": "PodUnschedulable"})
     assert [found.reason for found in report.decisions] == ["NodesUnderWay"]
     assert (report.counts["pendingPods"], report.counts["awaitedPods"]) == (1, 1)
-    assert calls == [f"list pods {UNBOUND}"]
+    assert calls == [f"list pods {UNBOUND}", "list nodepools"]
+    calls.clear()
+    lab.provision({"wakeUp": "PodUnschedulable"})
+    assert calls == [f"list pods {UNBOUND}"], "hours are read every few minutes"
     lab.kubernetes.put(a_pending_pod("other"))
     lab.provision()
-    assert len(calls) > 2
+    assert len(calls) > 3
 
 
 def a_leaving_claim(number: int = 0, **changes: Any) -> ClaimRecord:
@@ -387,7 +394,9 @@ class World:
 
     def plan(self, digest: str = "a", **snapshot: Any) -> tuple[Plan, DecisionDraft]:
         view = msgspec.structs.replace(self.view, snapshot=msgspec.structs.replace(self.view.snapshot, **snapshot))
-        return self.decision.plan(view, digest, self.report)
+        decided = self.decision.plan(view, digest, self.report)
+        plan, _ = self.decision.explained(decided, decided.plan, (), view, self.report)
+        return plan, decided.draft
 
     def refused(self) -> list[PodReason]:
         return [found.reason for found in self.plan()[0].unschedulable]
@@ -412,16 +421,15 @@ def test_a_plan_that_launches_nothing_is_reused_while_nothing_changes() -> None:
     world = World(LARGE)
     plan, draft = world.plan()
     assert (bool(plan.unschedulable), plan.claims, bool(draft.id)) == (True, (), True)
-    again, without = world.plan()
-    assert (again is plan, without) == (True, DecisionDraft())
-    assert world.plan("b")[0] is not plan
-    plan, _ = world.plan()
-    assert world.plan(stored_target=a_stored_target(StoredDrain("n", 1, 1)))[0] is not plan
-    plan, _ = world.plan()
+    assert world.plan() == (plan, DecisionDraft())
+    assert world.plan("b")[1].id
+    assert world.plan()[1].id
+    assert world.plan(stored_target=a_stored_target(StoredDrain("n", 1, 1)))[1].id
+    assert world.plan()[1].id
     world.lab.clock.advance(seconds=REUSED_FOR.total_seconds() - 1)
-    assert world.plan()[0] is plan
+    assert world.plan()[1] == DecisionDraft()
     world.lab.clock.advance(seconds=1)
-    assert world.plan()[0] is not plan
+    assert world.plan()[1].id
 
 
 def test_a_pod_that_ec2_alone_keeps_from_a_node_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -449,17 +457,57 @@ def test_a_pod_that_ec2_alone_keeps_from_a_node_says_so(monkeypatch: pytest.Monk
 def test_a_decision_is_in_the_ledger_with_what_it_launches_binds_and_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     kept: list[tuple[DecisionDraft, DecisionSummary]] = []
-    monkeypatch.setattr(
-        world.lab.app.adapters.ledger, "try_write", lambda draft, summary, _: kept.append((draft, summary))
-    )
-    plan, draft = world.plan()
-    summary = world.decision.keep(draft, [], plan, world.report)
-    assert summary == of_provisioning([], (), ())
-    refused, draft = World(LARGE).plan()
-    summary = world.decision.keep(draft, [], refused, world.report)
-    assert summary.refused == tuple((found.pod, found.reason) for found in refused.unschedulable) != ()
-    assert kept[-1] == (draft, summary)
-    assert world.report.decision_id == draft.id
+
+    def try_write(draft: DecisionDraft, summary: DecisionSummary, _: RunReport, **__: bool) -> bool:
+        kept.append((draft, summary))
+        return True
+
+    monkeypatch.setattr(world.lab.app.adapters.ledger, "try_write", try_write)
+    decided = world.decision.plan(world.view, "a", world.report)
+    record = a_record(plan=decided.plan.claims[0])
+    summary = world.decision.keep(decided.draft, [record], decided.plan, world.report)
+    assert summary == of_provisioning([record.plan], (), ())
+    assert kept == [(decided.draft, summary)]
+    assert world.report.decision_id == decided.draft.id
+
+
+def test_a_decision_gets_its_reasons_after_it_is_stored(lab: Lab) -> None:
+    """No launch waits for them; the entry has them once they are found, and repeats to the same bytes."""
+    lab.kubernetes.put(a_pending_pod("p"), a_pending_pod("large", cpu=LARGE))
+    reader = LedgerReader(lab.ledger.get)
+    seen: list[LedgerEntry] = []
+
+    def stored() -> LedgerEntry:
+        (key,) = filter(read_decision_key, lab.ledger.objects)
+        entry, raw = reader.entry(key)
+        documents = reader.documents(entry, raw)
+        assert decided_again(entry, reader.snapshot(entry, documents)) == documents.plan
+        return entry
+
+    lab.cloud.before_call = lambda call: seen.append(stored()) if call.startswith("launch") else None
+    lab.provision()
+    (before,), after = seen, stored()
+    assert (before.refused, before.is_unexplained) == ((), True)
+    assert (after.refused, after.is_unexplained) == ((("default/large", PodReason.NO_OFFERING_FITS),), False)
+    assert before.id == after.id
+
+
+def test_a_pod_whose_reason_raises_is_set_aside(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others get their nodes and their reasons."""
+    explain = Diagnosis.of
+
+    def raising(self: Diagnosis, pod_group: PodGroup, pod: Pod | None = None) -> PodFinding:
+        if pod_group.requests[0] == 65_000:
+            raise OverflowError
+        return explain(self, pod_group, pod)
+
+    monkeypatch.setattr(Diagnosis, "of", raising)
+    lab.kubernetes.put(a_pending_pod("p"), a_pending_pod("odd", cpu="65"), a_pending_pod("large", cpu=LARGE))
+    report = lab.provision()
+    assert lab.claim.phase is ClaimPhase.LAUNCHED
+    reasons = {found.subject: found.reason for found in report.decisions if found.kind is DecisionKind.UNSCHEDULABLE}
+    assert reasons == {"default/odd": PodReason.SET_ASIDE, "default/large": PodReason.NO_OFFERING_FITS}
+    assert report.counts["setAsideObjects"] == 1
 
 
 # Launches of a plan: what EC2 refuses, denies or never answers, and what is stored of it.
@@ -768,3 +816,12 @@ def test_events_about_the_longest_names_are_valid_and_distinct() -> None:
         len(name) <= 253 and re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", name)
         for name in written
     )
+
+
+def test_a_namespace_with_many_pods_delays_no_event_of_another() -> None:
+    clock = FakeClock(NOW)
+    kubernetes = FakeKubernetes(clock)
+    waiting = [Unschedulable(f"a/p{n}", PodReason.NO_NODE_POOL, "no NodePool") for n in range(10 * PER_RUN)]
+    waiting.append(Unschedulable("z/honest", PodReason.NO_NODE_POOL, "no NodePool"))
+    UnschedulableEvents(kubernetes, clock).publish(waiting, "decision")
+    assert any("honest" in name for name in kubernetes.names(resources.EVENTS))

@@ -24,6 +24,25 @@ def test_budget_windows_become_schedules(lab: Lab) -> None:
     assert sorted(lab.windows.present.values()) == ["cron(0 5 ? * SUN *)", "cron(0 8 ? * SUN *)"]
 
 
+def test_the_next_boundaries_of_calendars_become_schedules_in_utc(lab: Lab) -> None:
+    """In the zone's own time, EventBridge Scheduler would leave out excepted dates, lead times and skipped hours."""
+    rule = {
+        "name": "nights",
+        "windows": [{"from": "08:00", "to": "19:00"}],
+        "when": "Outside",
+        "settings": {"closed": True, "leadTime": "10m"},
+    }
+    spec = {"timeZone": "Europe/Berlin", "rules": [rule]}
+    metadata = {"name": "office"}
+    lab.kubernetes.put(
+        {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Calendar", "metadata": metadata, "spec": spec}
+    )
+    lab.reconcile()
+    found = sorted(lab.windows.present.values())
+    assert [expression[-9:-1] for expression in found] == ["06:50:00", "07:00:00", "18:00:00"] * 2
+    assert all(expression.startswith("at(") for expression in found)
+
+
 # Changes of pods on a node that no event told of.
 
 

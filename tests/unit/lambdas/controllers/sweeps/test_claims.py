@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
 from adapters.messages import LAUNCHES_A_MESSAGE, work_on_claim, work_on_command
+from adapters.observation.cluster_reader import CALENDARS_ASKED_EVERY
 from adapters.run_report import RunReport
 from core import labels
 from core.lifecycle.commands import DUE_BEFORE
@@ -19,7 +21,7 @@ from core.reasons.code import ClaimReason, TerminationReason
 from core.reasons.nodes import NodeReason
 from installation.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
 from lambdas.controllers.reconciliation import WITHOUT_PODS_EVERY
-from lambdas.controllers.sweeps.claims import COMMAND_CHECKED_FOR, WAKE_UP
+from lambdas.controllers.sweeps.claims import COMMAND_CHECKED_FOR, FORCED_WITHIN, WAKE_UP, WARM
 from lambdas.controllers.sweeps.due_work import STALLED_AFTER
 from lambdas.controllers.sweeps.sweep import ReconcileRound
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
@@ -410,3 +412,103 @@ def test_in_its_last_hours_it_goes_without_budgets(within: timedelta, left: time
     assert deletion is not None
     assert (deletion.reason, deletion.ends_at) == (TerminationReason.SCHEDULED_CHANGE_DUE, lab.clock.now() + left)
     assert report.counts == {}
+
+
+# NodePools that a calendar closes.
+
+
+HOURS = "hours"
+
+
+def a_calendar(**settings: Any) -> dict[str, Any]:
+    """A Calendar that closes all NodePools for good, or sets something else."""
+    rule = {"name": "shut", "settings": {"closed": True, **settings}}
+    metadata, spec = {"name": "office"}, {"rules": [rule]}
+    return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Calendar", "metadata": metadata, "spec": spec}
+
+
+def test_a_closed_pool_empties_on_the_normal_path(deleted_pools_lab: Lab) -> None:
+    deleted_pools_lab.kubernetes.put(a_calendar())
+    sweep(deleted_pools_lab, HOURS)
+    assert reason(deleted_pools_lab) == TerminationReason.OUTSIDE_HOURS
+    deletion = deleted_pools_lab.claim.deletion
+    assert deletion is not None
+    assert deletion.message == "NodePool default is outside its hours by rule office/shut, which has no end"
+    assert deletion.ends_at == deletion.asked_at + REPLACED_WITHIN
+
+
+def test_budgets_bound_the_closing(deleted_pools_lab: Lab) -> None:
+    deleted_pools_lab.kubernetes.put(a_calendar(budgets=[{"nodes": "0"}]))
+    report = sweep(deleted_pools_lab, HOURS)
+    assert reason(deleted_pools_lab) == ""
+    assert [decision.reason for decision in report.decisions] == [NodeReason.BUDGET]
+
+
+def test_an_open_pool_keeps_its_nodes(deleted_pools_lab: Lab) -> None:
+    later = {"name": "later", "settings": {"closed": False}}
+    calendar = a_calendar()
+    calendar["spec"]["rules"].append(later)
+    deleted_pools_lab.kubernetes.put(calendar)
+    sweep(deleted_pools_lab, HOURS)
+    assert reason(deleted_pools_lab) == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "until"),
+    [
+        ({}, "until the pod leaves (podsThatStay: Leave)"),
+        (
+            {"podsThatStay": "TerminationGracePeriod"},
+            "until the pod leaves: its NodeClaim has no terminationGracePeriod",
+        ),
+        ({"podsThatStay": "Force", "forceAfter": "1h"}, "when it goes regardless of pods (podsThatStay: Force)"),
+    ],
+)
+def test_a_pod_that_may_not_be_evicted_is_told_at_once_with_the_end(settings: dict[str, Any], until: str) -> None:
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p", metadata={"annotations": {labels.DO_NOT_DISRUPT: "true"}}))
+    lab.settle()
+    lab.bind("p")
+    calendar = a_calendar(**settings)
+    start = f"{lab.clock.now() - timedelta(minutes=30):%Y-%m-%dT%H:%M}"
+    calendar["spec"]["rules"][0]["windows"] = [{"start": start, "end": "2030-01-01T00:00"}]
+    lab.kubernetes.put(calendar)
+    report = sweep(lab, HOURS)
+    assert reason(lab) == ""
+    (decision,) = report.decisions
+    assert decision.reason == ClaimReason.CLOSED_BUT_OCCUPIED
+    assert "pod default/p has karpenter.sh/do-not-disrupt" in decision.message
+    assert until in decision.message
+
+
+def test_after_the_configured_time_a_node_goes_regardless_of_pods_and_budgets(deleted_pools_lab: Lab) -> None:
+    lab = deleted_pools_lab
+    calendar = a_calendar(podsThatStay="Force", forceAfter="1h", budgets=[{"nodes": "0"}])
+    start = f"{lab.clock.now() - timedelta(hours=2):%Y-%m-%dT%H:%M}"
+    calendar["spec"]["rules"][0]["windows"] = [{"start": start, "end": "2030-01-01T00:00"}]
+    lab.kubernetes.put(calendar)
+    sweep(lab, HOURS)
+    assert reason(lab) == TerminationReason.OUTSIDE_HOURS_FORCED
+    deletion = lab.claim.deletion
+    assert deletion is not None
+    assert deletion.deadline == lab.clock.now() + FORCED_WITHIN
+
+
+def test_provision_is_asked_to_look_after_warm_room_while_there_is_some(deleted_pools_lab: Lab) -> None:
+    """Without a pending pod, a scheduled run of it is over after a read."""
+    lab = deleted_pools_lab
+    lab.wake_ups.take()
+    sweep(lab, HOURS)
+    assert lab.wake_ups.take() == []
+    calendar = a_calendar(closed=False, warm={"pods": 20, "requests": {"cpu": "1"}})
+    lab.kubernetes.put(calendar)
+    lab.clock.advance(seconds=CALENDARS_ASKED_EVERY.total_seconds())
+    sweep(lab, HOURS)
+    (message,) = lab.wake_ups.take()
+    assert message == {"wakeUp": WARM}
+    before = len(lab.claims)
+    lab.provision(message)
+    assert len(lab.claims) > before
+    after = len(lab.claims)
+    lab.provision(message)
+    assert len(lab.claims) == after, "room that is requested already is not requested again"

@@ -29,3 +29,18 @@ def test_a_claim_gets_its_node_without_any_message() -> None:
         lab.execute(*(msgspec.json.decode(record["body"]) for record in due.records()))
     assert lab.claim.is_settled
     assert lab.kubernetes.names(resources.NODES)
+
+
+def test_work_that_waits_for_days_keeps_none_from_its_turn() -> None:
+    """Sixty nodes whose pods nobody may evict are late for ever: the sixty-first claim has only lost its message."""
+    lab = Lab()
+    lab.kubernetes.put(a_node_pool(), a_pending_pod("p"))
+    lab.provision()
+    number = CLAIMS_A_RUN + 11
+    for n in range(number):
+        lab.rows.claims[f"c{n}"] = msgspec.structs.replace(lab.claims[0], name=f"c{n}")
+    seen: set[str] = set()
+    for _ in range(3):
+        lab.clock.advance(minutes=1)
+        seen.update(due_work(lab.app.adapters.stores, lab.clock.now()).claims[:CLAIMS_A_RUN])
+    assert seen >= {f"c{n}" for n in range(number)}

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from core.cron import Schedule
 from core.disruption.budgets import is_active
-from core.disruption.cron import Schedule
 from core.errors import InvalidInputError
 from core.model.node_pool import Budget
 

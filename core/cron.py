@@ -105,16 +105,16 @@ def _iterator(schedule: Schedule) -> CronSim:
 
 
 def _values(text: str, field: _Field) -> Values:
-    found: set[int] = set()
+    allowed: set[int] = set()
     has_star = False
     parts = [part for part in text.split(",") if part]
     if not parts:
         raise InvalidInputError(f"{text!r} in the {field.name} has no value")
     for part in parts:
         values, is_star = _range(part, field)
-        found.update(values)
+        allowed.update(values)
         has_star = has_star or is_star
-    return None if has_star else tuple(sorted(found))
+    return None if has_star else tuple(sorted(allowed))
 
 
 def _range(text: str, field: _Field) -> tuple[range, bool]:

@@ -1,0 +1,399 @@
+"""Groups of pods that start together, read from whatever way they are written in: one notion for all decisions.
+
+| written as | members | minimum |
+| --- | --- | --- |
+| `schedulingGroup` with a PodGroup (Kubernetes 1.36 and later) | pods that name it | `gang.minCount` |
+| `workloadRef` with a Workload (1.35) | pods that name its group and key | `gang.minCount` |
+| Volcano's and the coscheduling plugin's PodGroups | pods that name it | `minMember` |
+| Kueue's groups of plain pods | pods with the label | the total count |
+| our annotation `fleetwright.dev/group` | pods with the annotation | `fleetwright.dev/group-minimum` |
+| LeaderWorkerSet | one leader and its workers | the size |
+| JobSet | the pods of all its Jobs; of one Job, if each has a domain of its own | all of them |
+
+The first row that is true of a pod names its group, and says the minimum. A JobSet or LeaderWorkerSet adds the pods that its
+controller has not created yet: some come only once the first runs, so who waits for all waits for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
+from core.model.snapshot import Snapshot
+from core.pods import names_group
+from core.reasons.pods import PodReason
+
+NO_GROUP: Final = "none"
+"""Value of our annotation that takes a pod out of every group."""
+
+EFA: Final = "vpc.amazonaws.com/efa"
+"""The resource of an EFA interface, whose traffic does not leave a zone."""
+
+_OF_OBJECTS: Final = (GroupSource.POD_GROUP, GroupSource.WORKLOAD, GroupSource.VOLCANO, GroupSource.COSCHEDULING)
+"""Ways of writing that say the minimum in an object."""
+_BY_OWNER: Final = (GroupSource.LEADER_WORKER_SET, GroupSource.JOB_SET)
+_NATIVE: Final = (GroupSource.POD_GROUP, GroupSource.WORKLOAD)
+_LATE: Final = datetime.max.replace(tzinfo=UTC)
+
+GangKey = tuple[str, GroupSource, str]
+"""Namespace, way of writing, name."""
+
+
+class Gang(msgspec.Struct, frozen=True, kw_only=True):
+    """A group of pods that start together.
+
+    Attributes:
+        name: `namespace/name`.
+        pods: Its members that exist and have not failed, the oldest first.
+        coming: Members that its controller has still to create.
+        minimum: How many must have a place before any gets a new node.
+        total: How many members it has once all exist.
+        topology_keys: Labels of nodes of which all members need one value.
+        disrupts_all: Whether members stop together.
+        moves_alone: Whether its owner says that one member may move while the others run.
+        reason, message: Why nothing is bought for it whatever there is room for; empty if nothing prevents it.
+    """
+
+    name: str
+    source: GroupSource
+    pods: tuple[Pod, ...]
+    coming: tuple[Pod, ...] = ()
+    minimum: int
+    total: int
+    created_at: datetime | None = None
+    priority: int = 0
+    topology_keys: tuple[str, ...] = ()
+    disrupts_all: bool = False
+    moves_alone: bool = False
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def runs(self) -> bool:
+        """Whether as many members as must start together have a node, or are done."""
+        return sum(bool(pod.node_name) or pod.is_terminal for pod in self.pods) >= self.minimum
+
+    @property
+    def settled(self) -> tuple[Pod, ...]:
+        """Members that have a node, are promised one, or are done."""
+        return tuple(pod for pod in self.pods if is_settled(pod))
+
+    @property
+    def waiting(self) -> tuple[Pod, ...]:
+        """Members that may be planned for: neither settled nor gated."""
+        return tuple(pod for pod in self.pods if not is_settled(pod) and not pod.is_gated)
+
+    @property
+    def needed(self) -> int:
+        """How many of the waiting and coming members must find a place."""
+        return max(0, self.minimum - len(self.settled))
+
+    @property
+    def rank(self) -> tuple[int, datetime, str]:
+        """Its turn among groups and pods: the highest priority first, then the oldest."""
+        return -self.priority, self.created_at or _LATE, self.name
+
+
+def is_settled(pod: Pod) -> bool:
+    """Whether a member has a node, is promised one by preemption, or is done."""
+    return bool(pod.node_name or pod.nominated_node_name) or pod.is_terminal
+
+
+class _Spelling(msgspec.Struct, frozen=True):
+    """What a pod says about one group of its own: `minimum` is None where an object says it."""
+
+    source: GroupSource
+    name: str
+    minimum: int | None = None
+    owner: str = ""
+
+
+def gangs_of(snapshot: Snapshot) -> tuple[Gang, ...]:
+    """Return the groups of the snapshot's pods, by name; pods that Kubernetes starts one by one are in none."""
+    members: dict[GangKey, list[Pod]] = {}
+    for pod in snapshot.pods:
+        if names_group(pod) and not _is_over(pod):
+            spelling = next(_spellings(pod), None)
+            if spelling is not None:
+                members.setdefault((pod.namespace, spelling.source, spelling.name), []).append(pod)
+    if not members:
+        return ()
+    objects = {(obj.namespace, obj.source, obj.name): obj for obj in snapshot.group_objects}
+    found = (_Reading(snapshot, objects, key, pods).gang() for key, pods in sorted(members.items()))
+    return tuple(gang for gang in found if gang is not None)
+
+
+def _is_over(pod: Pod) -> bool:
+    """Whether a successor takes the member's part: it failed, or it goes. One that succeeded has done its part."""
+    return pod.phase == "Failed" or pod.is_terminating
+
+
+def _spellings(pod: Pod) -> Iterator[_Spelling]:
+    """Yield the ways in which a pod names a group, those that state a minimum first."""
+    notes, marks = pod.annotations, pod.labels
+    own = notes.get(labels.GROUP, "")
+    if own == NO_GROUP:
+        return
+    if pod.spec.pod_group:
+        source = GroupSource.WORKLOAD if pod.spec.workload else GroupSource.POD_GROUP
+        yield _Spelling(source, pod.spec.pod_group)
+    if marks.get(labels.LEADER_WORKER_SET):
+        # Volcano's group of such pods repeats what the LeaderWorkerSet says, without its template.
+        name = f"{marks[labels.LEADER_WORKER_SET]}-{marks.get(labels.LEADER_WORKER_GROUP, '0')}"
+        size = _number(notes.get(labels.LEADER_WORKER_SIZE))
+        yield _Spelling(GroupSource.LEADER_WORKER_SET, name, size, marks[labels.LEADER_WORKER_SET])
+    if notes.get(labels.VOLCANO_GROUP):
+        yield _Spelling(GroupSource.VOLCANO, notes[labels.VOLCANO_GROUP])
+    if marks.get(labels.COSCHEDULING_GROUP):
+        yield _Spelling(GroupSource.COSCHEDULING, marks[labels.COSCHEDULING_GROUP])
+    count = _number(notes.get(labels.KUEUE_GROUP_COUNT))
+    if marks.get(labels.KUEUE_GROUP) and count is not None:
+        yield _Spelling(GroupSource.KUEUE, marks[labels.KUEUE_GROUP], count)
+    if own:
+        yield _Spelling(GroupSource.ANNOTATION, own, _number(notes.get(labels.GROUP_MINIMUM)))
+    if marks.get(labels.JOB_SET):
+        yield _job_set(pod)
+
+
+def _job_set(pod: Pod) -> _Spelling:
+    """Return a JobSet's group; each of its Jobs is one where every Job has a topology domain of its own."""
+    name = pod.labels[labels.JOB_SET]
+    if labels.JOB_SET_TOPOLOGY in pod.annotations:
+        part, job = pod.labels.get(labels.JOB_SET_PART, ""), pod.labels.get(labels.JOB_SET_JOB, "0")
+        return _Spelling(GroupSource.JOB_SET, f"{name}-{part}-{job}", None, name)
+    return _Spelling(GroupSource.JOB_SET, name, None, name)
+
+
+def _number(text: str | None) -> int | None:
+    """Return a count that an annotation states; None if it states none, -1 if it cannot be read."""
+    if text is None:
+        return None
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS_MAX else -1
+
+
+_DIGITS_MAX: Final = 6
+
+
+class _Reading:
+    """Reads one group from its members and its object."""
+
+    def __init__(
+        self, snapshot: Snapshot, objects: Mapping[GangKey, GroupObject], key: GangKey, pods: list[Pod]
+    ) -> None:
+        self._snapshot = snapshot
+        self._objects = objects
+        self._namespace, self._source, self._name = key
+        self._pods = sorted(pods, key=lambda pod: (pod.created_at or _LATE, pod.name))
+        self._spellings = tuple(_spellings(self._pods[0]))
+        self._object = self._object_of(self._spellings[0])
+        owner = next((s for s in self._spellings if s.source in _BY_OWNER), None)
+        self._owner = None if owner is None else self._object_of(owner)
+
+    def gang(self) -> Gang | None:
+        """Return the group; None if its object asks for nothing of all members together."""
+        keys = self._topology_keys()
+        minimum = self._minimum()
+        disrupts_all = self._disrupts_all()
+        is_loose = self._object is not None and self._object.minimum == 0
+        if is_loose and not keys and not disrupts_all:
+            return None
+        coming = self._coming()
+        total = max(len(self._pods) + len(coming), self._stated_total() or 0)
+        reason, message = self._refusal(minimum, total)
+        if not reason:
+            reason, message = self._absence(minimum, len(coming))
+        return Gang(
+            name=f"{self._namespace}/{self._name}",
+            source=self._source,
+            pods=tuple(self._pods),
+            coming=coming,
+            minimum=minimum,
+            total=max(total, minimum),
+            created_at=self._created_at(),
+            priority=self._priority(),
+            topology_keys=keys,
+            disrupts_all=disrupts_all,
+            moves_alone=self._pods[0].annotations.get(labels.GROUP_DISRUPTION) == "single",
+            reason=reason,
+            message=message,
+        )
+
+    def _object_of(self, spelling: _Spelling) -> GroupObject | None:
+        name = spelling.owner or spelling.name
+        if spelling.source is GroupSource.WORKLOAD:
+            name = "/".join(name.split("/")[:2])
+        return self._objects.get((self._namespace, spelling.source, name))
+
+    def _parts(self) -> tuple[tuple[MemberTemplate, int], ...]:
+        """Return the templates that make this group's pods, each with how many."""
+        templates = () if self._owner is None else self._owner.templates
+        if self._owner is None or self._owner.source is GroupSource.LEADER_WORKER_SET:
+            return tuple((template, template.pods) for template in templates)
+        first = self._pods[0]
+        if labels.JOB_SET_TOPOLOGY in first.annotations:
+            part = first.labels.get(labels.JOB_SET_PART)
+            return tuple((template, template.pods) for template in templates if template.part == part)
+        if self._owner.starts_in_order:
+            # Later parts wait until the earlier ones are ready, which may take hours: each part that has begun counts.
+            begun = {pod.labels.get(labels.JOB_SET_PART) for pod in self._pods}
+            templates = tuple(template for template in templates if template.part in begun)
+        return tuple((template, template.pods * template.jobs) for template in templates)
+
+    def _stated_total(self) -> int | None:
+        """Return how many members the owner or an annotation says there will be."""
+        if parts := self._parts():
+            return sum(pods for _, pods in parts)
+        counts = [s.minimum for s in self._spellings if s.source in (GroupSource.KUEUE, *_BY_OWNER) and s.minimum]
+        return max(counts, default=None)
+
+    def _minimum(self) -> int:
+        first = self._spellings[0]
+        if self._object is not None and first.source in _OF_OBJECTS:
+            return self._object.minimum or 0
+        if first.minimum is not None:
+            return max(1, first.minimum)
+        return self._stated_total() or len(self._pods)
+
+    def _topology_keys(self) -> tuple[str, ...]:
+        """Return the keys that the objects and the members name, and the zone for EFA; each once."""
+        keys = [*(self._object.topology_keys if self._object is not None else ())]
+        for pod in self._pods:
+            keys += _own_keys(pod)
+        if any(pod.spec.requests.get(EFA) for pod in self._pods):
+            keys.append(labels.ZONE)
+        return tuple(key for key in dict.fromkeys(keys) if key != labels.HOSTNAME)
+
+    def _disrupts_all(self) -> bool:
+        stated = self._pods[0].annotations.get(labels.GROUP_DISRUPTION)
+        if stated is not None:
+            return stated == "all"
+        # LeaderWorkerSet and JobSet restart the whole group when one member fails, by default.
+        is_owned = self._spellings[0].source in _BY_OWNER
+        return is_owned or (self._object is not None and self._object.disrupts_all)
+
+    def _created_at(self) -> datetime | None:
+        if self._object is not None and self._object.created_at is not None:
+            return self._object.created_at
+        return self._pods[0].created_at
+
+    def _priority(self) -> int:
+        if self._object is not None and self._object.priority is not None:
+            return self._object.priority
+        return max(pod.spec.priority for pod in self._pods)
+
+    def _coming(self) -> tuple[Pod, ...]:
+        """Return pods in place of the members that the owner has not created, with the marks of the group's first one."""
+        found: list[Pod] = []
+        first, requested = self._pods[0], self._snapshot.requested_members
+        for template, pods in self._parts():
+            there = sum(_is_part(pod, template.part) for pod in self._pods)
+            for number in range(there + 1, pods + 1):
+                name = f"{self._name}-{template.part}-to-come-{number}"
+                if f"{self._namespace}/{name}" not in requested:
+                    found.append(_member(first, template, name, self._created_at()))
+        return tuple(found)
+
+    def _refusal(self, minimum: int, total: int) -> tuple[str, str]:
+        """Return the code and text of a mistake for which nothing is bought."""
+        name = f"{self._source} {self._namespace}/{self._name}"
+        if self._spellings[0].source in _OF_OBJECTS and self._object is None:
+            return PodReason.GROUP_NOT_FOUND, f"there is no {name}, or it cannot be read"
+        if any(spelling.minimum == -1 for spelling in self._spellings):
+            return PodReason.GROUP_INVALID, f"{name}: an annotation that states its size is not a number"
+        if self._source is GroupSource.ANNOTATION and self._spellings[0].minimum is None:
+            return PodReason.GROUP_INVALID, f"{name}: annotation {labels.GROUP_MINIMUM} is missing"
+        if (stated := self._stated_total()) is not None and minimum > max(stated, total):
+            return PodReason.GROUP_MINIMUM_TOO_HIGH, f"{name} starts with {minimum} members and has only {stated}"
+        return self._contradiction(name, minimum)
+
+    def _contradiction(self, name: str, minimum: int) -> tuple[str, str]:
+        """Return the code and text where what is written about a group cannot all be true."""
+        others = [s for s in self._spellings[1:] if s.source not in _BY_OWNER or s.minimum is not None]
+        for other in others:
+            theirs = self._minimum_of(other)
+            if theirs is not None and theirs != minimum and other.source is not GroupSource.LEADER_WORKER_SET:
+                text = f"{name} starts with {minimum} members, and {other.source} {other.name} with {theirs}"
+                return PodReason.GROUP_SPELLINGS_DIFFER, text
+        own = {tuple(_own_keys(pod)) for pod in self._pods}
+        if len(own) > 1:
+            shown = sorted(", ".join(each) or "none" for each in own)
+            return PodReason.GROUP_DOMAINS_DIFFER, f"members of {name} name different domains: {'; '.join(shown)}"
+        if self._source in _NATIVE:
+            kinds = {(pod.spec.priority, pod.spec.scheduler_name) for pod in self._pods}
+            if len(kinds) > 1:
+                text = f"members of {name} have different priorities or schedulers, so kube-scheduler starts none"
+                return PodReason.GROUP_INVALID, text
+        return "", ""
+
+    def _minimum_of(self, spelling: _Spelling) -> int | None:
+        """Return the minimum that one way of writing states; None if it states none."""
+        found = self._object_of(spelling) if spelling.source in _OF_OBJECTS else None
+        return found.minimum if found is not None else spelling.minimum
+
+    def _absence(self, minimum: int, coming: int) -> tuple[str, str]:
+        """Return the code and text if too few members exist, or may be planned for."""
+        gated = sum(pod.is_gated and not is_settled(pod) for pod in self._pods)
+        promised = sum(key.startswith(f"{self._namespace}/{self._name}-") for key in self._snapshot.requested_members)
+        ready = len(self._pods) - gated + coming + promised
+        if ready >= minimum:
+            return "", ""
+        missing = minimum - len(self._pods) - coming - promised
+        parts = [f"{missing} {_has(missing)} not been created"] if missing > 0 else []
+        parts += [f"{gated} still {_has(gated)} a scheduling gate"] if gated else []
+        since = self._created_at()
+        age = f" since {since:%Y-%m-%d %H:%M} UTC" if since is not None else ""
+        text = f"{ready} of {minimum} members can be planned for: {' and '.join(parts)}; it waits for them{age}"
+        return PodReason.GROUP_INCOMPLETE, text
+
+
+def _has(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
+def _own_keys(pod: Pod) -> list[str]:
+    """Return the topology keys that a pod's annotations name."""
+    names = (labels.GROUP_TOPOLOGY, labels.KUEUE_TOPOLOGY, labels.LEADER_WORKER_TOPOLOGY, labels.JOB_SET_TOPOLOGY)
+    return [labels.normalized(pod.annotations[name]) for name in names if pod.annotations.get(name)]
+
+
+def _is_part(pod: Pod, part: str) -> bool:
+    """Whether a member was made of this template of its owner."""
+    if labels.LEADER_WORKER_SET in pod.labels:
+        return (pod.labels.get(labels.LEADER_WORKER_INDEX) == "0") == (part == "leader")
+    return pod.labels.get(labels.JOB_SET_PART) == part
+
+
+_SHARED_MARKS: Final = (
+    *(labels.LEADER_WORKER_SET, labels.LEADER_WORKER_GROUP, labels.LEADER_WORKER_KEY),
+    *(labels.JOB_SET, labels.JOB_SET_KEY),
+)
+"""Labels that all members of a group have, and that rules between groups select."""
+
+
+def _member(first: Pod, template: MemberTemplate, name: str, created_at: datetime | None) -> Pod:
+    marks = {key: first.labels[key] for key in _SHARED_MARKS if key in first.labels}
+    if labels.JOB_SET_TOPOLOGY not in first.annotations:
+        marks.pop(labels.JOB_SET_KEY, None)
+    return Pod(
+        namespace=first.namespace,
+        name=name,
+        spec=template.spec,
+        created_at=created_at,
+        labels=template.labels | marks,
+        annotations={labels.MEMBER_TO_COME: "true"},
+        is_marked_unschedulable=True,
+    )
+
+
+def kept_together(snapshot: Snapshot) -> dict[str, Gang]:
+    """Return key of a running member → its group, for groups that no member may leave: all would start again.
+
+    Kubernetes' eviction API reads no `disruptionMode` (played on 1.37), so whoever moves pods has to keep to it.
+    """
+    gangs = (gang for gang in gangs_of(snapshot) if gang.runs and (gang.disrupts_all or not gang.moves_alone))
+    return {pod.key: gang for gang in gangs for pod in gang.pods if pod.node_name and not pod.is_terminal}

@@ -1,0 +1,238 @@
+"""Translates the objects that say how pods start together, from wire to model.
+
+They are PodGroups and Workloads of Kubernetes (1.35 to 1.37), PodGroups of Volcano and of the coscheduling plugin,
+LeaderWorkerSets (0.9) and JobSets (0.12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from core.errors import InvalidInputError
+from core.manifests.admission import PodAdmission
+from core.manifests.pods import PodTranslator
+from core.manifests.wire import pod as wire
+from core.manifests.wire import resources
+from core.manifests.wire.objects import OwnerReference, WireMetadata
+from core.manifests.wire.pod import PodTemplate, WirePod
+from core.manifests.wire.resources import Resource
+from core.model.pod import GroupObject, GroupSource, MemberTemplate
+from core.model.values.quantity import in_calendar
+
+MEMBERS_MAX: Final = 5_000
+"""The most members of one group: a larger number is a typing error, and each would be planned."""
+
+LEADER: Final = "leader"
+WORKER: Final = "worker"
+
+
+class GroupTranslator:
+    """Translates the group objects of one cluster at one moment.
+
+    Args:
+        pods: Translates the pods of their templates.
+        admission: Makes pods of templates.
+    """
+
+    def __init__(self, pods: PodTranslator, admission: PodAdmission) -> None:
+        self._pods = pods
+        self._admission = admission
+
+    def groups(self, resource: Resource, obj: Any) -> tuple[GroupObject, ...]:
+        """Return the groups that an object defines: several of a Workload, otherwise one.
+
+        Raises:
+            InvalidInputError: If a field cannot be understood.
+        """
+        read: Mapping[Resource, Callable[[Any], Iterable[GroupObject]]] = {
+            resources.POD_GROUPS: _pod_group,
+            resources.WORKLOADS: _workload,
+            resources.VOLCANO_POD_GROUPS: lambda written: _min_member(GroupSource.VOLCANO, written),
+            resources.COSCHEDULING_POD_GROUPS: lambda written: _min_member(GroupSource.COSCHEDULING, written),
+            resources.LEADER_WORKER_SETS: self._leader_worker_set,
+            resources.JOB_SETS: self._job_set,
+        }
+        return tuple(read[resource](obj))
+
+    def _leader_worker_set(self, written: wire.LeaderWorkerSet) -> Iterator[GroupObject]:
+        spec, where = written.spec.leader_worker_template, "spec.leaderWorkerTemplate"
+        size = _count(spec.size, f"{where}.size")
+        first = spec.leader_template or spec.worker_template
+        leader = self._member(written.metadata, first, LEADER, f"{where}.leaderTemplate")
+        worker = self._member(written.metadata, spec.worker_template, WORKER, f"{where}.workerTemplate")
+        templates = (leader, msgspec.structs.replace(worker, pods=size - 1)) if size > 1 else (leader,)
+        key = written.metadata.annotations.get(labels.LEADER_WORKER_TOPOLOGY)
+        whole = _object(GroupSource.LEADER_WORKER_SET, written.metadata, size)
+        yield msgspec.structs.replace(whole, topology_keys=_keys(key), templates=templates)
+
+    def _job_set(self, written: wire.JobSet) -> Iterator[GroupObject]:
+        templates = []
+        for i, part in enumerate(written.spec.replicated_jobs):
+            where, job = f"spec.replicatedJobs[{i}]", part.template.spec
+            pods = _count(job.parallelism, f"{where}.template.spec.parallelism")
+            if job.completions is not None:
+                pods = min(pods, _count(job.completions, f"{where}.template.spec.completions"))
+            member = self._member(written.metadata, job.template, part.name, f"{where}.template.spec.template")
+            jobs = _count(part.replicas, f"{where}.replicas")
+            templates.append(msgspec.structs.replace(member, jobs=jobs, pods=pods))
+        total = _count(sum(member.jobs * member.pods for member in templates), "spec.replicatedJobs")
+        key = written.metadata.annotations.get(labels.JOB_SET_TOPOLOGY)
+        yield msgspec.structs.replace(
+            _object(GroupSource.JOB_SET, written.metadata, total),
+            topology_keys=_keys(key),
+            starts_in_order=written.spec.startup_policy.startup_policy_order == "InOrder",
+            templates=tuple(templates),
+        )
+
+    def _member(self, owner: WireMetadata, template: PodTemplate, part: str, field: str) -> MemberTemplate:
+        """Return the pod that the API server would make of a template."""
+        admitted = self._admission.admit(owner.namespace or "default", template.spec)
+        spec = self._pods.spec(admitted.spec, field=f"{field}.spec")
+        return MemberTemplate(part=part, labels=template.metadata.labels, spec=spec)
+
+
+def needed_kinds(pods: Iterable[WirePod]) -> tuple[Resource, ...]:
+    """Return the kinds of the objects that say how these pods start together; none for nearly all clusters."""
+    found: set[Resource] = set()
+    for pod in pods:
+        metadata, spec = pod.metadata, pod.spec
+        if spec.scheduling_group is not None:
+            found.add(resources.POD_GROUPS)
+        if spec.workload_ref is not None:
+            found.add(resources.WORKLOADS)
+        found.update(kind for key, kind in _KIND_OF_LABEL.items() if key in metadata.labels)
+        if labels.VOLCANO_GROUP in metadata.annotations:
+            found.add(resources.VOLCANO_POD_GROUPS)
+    return tuple(sorted(found))
+
+
+_KIND_OF_LABEL: Final = {
+    labels.COSCHEDULING_GROUP: resources.COSCHEDULING_POD_GROUPS,
+    labels.LEADER_WORKER_SET: resources.LEADER_WORKER_SETS,
+    labels.JOB_SET: resources.JOB_SETS,
+}
+
+
+def _pod_group(written: wire.WirePodGroup) -> Iterator[GroupObject]:
+    """Read a PodGroup of `scheduling.k8s.io`; one of policy `basic` asks for no number of pods together."""
+    spec = written.spec
+    gang = spec.scheduling_policy.gang
+    minimum = _count(gang.min_count, "spec.schedulingPolicy.gang.minCount") if gang is not None else 0
+    yield msgspec.structs.replace(
+        _object(GroupSource.POD_GROUP, written.metadata, minimum),
+        priority=spec.priority,
+        topology_keys=_keys(*(constraint.key for constraint in spec.scheduling_constraints.topology)),
+        disrupts_all=spec.disruption_mode.all is not None,
+    )
+
+
+def _workload(written: wire.WireGroupWorkload) -> Iterator[GroupObject]:
+    for i, group in enumerate(written.spec.pod_groups):
+        gang = group.policy.gang
+        minimum = _count(gang.min_count, f"spec.podGroups[{i}].policy.gang.minCount") if gang is not None else 0
+        whole = _object(GroupSource.WORKLOAD, written.metadata, minimum)
+        yield msgspec.structs.replace(whole, name=f"{whole.name}/{group.name}")
+
+
+def _min_member(source: GroupSource, written: wire.WirePodGroup) -> Iterator[GroupObject]:
+    yield _object(source, written.metadata, _count(written.spec.min_member, "spec.minMember"))
+
+
+def _object(source: GroupSource, metadata: WireMetadata, minimum: int) -> GroupObject:
+    created = metadata.creation_timestamp
+    return GroupObject(
+        source=source,
+        namespace=metadata.namespace or "default",
+        name=metadata.name,
+        created_at=None if created is None else in_calendar(created),
+        minimum=minimum,
+    )
+
+
+def _keys(*keys: str | None) -> tuple[str, ...]:
+    return tuple(labels.normalized(key) for key in keys if key)
+
+
+def _count(number: int, field: str) -> int:
+    if not 0 <= number <= MEMBERS_MAX:
+        raise InvalidInputError(f"must be a number of pods up to {MEMBERS_MAX}, not {number}", field=field)
+    return number
+
+
+# The Jobs and StatefulSets that the controllers of JobSets and LeaderWorkerSets make, for manifests without their pods.
+
+
+def made_of_job_set(job_set: wire.JobSet, pods: Iterable[WirePod]) -> Iterator[wire.Job]:
+    """Yield the Jobs of a JobSet without pods, named and marked as by its controller (0.12); none once it is over."""
+    name, namespace = job_set.metadata.name, job_set.metadata.namespace or "default"
+    if job_set.status.terminal_state or _has_pods(pods, labels.JOB_SET, name, namespace):
+        return
+    topology = job_set.metadata.annotations.get(labels.JOB_SET_TOPOLOGY)
+    notes = {labels.JOB_SET_TOPOLOGY: topology} if topology else {}
+    for part in job_set.spec.replicated_jobs:
+        for number in range(min(part.replicas, MEMBERS_MAX)):
+            own = f"{name}-{part.name}-{number}"
+            marks = {labels.JOB_SET: name, labels.JOB_SET_PART: part.name, labels.JOB_SET_JOB: str(number)}
+            marks[labels.JOB_SET_KEY] = own
+            spec = part.template.spec
+            yield wire.Job(
+                metadata=_made_by(job_set.metadata, "JobSet", own),
+                spec=wire.JobSpec(
+                    parallelism=spec.parallelism,
+                    completions=spec.completions,
+                    suspend=job_set.spec.suspend,
+                    template=_marked(spec.template, marks, notes),
+                ),
+            )
+
+
+def made_of_leader_worker_set(owner: wire.LeaderWorkerSet, pods: Iterable[WirePod]) -> Iterator[wire.WireWorkload]:
+    """Yield the StatefulSets of a LeaderWorkerSet without pods: of each group the leader's, then the workers'."""
+    name, namespace = owner.metadata.name, owner.metadata.namespace or "default"
+    if _has_pods(pods, labels.LEADER_WORKER_SET, name, namespace):
+        return
+    spec, topology = owner.spec.leader_worker_template, owner.metadata.annotations.get(labels.LEADER_WORKER_TOPOLOGY)
+    notes = {labels.LEADER_WORKER_SIZE: str(spec.size)} | (
+        {labels.LEADER_WORKER_TOPOLOGY: topology} if topology else {}
+    )
+    for number in range(min(owner.spec.replicas, MEMBERS_MAX)):
+        marks = {labels.LEADER_WORKER_SET: name, labels.LEADER_WORKER_GROUP: str(number)}
+        marks[labels.LEADER_WORKER_KEY] = f"{name}-{number}"
+        leader = spec.leader_template or spec.worker_template
+        first = _marked(leader, marks | {labels.LEADER_WORKER_INDEX: "0"}, notes)
+        yield wire.WireWorkload(
+            metadata=_made_by(owner.metadata, "LeaderWorkerSet", name),
+            spec=wire.WorkloadSpec(template=first, ordinals=wire.Ordinals(start=number)),
+        )
+        if spec.size > 1:
+            yield wire.WireWorkload(
+                metadata=_made_by(owner.metadata, "LeaderWorkerSet", f"{name}-{number}"),
+                spec=wire.WorkloadSpec(
+                    replicas=spec.size - 1,
+                    template=_marked(spec.worker_template, marks, notes),
+                    ordinals=wire.Ordinals(start=1),
+                ),
+            )
+
+
+def _has_pods(pods: Iterable[WirePod], key: str, name: str, namespace: str) -> bool:
+    return any(
+        pod.metadata.labels.get(key) == name and (pod.metadata.namespace or "default") == namespace for pod in pods
+    )
+
+
+def _made_by(owner: WireMetadata, kind: str, name: str) -> WireMetadata:
+    reference = OwnerReference(kind=kind, name=owner.name, uid=owner.uid, controller=True)
+    return WireMetadata(name=name, namespace=owner.namespace, owner_references=(reference,))
+
+
+def _marked(template: PodTemplate, marks: Mapping[str, str], notes: Mapping[str, str]) -> PodTemplate:
+    metadata = template.metadata
+    return PodTemplate(
+        metadata=WireMetadata(labels={**metadata.labels, **marks}, annotations={**metadata.annotations, **notes}),
+        spec=template.spec,
+    )

@@ -1,0 +1,449 @@
+"""Plans groups of pods that start together: all or nothing, in one domain, in turns that are fair to single pods.
+
+**All or nothing.** Before pods are placed, each group is tried by itself. One whose minimum finds no place is held: nothing is
+planned for it, and its pods say what the first member without a place lacks. If a plan in the end still breaks a group, since
+quotas or another order took its room, the group is held and the plan is made again.
+
+**One domain.** Each domain of a group (a zone, a value of another label) is tried on its own; the cheapest that holds the
+minimum is the group's. Room on nodes that exist costs nothing, and offerings that EC2 refused recently are not offered, so what
+is there already and what there is capacity for decide, too. Members that run decide for the others.
+
+**Turns.** Groups are placed before single pods, the highest priority first, then the oldest. If single pods are left without
+a place, those that outrank a group (a higher priority, or the same and older) are placed before it, and the plan is made once
+more; it replaces the first if any of them gets a place. So neither waits for ever: who waits grows old.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import product
+from typing import Final, NamedTuple
+
+import msgspec
+
+from core import labels
+from core.gangs import Gang
+from core.model.plan import PlannedClaim, PlannedGroup
+from core.model.pod import Pod
+from core.model.values.requirements import Requirement, Requirements
+from core.reasons.pods import PodReason
+from core.scheduling.claim_search import Solution
+from core.scheduling.context import GangPlan, HeldGang, SchedulingContext, is_virtual
+from core.scheduling.explanation import Diagnosis
+from core.scheduling.pods import PendingGroup
+from core.scheduling.replanning import Extra, planned_within_ec2_limits
+from core.scheduling.scheduler import GreedyScheduler, queue_of
+
+DOMAINS_MAX: Final = 16
+"""The most domains that are tried for one group, in the order of their names."""
+
+REBUILDS_MAX: Final = 16
+"""How often the groups are placed again without one that turned out to be incomplete; then all such groups are held at once.
+
+It is needed only at limits: equal groups fail together, so each time is for another kind of group or another domain.
+"""
+
+EXPLAINED_MAX: Final = 32
+"""For how many held groups a plan says what a member lacks; finding that takes as long as placing many pods."""
+
+_LATE: Final = datetime.max.replace(tzinfo=UTC)
+
+Domain = tuple[tuple[str, str], ...]
+"""Topology key and value, in the order of the group's keys; empty for a group that may be anywhere."""
+
+_Kind = tuple[tuple[int, int], ...]
+"""Numbers of groups of equal pods, each with how many of them must have a place."""
+
+_Rank = tuple[int, datetime, str]
+
+
+class _Unit(NamedTuple):
+    """A group, or a pod that comes before one; `core` are the members that must have a place, `others` come later."""
+
+    rank: _Rank
+    core: tuple[Pod, ...]
+    others: tuple[Pod, ...] = ()
+    gang: Gang | None = None
+
+
+def with_gangs(context: SchedulingContext, early: Iterable[Pod] = ()) -> SchedulingContext:
+    """Return the context in which each group has its turn and its domain, and those that cannot be complete are held.
+
+    Args:
+        context: The snapshot.
+        early: Single pods that are placed before the groups that they outrank.
+    """
+    if context.gang_plan.is_made:
+        return context
+    early = tuple(early)
+    guess = None if early else _Admission(context, ()).guess()
+    return guess or _Admission(context, early).result()
+
+
+class _Admission:
+    """Decides which groups are planned for, and where."""
+
+    def __init__(self, context: SchedulingContext, early: tuple[Pod, ...]) -> None:
+        self._context = context
+        self._pending = {pod.key: pod for pod in context.pending}
+        self._held: list[HeldGang] = []
+        self._lacks: dict[_Kind, tuple[int, str]] = {}
+        """How many members had no place when such a group failed first, and what the first of them lacked."""
+        units = [unit for gang in context.gangs if (unit := self._unit(gang)) is not None]
+        units += [_Unit(_rank(pod), (pod,)) for pod in early]
+        self._units = sorted(units, key=lambda unit: unit.rank)
+        self._kinds = [self._kind(unit) for unit in self._units]
+        self._full: dict[tuple[_Kind, Domain], int] = {}
+        """The turn from which on a domain has no room for such a group: equal ones fail together."""
+        self._prices: dict[tuple[_Kind, tuple[Domain, ...]], list[Domain]] = {}
+        self._domains: dict[str, Domain] = {}
+
+    def guess(self) -> SchedulingContext | None:
+        """Return the context as if groups took nothing from each other; None if they share room on existing nodes.
+
+        Where nothing is scarce, that is so, and it takes a try for each kind of group instead of one for each group.
+        """
+        nothing = GreedyScheduler(self._context, [], self._context.leaving, frozenset())
+        for unit, kind in zip(self._units, self._kinds, strict=True):
+            if unit.gang is None:
+                continue
+            candidates = self._candidates(unit.gang)
+            ranked = self._ranked(nothing, unit, kind, candidates)
+            if len(candidates) > 1 and (kind, tuple(candidates)) not in self._prices:
+                return None
+            if not ranked:
+                return None
+            self._domains[unit.gang.name] = ranked[0]
+        return self._decided(is_guess=True)
+
+    def result(self) -> SchedulingContext:
+        """Return the context with the decision about groups that are tried beside each other."""
+        for attempt in range(REBUILDS_MAX + 1):
+            if self._place_all(is_last=attempt == REBUILDS_MAX):
+                break
+        return self._decided(is_guess=False)
+
+    def _decided(self, *, is_guess: bool) -> SchedulingContext:
+        held = {found.gang.name for found in self._held}
+        turns: dict[str, int] = {}
+        pins: dict[str, Requirements] = {}
+        for turn, unit in enumerate(self._units):
+            if unit.gang is not None and unit.gang.name in held:
+                continue
+            turns |= {pod.key: turn for pod in unit.core}
+            domain = self._domains.get(unit.gang.name, ()) if unit.gang is not None else ()
+            if domain:
+                pins |= dict.fromkeys((pod.key for pod in (*unit.core, *unit.others)), _pin(domain))
+        domains = {name: dict(domain) for name, domain in sorted(self._domains.items()) if domain and name not in held}
+        held_gangs = tuple(sorted(self._held, key=_name_of))
+        plan = GangPlan(turns, domains, held_gangs, uses_turns=not is_guess, is_guess=is_guess, is_made=True)
+        return self._context.with_gangs(plan, pins, _members(self._held))
+
+    def _unit(self, gang: Gang) -> _Unit | None:
+        """Return a group with its members; None, if nothing is to be planned for it."""
+        members = [pod for pod in (*gang.waiting, *gang.coming) if pod.key in self._pending]
+        if gang.reason:
+            self._held.append(HeldGang(gang, len(gang.settled), gang.reason, gang.message))
+            return None
+        if not members:
+            return None
+        members = [self._pending[pod.key] for pod in members]
+        here = self._present_domains(gang)
+        if any(len(values) > 1 for values in here.values()):
+            key, values = next((key, values) for key, values in here.items() if len(values) > 1)
+            text = f"its members run in several domains of {key}: {', '.join(values)}"
+            self._held.append(HeldGang(gang, len(gang.settled), PodReason.GROUP_DOMAINS_DIFFER, text))
+            return None
+        return _Unit(gang.rank, tuple(members[: gang.needed]), tuple(members[gang.needed :]), gang)
+
+    def _kind(self, unit: _Unit) -> _Kind:
+        counts = Counter(self._context.pod_groups.of(pod).index for pod in unit.core)
+        return tuple(sorted(counts.items()))
+
+    def _place_all(self, *, is_last: bool) -> bool:
+        """Place the units in their turns; return False if a group failed, which is then held or gets another domain."""
+        running = GreedyScheduler(self._context, [], self._context.leaving, frozenset())
+        self._domains = {}
+        held = {found.gang.name for found in self._held}
+        for turn, (unit, kind) in enumerate(zip(self._units, self._kinds, strict=True)):
+            if unit.gang is None:
+                running.place_more(self._queue(unit, ()))
+                continue
+            if unit.gang.name in held:
+                continue
+            candidates = [
+                domain for domain in self._candidates(unit.gang) if turn < self._full.get((kind, domain), turn + 1)
+            ]
+            ranked = self._ranked(running, unit, kind, candidates)
+            if not ranked:
+                self._hold(unit, unit.gang, kind, self._best_try(running, unit, candidates))
+                continue
+            domain = self._domains[unit.gang.name] = ranked[0]
+            if not running.place_more(self._queue(unit, domain)):
+                self._full[kind, domain] = turn
+                if is_last or len(ranked) == 1:
+                    self._hold(unit, unit.gang, kind, running)
+                if not is_last:
+                    return False
+        return True
+
+    def _queue(self, unit: _Unit, domain: Domain) -> list[PendingGroup]:
+        pins = dict.fromkeys((pod.key for pod in unit.core), _pin(domain)) if domain else {}
+        context = self._context.with_gangs(self._context.gang_plan, pins, ()) if pins else self._context
+        return queue_of(context, [(unit.core, False)])
+
+    def _candidates(self, gang: Gang) -> list[Domain]:
+        """Return the domains that a group may get, those of its running members if it has any."""
+        if not gang.topology_keys:
+            return [()]
+        here = self._present_domains(gang)
+        values = [here.get(key) or self._values(key) for key in gang.topology_keys]
+        every = (tuple(zip(gang.topology_keys, chosen, strict=True)) for chosen in product(*values))
+        return [domain for _, domain in zip(range(DOMAINS_MAX), every, strict=False)]
+
+    def _present_domains(self, gang: Gang) -> dict[str, tuple[str, ...]]:
+        """Return topology key → the values that nodes of running members have, as far as they are known."""
+        found: dict[str, dict[str, None]] = {}
+        for pod in gang.settled:
+            position = self._context.positions.get(pod.node_name or pod.nominated_node_name)
+            if position is None or pod.is_terminal:
+                continue
+            for key in gang.topology_keys:
+                value = self._context.existing_nodes[position].domain(key)
+                if value is not None:
+                    found.setdefault(key, {})[value] = None
+        return {key: tuple(sorted(values)) for key, values in found.items()}
+
+    def _values(self, key: str) -> tuple[str, ...]:
+        """Return the values of a label that nodes have or NodePools offer."""
+        found = {value for value in self._context.node_index.domains(key) if value is not None}
+        for template in self._context.templates:
+            found.update(template.types.values(template.mask, template.offered, key))
+        return tuple(sorted(found))
+
+    def _ranked(
+        self, running: GreedyScheduler, unit: _Unit, kind: _Kind, candidates: Sequence[Domain]
+    ) -> Sequence[Domain]:
+        """Return the domains that hold the group's minimum, the cheapest first."""
+        if len(candidates) < 2:
+            return candidates
+        question = (kind, tuple(candidates))
+        known = self._prices.get(question)
+        if known is not None:
+            return known
+        tries = [(self._try(running, unit, domain), domain) for domain in candidates]
+        prices = [(_price(found), domain) for found, domain in tries if not found.so_far().unplaced]
+        ranked = [domain for _, domain in sorted(prices)]
+        if not any(found.bound for found, _ in tries):
+            self._prices[question] = ranked  # room on existing nodes goes, prices of new nodes stay
+        return ranked
+
+    def _try(self, running: GreedyScheduler, unit: _Unit, domain: Domain) -> GreedyScheduler:
+        """Return the plan of a group alone, beside what earlier ones use of existing nodes."""
+        alone = GreedyScheduler(self._context, [], self._context.leaving, frozenset())
+        alone.nodes.fill_like(running.nodes)
+        alone.place_more(self._queue(unit, domain))
+        return alone
+
+    def _best_try(self, running: GreedyScheduler, unit: _Unit, candidates: Sequence[Domain]) -> GreedyScheduler | None:
+        """Return the plan that places the most members, None if no domain is left to try."""
+        tries = [self._try(running, unit, domain) for domain in candidates]
+        return min(tries, key=_missing, default=None)
+
+    def _hold(self, unit: _Unit, gang: Gang, kind: _Kind, found: GreedyScheduler | None) -> None:
+        """Hold a group; a plan without a place for some member says what is lacking, an earlier one for equal groups."""
+        if kind not in self._lacks and found is not None:
+            self._lacks[kind] = _lack(
+                self._context, unit.core, found.so_far(), explains=len(self._lacks) < EXPLAINED_MAX
+            )
+        self._held.append(_incomplete(gang, unit.core, *self._lacks.get(kind, (len(unit.core), ""))))
+
+
+def _lack(
+    context: SchedulingContext, core: Sequence[Pod], solution: Solution, *, explains: bool = True
+) -> tuple[int, str]:
+    """Return how many members have no place in a plan, and what the first of them lacks."""
+    own = {pod.key for pod in core}
+    lacking = [(group, pod) for group in solution.unplaced for pod in group.pods[group.placed :] if pod.key in own]
+    if not lacking or not explains:
+        return len(lacking), ""
+    group, pod = lacking[0]
+    finding = Diagnosis(context, solution).of(group.pod_group, pod if pod.spec.volumes else None)
+    return len(lacking), f"[{finding.reason}]: {finding.message}"
+
+
+def _incomplete(gang: Gang, core: Sequence[Pod], missing: int, lack: str) -> HeldGang:
+    """Return a group as held, with how many members have a place, and what the first without one lacks."""
+    placed = len(gang.settled) + len(core) - missing
+    text = f"{placed} of {gang.minimum} members of group {gang.name} have a place"
+    if lack:
+        text += f"; {core[max(0, len(core) - missing)].key} has none {lack}"
+    elif gang.topology_keys:
+        text += f"; no node and no NodePool offers a value of {' and '.join(gang.topology_keys)} that holds them"
+    else:
+        text += "; others take what the rest needs"
+    return HeldGang(gang, placed, PodReason.GROUP_INCOMPLETE, text)
+
+
+def whole_groups(
+    context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
+) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
+    """Return a plan within EC2's limits that breaks no group, and its context without those limits.
+
+    Groups that a plan breaks are held, and it is made again: each time there is one less, so this ends.
+    """
+    _, found = planned_within_ec2_limits(context, plan)
+    while broken := _broken(context, found[0]):
+        if context.gang_plan.is_guess:
+            context = _Admission(context.before_gangs(), ()).result()
+        else:
+            context = _without(context, broken, found[0])
+        _, found = planned_within_ec2_limits(context, plan)
+    return context.with_gangs(msgspec.structs.replace(context.gang_plan, is_guess=False), {}, ()), found
+
+
+def _broken(context: SchedulingContext, solution: Solution) -> list[Gang]:
+    """Return the groups of whose minimum some member has no place."""
+    if not context.gang_plan.turns:
+        return []
+    turns, gangs = context.gang_plan.turns, {pod.key: gang for gang in context.gangs for pod in _all(gang)}
+    without = (pod.key for group in solution.unplaced for pod in group.pods[group.placed :])
+    found = {gangs[key].name: gangs[key] for key in without if key in turns and key in gangs}
+    return [found[name] for name in sorted(found)]
+
+
+def _without(context: SchedulingContext, broken: Sequence[Gang], solution: Solution) -> SchedulingContext:
+    turns = context.gang_plan.turns
+    held = []
+    for gang in broken:
+        core = tuple(pod for pod in _all(gang) if pod.key in turns)
+        held.append(_incomplete(gang, core, *_lack(context, core, solution)))
+    gone = _members(held)
+    plan = msgspec.structs.replace(
+        context.gang_plan,
+        turns={key: turn for key, turn in turns.items() if key not in gone},
+        held=tuple(sorted((*context.gang_plan.held, *held), key=_name_of)),
+        domains={
+            name: domain
+            for name, domain in context.gang_plan.domains.items()
+            if all(found.gang.name != name for found in held)
+        },
+    )
+    return context.with_gangs(plan, {}, gone)
+
+
+def in_fair_turns(
+    context: SchedulingContext, plan: Callable[[SchedulingContext], tuple[Solution, Extra]]
+) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
+    """Return a plan as of `whole_groups`; made once more, if single pods that outrank a group had no place."""
+    context, found = whole_groups(context, plan)
+    early = _outranking(context, found[0])
+    if not early:
+        return context, found
+    other, again = whole_groups(with_gangs(context.before_gangs(), early), plan)
+    unplaced = {pod.key for group in again[0].unplaced for pod in group.pods[group.placed :]}
+    served = any(pod.key not in unplaced for pod in early)
+    return (other, again) if served else (context, found)
+
+
+def _outranking(context: SchedulingContext, solution: Solution) -> tuple[Pod, ...]:
+    """Return the single pods without a place that outrank a group which gets new nodes; the most important first."""
+    plan = context.gang_plan
+    buying = {pod.key for claim in solution.claims for pod in claim.pods}
+    ranks = [gang.rank for gang in context.gangs if any(p.key in buying and p.key in plan.turns for p in _all(gang))]
+    if not ranks:
+        return ()
+    members = {pod.key for gang in context.gangs for pod in _all(gang)}
+    last = max(ranks)
+    left = (
+        pod
+        for group in solution.unplaced
+        if not group.pod_group.reason
+        for pod in group.pods[group.placed :]
+        if pod.key not in members and not is_virtual(pod) and _rank(pod) < last
+    )
+    return tuple(sorted(left, key=_rank))
+
+
+def named_for_groups(context: SchedulingContext, claims: tuple[PlannedClaim, ...]) -> tuple[PlannedClaim, ...]:
+    """Return the claims, each with the name of its group if all of its pods must start together with others'."""
+    group_of = {
+        pod.key: gang.name for gang in context.gangs for pod in _all(gang) if pod.key in context.gang_plan.turns
+    }
+    found = []
+    for claim in claims:
+        names = {group_of.get(key, "") for key in (*claim.pods, *claim.buffer_pods)}
+        (name,) = names if len(names) == 1 else ("",)
+        note = {labels.GROUP_OF_CLAIM: name} if name else {}
+        found.append(msgspec.structs.replace(claim, annotations={**claim.annotations, **note}) if note else claim)
+    return tuple(found)
+
+
+def planned_groups(
+    context: SchedulingContext, solution: Solution, claims: Sequence[PlannedClaim]
+) -> tuple[PlannedGroup, ...]:
+    """Return the groups with members that wait, as the plan leaves them."""
+    held = {found.gang.name: found for found in context.gang_plan.held}
+    nodes = {pod.key: context.existing_nodes[position].state.labels for pod, position in solution.bound}
+    new = {key: claim for claim in claims for key in (*claim.pods, *claim.buffer_pods)}
+    return tuple(
+        _planned_group(context, gang, held.get(gang.name), nodes, new)
+        for gang in context.gangs
+        if gang.waiting or gang.coming
+    )
+
+
+def _planned_group(
+    context: SchedulingContext,
+    gang: Gang,
+    held: HeldGang | None,
+    nodes: Mapping[str, Mapping[str, str]],
+    new: Mapping[str, PlannedClaim],
+) -> PlannedGroup:
+    keys = [pod.key for pod in (*gang.waiting, *gang.coming)]
+    placed = sum(key in nodes or key in new for key in keys)
+    there = {new[key].name: new[key] for key in keys if key in new}
+    zones = {zone for claim in there.values() for zone in claim.zones}
+    zones |= {nodes[key].get(labels.ZONE, "") for key in keys if key in nodes}
+    shared = {labels.ZONE: next(iter(zones))} if len(zones) == 1 and "" not in zones and placed > 1 else {}
+    return PlannedGroup(
+        name=gang.name,
+        source=gang.source,
+        members=gang.total,
+        minimum=gang.minimum,
+        placed=held.placed if held is not None else len(gang.settled) + placed,
+        domain={**shared, **context.gang_plan.domains.get(gang.name, {})} if held is None else {},
+        hourly=sum(claim.price for claim in there.values()),
+        reason=held.reason if held is not None else "",
+        message=held.message if held is not None else "",
+    )
+
+
+def _pin(domain: Domain) -> Requirements:
+    return Requirements(Requirement.one_of(key, value) for key, value in domain)
+
+
+def _price(found: GreedyScheduler) -> int:
+    return sum(claim.price for claim in found.claims.claims)
+
+
+def _missing(found: GreedyScheduler) -> int:
+    return sum(group.waiting for group in found.pending_groups)
+
+
+def _rank(pod: Pod) -> _Rank:
+    return -pod.spec.priority, pod.created_at or _LATE, pod.key
+
+
+def _all(gang: Gang) -> tuple[Pod, ...]:
+    return (*gang.waiting, *gang.coming)
+
+
+def _members(held: Iterable[HeldGang]) -> frozenset[str]:
+    return frozenset(pod.key for found in held for pod in _all(found.gang))
+
+
+def _name_of(held: HeldGang) -> str:
+    return held.gang.name

@@ -1,0 +1,234 @@
+"""Groups of pods that start together, in every way in which they are written."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from core import labels
+from core.gangs import EFA, Gang, gangs_of, kept_together
+from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
+from core.model.snapshot import Snapshot
+from core.reasons.pods import PodReason
+from tests.builders import NOW, a_pod, a_snapshot
+
+LWS = {labels.LEADER_WORKER_SET: "llm", labels.LEADER_WORKER_GROUP: "0", labels.LEADER_WORKER_KEY: "k0"}
+JOBS = {labels.JOB_SET: "train", labels.JOB_SET_PART: "workers", labels.JOB_SET_JOB: "0"}
+OWN = {labels.GROUP: "train", labels.GROUP_MINIMUM: "2"}
+
+
+def an_object(source: GroupSource, name: str, **changes: Any) -> GroupObject:
+    return GroupObject(source=source, namespace="default", name=name, **changes)
+
+
+def the_gang(*pods: Pod, objects: tuple[GroupObject, ...] = (), **changes: Any) -> Gang:
+    (gang,) = gangs_of(snapshot_of(*pods, objects=objects, **changes))
+    return gang
+
+
+def snapshot_of(*pods: Pod, objects: tuple[GroupObject, ...] = (), **changes: Any) -> Snapshot:
+    return a_snapshot(pods=pods, group_objects=objects, **changes)
+
+
+def members(count: int, **changes: Any) -> tuple[Pod, ...]:
+    return tuple(a_pod(f"m-{i}", **changes) for i in range(count))
+
+
+def a_template(part: str, pods: int, jobs: int = 1) -> MemberTemplate:
+    return MemberTemplate(part=part, spec=a_pod().spec, pods=pods, jobs=jobs)
+
+
+@pytest.mark.parametrize(
+    ("pods", "written", "source", "minimum"),
+    [
+        (members(3, pod_group="g"), an_object(GroupSource.POD_GROUP, "g", minimum=3), "PodGroup", 3),
+        (
+            members(3, pod_group="w/g/0", workload="w"),
+            an_object(GroupSource.WORKLOAD, "w/g", minimum=2),
+            "Workload",
+            2,
+        ),
+        (
+            members(3, annotations={labels.VOLCANO_GROUP: "g"}),
+            an_object(GroupSource.VOLCANO, "g", minimum=3),
+            "Volcano",
+            3,
+        ),
+        (
+            members(3, labels={labels.COSCHEDULING_GROUP: "g"}),
+            an_object(GroupSource.COSCHEDULING, "g", minimum=1),
+            "Coscheduling",
+            1,
+        ),
+        (members(3, labels={labels.KUEUE_GROUP: "g"}, annotations={labels.KUEUE_GROUP_COUNT: "3"}), None, "Kueue", 3),
+        (members(2, annotations=OWN), None, "Annotation", 2),
+        (members(3, labels=LWS, annotations={labels.LEADER_WORKER_SIZE: "3"}), None, "LeaderWorkerSet", 3),
+        (
+            members(4, labels=JOBS),
+            an_object(GroupSource.JOB_SET, "train", minimum=4, templates=(a_template("workers", 2, 2),)),
+            "JobSet",
+            4,
+        ),
+    ],
+)
+def test_each_way_of_writing_gives_one_group(
+    pods: tuple[Pod, ...], written: GroupObject | None, source: str, minimum: int
+) -> None:
+    gang = the_gang(*pods, objects=(written,) if written is not None else ())
+    assert (gang.source, gang.minimum, gang.total, gang.reason) == (source, minimum, len(pods), "")
+    assert {pod.name for pod in gang.pods} == {pod.name for pod in pods}
+
+
+def test_pods_without_a_mark_are_in_no_group() -> None:
+    opted_out = a_pod("out", labels=JOBS, annotations={labels.GROUP: "none"})
+    assert gangs_of(snapshot_of(a_pod(), opted_out)) == ()
+
+
+def test_a_basic_pod_group_asks_nothing_of_all() -> None:
+    """Kubernetes starts its pods one by one, unless they share a domain."""
+    basic = an_object(GroupSource.POD_GROUP, "g", minimum=0)
+    assert gangs_of(snapshot_of(*members(2, pod_group="g"), objects=(basic,))) == ()
+    near = msgspec.structs.replace(basic, topology_keys=(labels.ZONE,))
+    gang = the_gang(*members(2, pod_group="g"), objects=(near,))
+    assert (gang.needed, gang.topology_keys) == (0, (labels.ZONE,))
+
+
+def test_copies_of_a_workloads_group_are_apart() -> None:
+    pods = (a_pod("a", workload="w", pod_group="w/g/0"), a_pod("b", workload="w", pod_group="w/g/1"))
+    found = gangs_of(snapshot_of(*pods, objects=(an_object(GroupSource.WORKLOAD, "w/g", minimum=1),)))
+    assert [gang.name for gang in found] == ["default/w/g/0", "default/w/g/1"]
+
+
+def test_members_with_a_node_count_and_failed_ones_do_not() -> None:
+    bound, done = a_pod("a", node_name="n", annotations=OWN), a_pod("b", phase="Succeeded", annotations=OWN)
+    failed = a_pod("c", phase="Failed", annotations=OWN)
+    gang = the_gang(bound, done, failed, a_pod("d", annotations=OWN))
+    assert (len(gang.settled), gang.needed, [pod.name for pod in gang.waiting]) == (2, 0, ["d"])
+
+
+def test_a_group_waits_for_members_that_do_not_exist_and_says_how_many() -> None:
+    annotations = {labels.GROUP: "g", labels.GROUP_MINIMUM: "8"}
+    gang = the_gang(*members(7, annotations=annotations))
+    assert gang.reason == PodReason.GROUP_INCOMPLETE
+    assert "7 of 8" in gang.message
+    assert "1 has not been created" in gang.message
+    assert "since 2026-11-19 23:59 UTC" in gang.message
+
+
+def test_gated_members_are_told_from_missing_ones() -> None:
+    gated = a_pod("gated", is_gated=True, annotations=OWN)
+    gang = the_gang(a_pod("a", annotations=OWN), gated)
+    assert gang.reason == PodReason.GROUP_INCOMPLETE
+    assert "1 still has a scheduling gate" in gang.message
+
+
+def test_a_leader_stands_for_its_whole_group() -> None:
+    """Its workers exist only once it runs: they are planned for from the template."""
+    leader = a_pod(
+        "llm-0", labels=LWS | {labels.LEADER_WORKER_INDEX: "0"}, annotations={labels.LEADER_WORKER_SIZE: "4"}
+    )
+    owner = an_object(
+        GroupSource.LEADER_WORKER_SET, "llm", minimum=4, templates=(a_template("leader", 1), a_template("worker", 3))
+    )
+    gang = the_gang(leader, objects=(owner,))
+    assert (len(gang.coming), gang.minimum, gang.needed, gang.reason) == (3, 4, 4, "")
+    assert all(pod.labels[labels.LEADER_WORKER_KEY] == "k0" for pod in gang.coming)
+    worker = a_pod("llm-0-1", labels=LWS | {labels.LEADER_WORKER_INDEX: "1"})
+    assert len(the_gang(leader, worker, objects=(owner,)).coming) == 2
+
+
+def test_members_whose_node_is_requested_are_not_planned_again() -> None:
+    leader = a_pod(
+        "llm-0", labels=LWS | {labels.LEADER_WORKER_INDEX: "0"}, annotations={labels.LEADER_WORKER_SIZE: "2"}
+    )
+    owner = an_object(
+        GroupSource.LEADER_WORKER_SET, "llm", minimum=2, templates=(a_template("leader", 1), a_template("worker", 1))
+    )
+    (coming,) = the_gang(leader, objects=(owner,)).coming
+    gang = the_gang(leader, objects=(owner,), requested_members=(coming.key,))
+    assert (gang.coming, gang.reason) == ((), "")
+
+
+def test_each_job_of_a_job_set_with_exclusive_topology_is_a_group() -> None:
+    """Its webhook refuses the other pods of a Job until the first is bound."""
+    notes = {labels.JOB_SET_TOPOLOGY: labels.ZONE}
+    pods = [a_pod(f"j-{i}", labels=JOBS | {labels.JOB_SET_JOB: str(i)}, annotations=notes) for i in range(2)]
+    owner = an_object(GroupSource.JOB_SET, "train", minimum=6, templates=(a_template("workers", 3, 2),))
+    found = gangs_of(snapshot_of(*pods, objects=(owner,)))
+    assert [(gang.name, gang.minimum, len(gang.coming)) for gang in found] == [
+        ("default/train-workers-0", 3, 2),
+        ("default/train-workers-1", 3, 2),
+    ]
+    assert found[0].topology_keys == (labels.ZONE,)
+
+
+def test_a_job_set_that_starts_in_order_waits_for_no_later_part() -> None:
+    first, second = a_template("driver", 1), a_template("workers", 8)
+    owner = an_object(GroupSource.JOB_SET, "train", minimum=9, starts_in_order=True, templates=(first, second))
+    gang = the_gang(a_pod("d", labels=JOBS | {labels.JOB_SET_PART: "driver"}), objects=(owner,))
+    assert (gang.minimum, gang.coming) == (1, ())
+
+
+def test_efa_keeps_a_group_in_one_zone() -> None:
+    gang = the_gang(*members(2, annotations=OWN, extra={EFA: "1"}))
+    assert gang.topology_keys == (labels.ZONE,)
+
+
+@pytest.mark.parametrize(
+    ("pods", "objects", "reason"),
+    [
+        (members(2, pod_group="g"), (), PodReason.GROUP_NOT_FOUND),
+        (members(2, labels={labels.COSCHEDULING_GROUP: "g"}), (), PodReason.GROUP_NOT_FOUND),
+        (members(2, annotations={labels.GROUP: "g"}), (), PodReason.GROUP_INVALID),
+        (members(2, annotations={labels.GROUP: "g", labels.GROUP_MINIMUM: "two"}), (), PodReason.GROUP_INVALID),
+        (
+            (a_pod("a", pod_group="g", priority=1), a_pod("b", pod_group="g")),
+            (an_object(GroupSource.POD_GROUP, "g", minimum=2),),
+            PodReason.GROUP_INVALID,
+        ),
+        (
+            members(2, labels=JOBS | {labels.COSCHEDULING_GROUP: "g"}),
+            (
+                an_object(GroupSource.COSCHEDULING, "g", minimum=5),
+                an_object(GroupSource.JOB_SET, "train", minimum=2, templates=(a_template("workers", 2),)),
+            ),
+            PodReason.GROUP_MINIMUM_TOO_HIGH,
+        ),
+        (
+            members(2, pod_group="g", annotations={labels.VOLCANO_GROUP: "v"}),
+            (an_object(GroupSource.POD_GROUP, "g", minimum=2), an_object(GroupSource.VOLCANO, "v", minimum=1)),
+            PodReason.GROUP_SPELLINGS_DIFFER,
+        ),
+        (
+            (a_pod("a", annotations=OWN), a_pod("b", annotations=OWN | {labels.GROUP_TOPOLOGY: labels.ZONE})),
+            (),
+            PodReason.GROUP_DOMAINS_DIFFER,
+        ),
+    ],
+)
+def test_a_mistake_has_a_code_of_its_own(
+    pods: tuple[Pod, ...], objects: tuple[GroupObject, ...], reason: PodReason
+) -> None:
+    gang = the_gang(*pods, objects=objects)
+    assert gang.reason == reason
+    assert gang.message
+
+
+def test_the_most_important_group_comes_first_then_the_oldest() -> None:
+    old = members(2, annotations=OWN, created_at=NOW - timedelta(hours=2))
+    urgent = a_pod("u", annotations={labels.GROUP: "urgent", labels.GROUP_MINIMUM: "1"}, priority=5, created_at=NOW)
+    young = a_pod("y", annotations={labels.GROUP: "young", labels.GROUP_MINIMUM: "1"}, created_at=NOW)
+    found = sorted(gangs_of(snapshot_of(young, urgent, *old)), key=lambda gang: gang.rank)
+    assert [gang.name for gang in found] == ["default/urgent", "default/train", "default/young"]
+
+
+def test_no_member_of_a_running_group_moves_unless_its_owner_says_so() -> None:
+    running = members(2, node_name="n", annotations=OWN)
+    assert set(kept_together(snapshot_of(*running))) == {"default/m-0", "default/m-1"}
+    loose = members(2, node_name="n", annotations=OWN | {labels.GROUP_DISRUPTION: "single"})
+    assert kept_together(snapshot_of(*loose)) == {}
+    starting = (a_pod("a", node_name="n", annotations=OWN), a_pod("b", annotations=OWN))
+    assert kept_together(snapshot_of(*starting)) == {}
