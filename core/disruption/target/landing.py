@@ -25,6 +25,7 @@ from core.disruption.prices import ReplacementOptions
 from core.model.plan import Command, Move, PlannedClaim
 from core.model.pod import SCHEDULE_ANYWAY, LabelSelector, Pod, PodAffinityTerm, TopologySpread
 from core.model.snapshot import MOST_ALLOCATED, Snapshot
+from core.model.state_node import StateNode
 from core.model.values import quantity
 from core.model.values.quantity import CPU, MEMORY
 from core.model.values.requirements import Requirement
@@ -34,7 +35,6 @@ from core.pod_rules import spread_selector, with_label_keys
 from core.pods import successor
 from core.reasons.code import TerminationReason
 from core.scheduling.context import SchedulingContext
-from core.scheduling.existing_node import ExistingNode
 from core.scheduling.pods import DefaultSpreads, PendingGroup, PodGroup
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from core.scheduling.topology.domains import ReachableDomains
@@ -325,9 +325,9 @@ class NodeScores:
         snapshot, self._nodes = context.snapshot, context.existing_nodes
         self._is_most = snapshot.options.scoring == MOST_ALLOCATED
         self._positions = {node.name: node.index for node in self._nodes}
-        self._offered = self._amounts(lambda node, name: node.state.allocatable.get(name, 0))
-        self._used = self._amounts(lambda node, name: sum(p.spec.requests.get(name, 0) for p in node.state.pods))
-        self._stated = self._amounts(lambda node, name: sum(_stated(p, name) for p in node.state.pods))
+        self._offered = self._amounts(lambda state, name: state.allocatable.get(name, 0))
+        self._used = self._amounts(lambda state, name: sum(p.spec.requests.get(name, 0) for p in state.pods))
+        self._stated = self._amounts(lambda state, name: sum(_stated(p, name) for p in state.pods))
         self._taints = [
             {t for t in (node.state.node.taints if node.state.node else ()) if t.effect == PREFER_NO_SCHEDULE}
             | ({LEAVING} if node.index in later else set())
@@ -359,8 +359,8 @@ class NodeScores:
         """Count a pod no more for rules between pods; its node takes no others."""
         self._counts.remove(pod)
 
-    def _amounts(self, amount: Callable[[ExistingNode, str], int]) -> Ints:
-        found = [[amount(node, name) for node in self._nodes] for name in (CPU, MEMORY)]
+    def _amounts(self, amount: Callable[[StateNode, str], int]) -> Ints:
+        found = [[amount(node.state, name) for node in self._nodes] for name in (CPU, MEMORY)]
         return np.array(found, dtype=np.int64).reshape(2, len(self._nodes))
 
     def _fit(self, pod: Pod, feasible: Ints) -> Ints:
