@@ -174,11 +174,16 @@ def api_server(name: str, account: Account, _: datetime) -> AccountFinding:
     return AccountFinding(name, OK, f"it answers, and is {account.api.version()}")
 
 
-def definitions(name: str, account: Account, _: datetime) -> AccountFinding:
-    """Whether each definition is there, serves and stores our version, and keeps every field that this release reads."""
+def _definitions(account: Account) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the definitions of this release and those that the cluster has, both by name."""
     ours = {str(definition["metadata"]["name"]): definition for definition in crds.definitions()}
     answers = {known: account.api.find(DEFINITIONS, known) for known in ours}
-    present = {known: found for known, found in answers.items() if found is not None}
+    return ours, {known: definition for known, definition in answers.items() if definition is not None}
+
+
+def definitions(name: str, account: Account, _: datetime) -> AccountFinding:
+    """Whether each definition is there, serves and stores our version, and keeps every field that this release reads."""
+    ours, present = _definitions(account)
     if missing := [known for known in ours if known not in present]:
         return AccountFinding(name, PROBLEM, f"the cluster has no {', '.join(missing)}", APPLIES)
     problems = [f"{known} {problem}" for known, found in present.items() for problem in _problems(ours[known], found)]
@@ -260,9 +265,7 @@ _JUDGES: Final = "kubectl get nodepools,ec2nodeclasses,nodeoverlays -o yaml | fl
 
 def karpenter(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether every field of the installed definitions and every object means here what it means to its Karpenter."""
-    ours = {str(definition["metadata"]["name"]): definition for definition in crds.definitions()}
-    asked = {known: account.api.find(DEFINITIONS, known) for known in ours}
-    present = {known: found for known, found in asked.items() if found is not None}
+    ours, present = _definitions(account)
     if not present:
         return AccountFinding(name, OK, "no definition of Karpenter is installed")
     objects = [
@@ -280,7 +283,7 @@ def karpenter(name: str, account: Account, _: datetime) -> AccountFinding:
 
 def _named(resource: Resource, objects: Iterable[Manifest]) -> list[dict[str, Any]]:
     """Return the objects with their kind, which items of a list lack."""
-    return [{**found, "apiVersion": resource.api_version, "kind": resource.kind} for found in objects]
+    return [{**obj, "apiVersion": resource.api_version, "kind": resource.kind} for obj in objects]
 
 
 def _of_definitions(ours: Mapping[str, Manifest], present: Mapping[str, Manifest]) -> str:
@@ -297,10 +300,8 @@ def _of_definitions(ours: Mapping[str, Manifest], present: Mapping[str, Manifest
 
 def _of_objects(objects: Iterable[Manifest]) -> str:
     """Return which Karpenter has written hashes on the EC2NodeClasses; empty for none."""
-    annotations = (mapping(mapping(found.get("metadata")).get("annotations")) for found in objects)
-    written = {
-        str(found[labels.NODECLASS_HASH_VERSION]) for found in annotations if labels.NODECLASS_HASH_VERSION in found
-    }
+    annotations = (mapping(mapping(obj.get("metadata")).get("annotations")) for obj in objects)
+    written = {str(obj[labels.NODECLASS_HASH_VERSION]) for obj in annotations if labels.NODECLASS_HASH_VERSION in obj}
     versions = [_HASHES.get(version, f"of another version (hash {version})") for version in sorted(written)]
     return f"the EC2NodeClasses were last hashed by Karpenter {' and '.join(versions)}" if versions else ""
 
@@ -308,7 +309,7 @@ def _of_objects(objects: Iterable[Manifest]) -> str:
 def _only_theirs(ours: Manifest, present: Manifest) -> list[str]:
     """Return the fields that an installed definition has and ours lacks: an object would lose them with our definition."""
     wanted, versions = ours["spec"]["versions"][0], sequence(mapping(present.get("spec")).get("versions"))
-    version: dict[str, Any] = next((found for found in versions if found.get("name") == wanted["name"]), {})
+    version: dict[str, Any] = next((candidate for candidate in versions if candidate.get("name") == wanted["name"]), {})
     return [path for path in _dropped_paths(_schema(version), _schema(wanted)) if not path.endswith(_WRITTEN_BY_NOBODY)]
 
 
@@ -318,31 +319,29 @@ _WRITTEN_BY_NOBODY: Final = ".timeAdded"
 
 def _changed(objects: Sequence[Manifest]) -> Iterator[str]:
     """Yield what is refused here, or means less than to Karpenter."""
-    unknown = [f"{_shown(found)} {path}" for found in objects for path in not_ignored(dict(found))]
+    unknown = [f"{_shown(obj)} {path}" for obj in objects for path in not_ignored(dict(obj))]
     yield from _few(
         "fields that this version does not know, so that nothing is launched from their EC2NodeClass:", unknown
     )
-    known = [found for found in objects if not not_ignored(dict(found))]
-    yield from _few("our rules refuse", [_shown(found) for found in known if problems(dict(found))])
-    of_classes = [found for found in known if found["kind"] == EC2_NODE_CLASSES.kind]
-    computed = [
-        _shown(found) for found in of_classes if expressions(mapping(mapping(found.get("spec")).get("kubelet")))
-    ]
+    known = [obj for obj in objects if not not_ignored(dict(obj))]
+    yield from _few("our rules refuse", [_shown(obj) for obj in known if problems(dict(obj))])
+    of_classes = [obj for obj in known if obj["kind"] == EC2_NODE_CLASSES.kind]
+    computed = [_shown(obj) for obj in of_classes if expressions(mapping(mapping(obj.get("spec")).get("kubelet")))]
     yield from _few("not ready here, since expressions in spec.kubelet are not evaluated:", computed)
-    shared = [_shown(found) for found in of_classes if _annotation(found, labels.CONSUMABLE_CAPACITY)]
+    shared = [_shown(obj) for obj in of_classes if _annotation(obj, labels.CONSUMABLE_CAPACITY)]
     yield from _few("GPUs are not shared between resource claims here:", shared)
 
 
 def _rebooting(account: Account) -> Iterator[str]:
     """Yield the nodes that Karpenter reboots now: they are left alone until that is over."""
     claims = account.api.list(NODE_CLAIMS)
-    names = [str(mapping(found.get("metadata")).get("name")) for found in claims if _reboots(found)]
+    names = [str(mapping(claim.get("metadata")).get("name")) for claim in claims if _reboots(claim)]
     yield from _few("Karpenter reboots nodes of these NodeClaims, so take over when it has ended:", names)
 
 
 def _reboots(claim: Manifest) -> bool:
     conditions = sequence(mapping(claim.get("status")).get("conditions"))
-    return any(found.get("type") == REBOOTING and found.get("status") == "True" for found in conditions)
+    return any(condition.get("type") == REBOOTING and condition.get("status") == "True" for condition in conditions)
 
 
 def _annotation(found: Manifest, name: str) -> str:
@@ -361,7 +360,7 @@ def _few(what: str, names: Sequence[str]) -> Iterator[str]:
 
 def _newest(definition: Manifest) -> dict[str, Any]:
     versions = sequence(mapping(definition.get("spec")).get("versions"))
-    return _schema(next((found for found in versions if found.get("storage")), {}))
+    return _schema(next((candidate for candidate in versions if candidate.get("storage")), {}))
 
 
 def _paths(schema: Mapping[str, Any], at: str = "") -> Iterator[str]:
