@@ -76,7 +76,7 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
     """
     planner = Planner(snapshot)
     plan, finding = planner.explained(pod.key, out_of_time)
-    held = next((found for found in plan.unschedulable if found.pod == pod.key), None)
+    held = next((unplaced for unplaced in plan.unschedulable if unplaced.pod == pod.key), None)
     if finding is None and held is not None:
         details = (*_meaning(PodReason, held.reason), *held.message.splitlines(), *_page(held.reason))
         return Explanation(
@@ -331,19 +331,19 @@ def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], floa
             subject=subject, outcome="runs", details=(*about, *_places(Plan(now=snapshot.now), gang.pods))
         )
     plan = Planner(snapshot).plan(out_of_time)
-    found = next((group for group in plan.groups if group.name == gang.name), None)
-    if found is None or found.reason:
-        message = gang.message if found is None else found.message
-        reason = gang.reason if found is None else found.reason
+    planned = next((group for group in plan.groups if group.name == gang.name), None)
+    if planned is None or planned.reason:
+        message = gang.message if planned is None else planned.message
+        reason = gang.reason if planned is None else planned.reason
         details = (*_meaning(PodReason, reason), *about, *message.splitlines(), *_page(reason))
         return Explanation(subject=subject, outcome="waits", reason=reason, details=details, has_no_place=True)
     places = _places(plan, gang.pods)
     if gang.coming:
         places.append(f"{len(gang.coming)} have a place before their controller creates them")
-    where = ", ".join(f"{key} {value}" for key, value in found.domain.items())
-    price = f"its new nodes cost ${dollars(found.hourly):.4f} an hour"
+    where = ", ".join(f"{key} {value}" for key, value in planned.domain.items())
+    price = f"its new nodes cost ${dollars(planned.hourly):.4f} an hour"
     details = (*about, *([f"domain: {where}"] if where else []), *places, price)
-    return Explanation(subject=subject, outcome=f"has {found.placed} of {found.members} places", details=details)
+    return Explanation(subject=subject, outcome=f"has {planned.placed} of {planned.members} places", details=details)
 
 
 def _places(plan: Plan, pods: Iterable[Pod]) -> list[str]:

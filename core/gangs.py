@@ -124,8 +124,8 @@ def gangs_of(snapshot: Snapshot) -> tuple[Gang, ...]:
     if not members:
         return ()
     objects = {(obj.namespace, obj.source, obj.name): obj for obj in snapshot.group_objects}
-    found = (_Reading(snapshot, objects, key, pods).gang() for key, pods in sorted(members.items()))
-    return tuple(gang for gang in found if gang is not None)
+    gangs = (_Reading(snapshot, objects, key, pods).gang() for key, pods in sorted(members.items()))
+    return tuple(gang for gang in gangs if gang is not None)
 
 
 def _is_over(pod: Pod) -> bool:
@@ -136,8 +136,8 @@ def _is_over(pod: Pod) -> bool:
 def _spellings(pod: Pod) -> Iterator[_Spelling]:
     """Yield the ways in which a pod names a group, those that state a minimum first."""
     notes, marks = pod.annotations, pod.labels
-    own = notes.get(labels.GROUP, "")
-    if own == NO_GROUP:
+    group_name = notes.get(labels.GROUP, "")
+    if group_name == NO_GROUP:
         return
     if pod.spec.pod_group:
         source = GroupSource.WORKLOAD if pod.spec.workload else GroupSource.POD_GROUP
@@ -154,8 +154,8 @@ def _spellings(pod: Pod) -> Iterator[_Spelling]:
     count = _number(notes.get(labels.KUEUE_GROUP_COUNT))
     if marks.get(labels.KUEUE_GROUP) and count is not None:
         yield _Spelling(GroupSource.KUEUE, marks[labels.KUEUE_GROUP], count)
-    if own:
-        yield _Spelling(GroupSource.ANNOTATION, own, _number(notes.get(labels.GROUP_MINIMUM)))
+    if group_name:
+        yield _Spelling(GroupSource.ANNOTATION, group_name, _number(notes.get(labels.GROUP_MINIMUM)))
     if marks.get(labels.JOB_SET):
         yield _job_set(pod)
 
@@ -288,15 +288,15 @@ class _Reading:
 
     def _coming(self) -> tuple[Pod, ...]:
         """Return pods in place of the members that the owner has not created, with the marks of the group's first one."""
-        found: list[Pod] = []
+        coming: list[Pod] = []
         first, requested = self._pods[0], self._snapshot.requested_members
         for template, pods in self._parts():
             there = sum(_is_part(pod, template.part) for pod in self._pods)
             for number in range(there + 1, pods + 1):
                 name = f"{self._name}-{template.part}-to-come-{number}"
                 if f"{self._namespace}/{name}" not in requested:
-                    found.append(_member(first, template, name, self._created_at()))
-        return tuple(found)
+                    coming.append(_member(first, template, name, self._created_at()))
+        return tuple(coming)
 
     def _refusal(self, minimum: int, total: int) -> tuple[str, str]:
         """Return the code and text of a mistake for which nothing is bought."""
@@ -319,9 +319,9 @@ class _Reading:
             if theirs is not None and theirs != minimum and other.source is not GroupSource.LEADER_WORKER_SET:
                 text = f"{name} starts with {minimum} members, and {other.source} {other.name} with {theirs}"
                 return PodReason.GROUP_SPELLINGS_DIFFER, text
-        own = {tuple(_own_keys(pod)) for pod in self._pods}
-        if len(own) > 1:
-            shown = sorted(", ".join(each) or "none" for each in own)
+        key_sets = {tuple(_own_keys(pod)) for pod in self._pods}
+        if len(key_sets) > 1:
+            shown = sorted(", ".join(each) or "none" for each in key_sets)
             return PodReason.GROUP_DOMAINS_DIFFER, f"members of {name} name different domains: {'; '.join(shown)}"
         if self._source in _NATIVE:
             kinds = {(pod.spec.priority, pod.spec.scheduler_name) for pod in self._pods}
@@ -332,8 +332,8 @@ class _Reading:
 
     def _minimum_of(self, spelling: _Spelling) -> int | None:
         """Return the minimum that one way of writing states; None if it states none."""
-        found = self._object_of(spelling) if spelling.source in _OF_OBJECTS else None
-        return found.minimum if found is not None else spelling.minimum
+        group_object = self._object_of(spelling) if spelling.source in _OF_OBJECTS else None
+        return group_object.minimum if group_object is not None else spelling.minimum
 
     def _absence(self, minimum: int, coming: int) -> tuple[str, str]:
         """Return the code and text if too few members exist, or may be planned for."""

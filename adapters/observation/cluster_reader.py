@@ -312,15 +312,15 @@ class ClusterReader:
             return {}
         from core.manifests.groups import needed_kinds  # most clusters have none
 
-        found: ObjectsByKind = {}
+        by_kind: ObjectsByKind = {}
         for kind in needed_kinds(pods):
             for version in _GROUP_VERSIONS.get(kind, (kind.version,)):
                 try:
-                    found[kind] = self._read(msgspec.structs.replace(kind, version=version), rejected)
+                    by_kind[kind] = self._read(msgspec.structs.replace(kind, version=version), rejected)
                     break
                 except DeniedError as error:
                     logger.info("groups cannot be read", extra={"kind": kind.kind, "problem": str(error)})
-        return found
+        return by_kind
 
     def _list(self, kind: Resource) -> tuple[Any, ...]:
         return self._kubernetes.list(kind).items

@@ -120,7 +120,7 @@ def _of_pools(snapshot: Snapshot) -> Iterator[Sample]:
     limits = {pool.name: pool.limits for pool in snapshot.node_pools}
     for pool in cluster_status(snapshot).pools:
         named = {"nodepool": pool.name}
-        own = [state for state in state_nodes(snapshot) if state.is_managed and state.node_pool == pool.name]
+        pool_states = [state for state in state_nodes(snapshot) if state.is_managed and state.node_pool == pool.name]
         yield Sample("fleetwright_nodepool_nodes", named, pool.nodes)
         yield Sample("fleetwright_nodepool_starting_nodes", named, pool.starting)
         yield Sample("fleetwright_nodepool_paused", named, bool(pool.paused or pool.rollout or pool.invalid_budget))
@@ -128,7 +128,7 @@ def _of_pools(snapshot: Snapshot) -> Iterator[Sample]:
         for reason, left in sorted(pool.budgets.items()):
             allowed = pool.nodes if left is None else left
             yield Sample("karpenter_nodepools_allowed_disruptions", {**named, "reason": reason}, allowed)
-        used = {**_sum(state.capacity for state in own), "nodes": pool.nodes}
+        used = {**_sum(state.capacity for state in pool_states), "nodes": pool.nodes}
         for name, amounts in (("limit", limits.get(pool.name, {})), ("usage", used)):
             for resource, amount in sorted(amounts.items()):
                 kind = {**named, "resource_type": _resource(resource)}

@@ -140,11 +140,11 @@ def running_groups(snapshot: Snapshot) -> list[core_plan.PlannedGroup]:
     from core.gangs import gangs_of  # most clusters have none
 
     nodes = {state.name: state for state in state_nodes(snapshot)}
-    found = []
+    groups = []
     for gang in gangs_of(snapshot):
         there = {pod.node_name: nodes[pod.node_name] for pod in gang.pods if pod.node_name in nodes}
         zones = {state.labels.get(labels.ZONE, "") for state in there.values()} - {""}
-        found.append(
+        groups.append(
             core_plan.PlannedGroup(
                 name=gang.name,
                 source=gang.source,
@@ -157,7 +157,7 @@ def running_groups(snapshot: Snapshot) -> list[core_plan.PlannedGroup]:
                 message=gang.message,
             )
         )
-    return found
+    return groups
 
 
 def _pool(pool: PoolStatus, going: Mapping[str, str]) -> JsonObject:

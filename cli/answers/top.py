@@ -200,7 +200,9 @@ def _state(state: StateNode, claim: JsonObject) -> str:
 def _pools(document: JsonObject) -> list[Row]:
     rows = []
     for pool in document["nodePools"]:
-        allowed = sorted({"any" if left is None else str(left) for left in pool["budgets"].values()})
+        allowed = sorted(
+            {"any" if allowed_nodes is None else str(allowed_nodes) for allowed_nodes in pool["budgets"].values()}
+        )
         held = pool["paused"] or pool["rollout"] or pool["invalidBudget"] or ""
         cells = (
             pool["name"],
@@ -213,7 +215,10 @@ def _pools(document: JsonObject) -> list[Row]:
         )
         keys = (pool["name"], pool["nodes"], pool["starting"], pool["pods"], pool["hourly"], cells[5], held)
         taken = [f"{node['node']} takes a place: {node['why']}" for node in pool["takenBy"]]
-        budgets = [f"{reason}: {'any number' if left is None else left}" for reason, left in pool["budgets"].items()]
+        budgets = [
+            f"{reason}: {'any number' if allowed_nodes is None else allowed_nodes}"
+            for reason, allowed_nodes in pool["budgets"].items()
+        ]
         rows.append(
             Row(
                 cells, keys, (f"NodePool {pool['name']}", *([held] if held else []), "may leave now:", *budgets, *taken)

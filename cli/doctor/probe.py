@@ -62,9 +62,9 @@ _DRY: Final = " (DryRun)"
 
 def probe(account: Account, now: datetime) -> Iterator[AccountFinding]:
     """Run every probe, in order. One that has no answer is `unknown`, and the next one runs."""
-    for name, one in PROBES.items():
+    for name, entry in PROBES.items():
         try:
-            yield one.check(name, account, now)
+            yield entry.check(name, account, now)
         except NoClusterError:
             yield AccountFinding(name, UNKNOWN, "there is no cluster to ask")
         except (NotAllowedError, NotAnsweredError) as error:
@@ -137,7 +137,7 @@ def _refused(account: Account, role: str, statement: Mapping[str, Any]) -> Itera
         "SimulatePrincipalPolicy",
         PolicySourceArn=role,
         ActionNames=_texts(statement.get("Action")),
-        ResourceArns=[one.replace("*", _ANY) if one != "*" else one for one in _texts(statement.get("Resource"))][:1],
+        ResourceArns=[arn.replace("*", _ANY) if arn != "*" else arn for arn in _texts(statement.get("Resource"))][:1],
         ContextEntries=list(_context(mapping(statement.get("Condition")))),
     )
     for result in mapping(answer).get("EvaluationResults", ()):
@@ -288,7 +288,7 @@ def log_lag(name: str, account: Account, now: datetime) -> AccountFinding:
 
 def _audit_lags(account: Account, now: datetime) -> list[float]:
     """Ask for the latest lines."""
-    found = account.ask(
+    events = account.ask(
         "logs",
         "FilterLogEvents",
         logGroupName=f"/aws/eks/{account.cluster}/cluster",
@@ -297,7 +297,7 @@ def _audit_lags(account: Account, now: datetime) -> list[float]:
         endTime=int(now.timestamp() * 1000),
         limit=LAG_LINES,
     )
-    return lags_of(found)
+    return lags_of(events)
 
 
 def lags_of(answer: Mapping[str, Any] | None) -> list[float]:
@@ -368,8 +368,8 @@ def _otherwise(asked: str, answer: AccountAnswer, expected: str) -> str:
 def types(name: str, account: Account, _: datetime) -> AccountFinding:
     """Which instance types take no encrypted volumes; classes with such volumes leave them out."""
     unable = {"Name": "ebs-info.encryption-support", "Values": ["unsupported"]}
-    found = account.ask("ec2", "DescribeInstanceTypes", Filters=[unable], MaxResults=100)
-    names = sorted(str(one["InstanceType"]) for one in mapping(found).get("InstanceTypes", ()))
+    listing = account.ask("ec2", "DescribeInstanceTypes", Filters=[unable], MaxResults=100)
+    names = sorted(str(described["InstanceType"]) for described in mapping(listing).get("InstanceTypes", ()))
     return AccountFinding(name, OK, f"encrypted volumes are left to all types but {', '.join(names) or 'none'}")
 
 
@@ -416,8 +416,12 @@ def images(name: str, account: Account, _: datetime) -> AccountFinding:
         return AccountFinding(
             name, PROBLEM, says, f"aws ssm get-parameter --region {account.region} --name {missing[0]}"
         )
-    found = account.ask("ec2", "DescribeImages", ImageIds=sorted(set(ids.values())))
-    known = {str(image["ImageId"]) for image in mapping(found).get("Images", ()) if image.get("State") == "available"}
+    described_images = account.ask("ec2", "DescribeImages", ImageIds=sorted(set(ids.values())))
+    known = {
+        str(image["ImageId"])
+        for image in mapping(described_images).get("Images", ())
+        if image.get("State") == "available"
+    }
     if lost := sorted(set(ids.values()) - known):
         return AccountFinding(name, PROBLEM, f"EC2 does not have the published images {', '.join(lost)}", REPORT)
     return AccountFinding(
@@ -440,9 +444,9 @@ def _parameters(account: Account, paths: Iterable[str]) -> tuple[dict[str, str],
     """Return path → value, and the paths of parameters that do not exist."""
     wanted, values, missing = list(paths), dict[str, str](), list[str]()
     for start in range(0, len(wanted), _NAMES_MAX):
-        found = mapping(account.ask("ssm", "GetParameters", Names=wanted[start : start + _NAMES_MAX]))
-        values |= {str(one["Name"]): str(one["Value"]) for one in found.get("Parameters", ())}
-        missing += [str(one) for one in found.get("InvalidParameters", ())]
+        parameters = mapping(account.ask("ssm", "GetParameters", Names=wanted[start : start + _NAMES_MAX]))
+        values |= {str(parameter["Name"]): str(parameter["Value"]) for parameter in parameters.get("Parameters", ())}
+        missing += [str(parameter) for parameter in parameters.get("InvalidParameters", ())]
     return values, missing
 
 
@@ -462,8 +466,8 @@ def kubelets(name: str, account: Account, _: datetime) -> AccountFinding:
     for node in account.api.list(NODES):
         kubelet = str(mapping(mapping(node.get("status")).get("nodeInfo")).get("kubeletVersion") or "")
         counted[kubelet] = counted.get(kubelet, 0) + 1
-        own = _MINOR.match(kubelet)
-        if own is None or not 0 <= minor - int(own.group(1)) <= KUBELETS_BEHIND_MAX:
+        minor_match = _MINOR.match(kubelet)
+        if minor_match is None or not 0 <= minor - int(minor_match.group(1)) <= KUBELETS_BEHIND_MAX:
             wrong.append(f"{node['metadata']['name']} ({kubelet or 'unknown'})")
     if wrong:
         says = f"kubelets beside the API server {server} that Kubernetes does not support: {', '.join(wrong[:5])}"
@@ -486,7 +490,7 @@ def pod_identity(name: str, account: Account, _: datetime) -> AccountFinding:
         return AccountFinding(name, OK, "no pod uses EKS Pod Identity")
     addons = account.every("eks", "ListAddons", "addons", tokens, clusterName=account.cluster)
     said = f"{len(associations)} service accounts use EKS Pod Identity"
-    if any(one.get("serviceAccount") == "karpenter" for one in associations):
+    if any(association.get("serviceAccount") == "karpenter" for association in associations):
         said += ", Karpenter's among them"
     if AGENT in addons or account.api.find(DAEMON_SETS, AGENT, "kube-system") is not None:
         return AccountFinding(name, OK, f"{said}, and its agent is installed")
@@ -504,7 +508,7 @@ def _required(answer: AccountAnswer, call: str) -> AccountAnswer:
 
 
 def _texts(given: object) -> list[str]:
-    return [given] if isinstance(given, str) else [str(one) for one in given] if isinstance(given, list) else []
+    return [given] if isinstance(given, str) else [str(text) for text in given] if isinstance(given, list) else []
 
 
 _OF_STACK: Final = ("cloudformation:DescribeStacks", "cloudformation:ListStackResources")

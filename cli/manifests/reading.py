@@ -154,19 +154,19 @@ def gather(paths: Sequence[str], *, helm: bool = False, kustomize: bool = False)
     Raises:
         InputError: If a path is missing, or a tool is missing or fails.
     """
-    found = Input()
+    gathered = Input()
     for path in paths:
         root = Path(path)
         if not (helm or kustomize) or path == STANDARD_INPUT or not root.is_dir():
-            found.add(path)
+            gathered.add(path)
             continue
         from cli.manifests.rendering import rendered  # most input is read as it is
 
         texts, files = rendered(root, [*map(Path, files_in(path))], helm=helm, kustomize=kustomize)
         for source, text in texts:
-            found.add_text(text, source)
-        found.add_folder(root, files)
-    return found
+            gathered.add_text(text, source)
+        gathered.add_folder(root, files)
+    return gathered
 
 
 def objects_of(found: Input) -> list[Document]:
@@ -274,7 +274,7 @@ def parse(
     Raises:
         InputError: If a document cannot be read or is not an object, or repeats a key.
     """
-    found: list[Document] = []
+    parsed: list[Document] = []
     noted: list[RepeatedField] = []
     unreadable: list[UnreadableDocument] = []
     for index, value, keys in _values(text, source, unreadable):
@@ -284,7 +284,7 @@ def parse(
             skips[source] = None
             continue
         try:
-            found += _objects(value, source, index, keys, noted)
+            parsed += _objects(value, source, index, keys, noted)
         except InputError as error:
             unreadable.append(UnreadableDocument(error))
     if problems is not None:
@@ -295,7 +295,7 @@ def parse(
         repeated += noted
     elif noted:
         _refuse_repeated(noted)
-    return found
+    return parsed
 
 
 def _objects(

@@ -117,39 +117,41 @@ class Switching(ABC):
     def deployments(self) -> dict[str, Any]:
         """Return Karpenter's Deployments by NAMESPACE/NAME. Raises PortError."""
         wanted = self.options.deployment
-        found = self.environment.kubernetes.list(resources.DEPLOYMENTS, labels="" if wanted else NAME_LABEL).items
-        named = {f"{each.metadata.namespace}/{each.metadata.name}": each for each in found}
+        items = self.environment.kubernetes.list(resources.DEPLOYMENTS, labels="" if wanted else NAME_LABEL).items
+        named = {f"{each.metadata.namespace}/{each.metadata.name}": each for each in items}
         return {name: each for name, each in sorted(named.items()) if not wanted or name == wanted}
 
     def which_deployment(self, *, is_needed: bool) -> list[str]:
         """Return what is wrong with the choice of Karpenter's Deployment."""
-        found = self.deployments()
-        if len(found) == 1 or not (found or is_needed or self.options.deployment):
+        candidates = self.deployments()
+        if len(candidates) == 1 or not (candidates or is_needed or self.options.deployment):
             return []
         which = (
-            f"{len(found)} Deployments are labelled {NAME_LABEL}" if found else "Karpenter's Deployment was not found"
+            f"{len(candidates)} Deployments are labelled {NAME_LABEL}"
+            if candidates
+            else "Karpenter's Deployment was not found"
         )
         return [f"{which}: name it with --deployment NAMESPACE/NAME"]
 
     def scale(self, replicas: int, annotation: str | None) -> None:
         """Scale Karpenter's Deployment, if there is one. Raises PortError."""
-        for found in self.deployments().values():
+        for deployment in self.deployments().values():
             body = {"metadata": {"annotations": {REPLICAS_BEFORE: annotation}}, "spec": {"replicas": replicas}}
-            metadata = found.metadata
+            metadata = deployment.metadata
             self.environment.kubernetes.patch(resources.DEPLOYMENTS, metadata.name, body, namespace=metadata.namespace)
 
     def stop_karpenter(self) -> None:
         """Scale Karpenter to zero, and remember its replicas. Raises PortError."""
-        for found in self.deployments().values():
-            if found.spec.replicas:
-                self.scale(0, str(found.spec.replicas))
+        for deployment in self.deployments().values():
+            if deployment.spec.replicas:
+                self.scale(0, str(deployment.spec.replicas))
 
     def start_karpenter(self) -> str:
         """Scale Karpenter to its former replicas; return what was done. Raises PortError."""
-        for name, found in self.deployments().items():
-            text = found.metadata.annotations.get(REPLICAS_BEFORE, "")
-            replicas = found.spec.replicas or (int(text) if text.isdecimal() else 0) or REPLICAS_DEFAULT
-            if not found.spec.replicas:
+        for name, deployment in self.deployments().items():
+            text = deployment.metadata.annotations.get(REPLICAS_BEFORE, "")
+            replicas = deployment.spec.replicas or (int(text) if text.isdecimal() else 0) or REPLICAS_DEFAULT
+            if not deployment.spec.replicas:
                 self.scale(replicas, None)
             return f"Deployment {name} runs with {counted(replicas, 'replica')}"
         return ""

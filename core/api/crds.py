@@ -49,7 +49,7 @@ _KEPT: Final = (
 def schema_of(model: type[ApiModel]) -> JsonObject:
     """Return the schema of an object described by the model; unknown fields are preserved where the model rejects them."""
     written = model.model_json_schema(ref_template="{model}")
-    known = {found.__name__: found for found in _reachable(model)}
+    known = {reachable.__name__: reachable for reachable in _reachable(model)}
     return _Writer(written.get("$defs", {}), known).object(model, written)
 
 

@@ -470,8 +470,8 @@ class _Assembly:
         from core.manifests.groups import GroupTranslator  # most clusters have none
 
         translator = GroupTranslator(self._pods, self._admission)
-        found = (self._each(kind, partial(translator.groups, kind)) for kind in kinds)
-        return tuple(group for of_kind in found for groups in of_kind for group in groups)
+        groups_of_kinds = (self._each(kind, partial(translator.groups, kind)) for kind in kinds)
+        return tuple(group for of_kind in groups_of_kinds for groups in of_kind for group in groups)
 
     def _nodes(self, now: datetime) -> tuple[Node, ...]:
         drivers, csi_nodes = self._objects.get(resources.CSI_DRIVERS, ()), self._objects.get(resources.CSI_NODES, ())

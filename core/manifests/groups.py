@@ -97,17 +97,17 @@ class GroupTranslator:
 
 def needed_kinds(pods: Iterable[WirePod]) -> tuple[Resource, ...]:
     """Return the kinds of the objects that say how these pods start together; none for nearly all clusters."""
-    found: set[Resource] = set()
+    kinds: set[Resource] = set()
     for pod in pods:
         metadata, spec = pod.metadata, pod.spec
         if spec.scheduling_group is not None:
-            found.add(resources.POD_GROUPS)
+            kinds.add(resources.POD_GROUPS)
         if spec.workload_ref is not None:
-            found.add(resources.WORKLOADS)
-        found.update(kind for key, kind in _KIND_OF_LABEL.items() if key in metadata.labels)
+            kinds.add(resources.WORKLOADS)
+        kinds.update(kind for key, kind in _KIND_OF_LABEL.items() if key in metadata.labels)
         if labels.VOLCANO_GROUP in metadata.annotations:
-            found.add(resources.VOLCANO_POD_GROUPS)
-    return tuple(sorted(found))
+            kinds.add(resources.VOLCANO_POD_GROUPS)
+    return tuple(sorted(kinds))
 
 
 _KIND_OF_LABEL: Final = {
@@ -175,12 +175,12 @@ def made_of_job_set(job_set: wire.JobSet, pods: Iterable[WirePod]) -> Iterator[w
     notes = {labels.JOB_SET_TOPOLOGY: topology} if topology else {}
     for part in job_set.spec.replicated_jobs:
         for number in range(min(part.replicas, MEMBERS_MAX)):
-            own = f"{name}-{part.name}-{number}"
+            job_name = f"{name}-{part.name}-{number}"
             marks = {labels.JOB_SET: name, labels.JOB_SET_PART: part.name, labels.JOB_SET_JOB: str(number)}
-            marks[labels.JOB_SET_KEY] = own
+            marks[labels.JOB_SET_KEY] = job_name
             spec = part.template.spec
             yield wire.Job(
-                metadata=_made_by(job_set.metadata, "JobSet", own),
+                metadata=_made_by(job_set.metadata, "JobSet", job_name),
                 spec=wire.JobSpec(
                     parallelism=spec.parallelism,
                     completions=spec.completions,

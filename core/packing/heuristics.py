@@ -411,11 +411,11 @@ class _Places:
         requests = self._requests[:-1]
         for item in np.argsort(-(requests * self._shares).max(axis=1), kind="stable"):
             waiting, pod = int(self._counts[item]), requests[item] * self._shares
-            asked = np.flatnonzero(requests[item])
+            requested = np.flatnonzero(requests[item])
             portion = max(1, waiting // (portions_per_machine * len(self.loads)))
             while waiting:
                 may_run = self._fit[:, item] - self.loads[:, item]
-                room = (self._free[:, asked] // requests[item, asked]).min(axis=1, initial=waiting)
+                room = (self._free[:, requested] // requests[item, requested]).min(axis=1, initial=waiting)
                 holds = np.minimum(room, may_run)
                 free = np.maximum(self._free, 0) * self._shares
                 likeness = np.where(holds > 0, (free @ pod) / np.sqrt((free * free).sum(axis=1) + 1e-300), -1.0)

@@ -126,7 +126,7 @@ class _Admission:
         return self._decided(is_guess=False)
 
     def _decided(self, *, is_guess: bool) -> SchedulingContext:
-        held = {found.gang.name for found in self._held}
+        held = {held_gang.gang.name for held_gang in self._held}
         turns: dict[str, int] = {}
         pins: dict[str, Requirements] = {}
         for turn, unit in enumerate(self._units):
@@ -166,7 +166,7 @@ class _Admission:
         """Place the units in their turns; return False if a group failed, which is then held or gets another domain."""
         running = GreedyScheduler(self._context, [], self._context.leaving, frozenset())
         self._domains = {}
-        held = {found.gang.name for found in self._held}
+        held = {held_gang.gang.name for held_gang in self._held}
         for turn, (unit, kind) in enumerate(zip(self._units, self._kinds, strict=True)):
             if unit.gang is None:
                 running.place_more(self._queue(unit, ()))
@@ -205,7 +205,7 @@ class _Admission:
 
     def _present_domains(self, gang: Gang) -> dict[str, tuple[str, ...]]:
         """Return topology key → the values that nodes of running members have, as far as they are known."""
-        found: dict[str, dict[str, None]] = {}
+        by_key: dict[str, dict[str, None]] = {}
         for pod in gang.settled:
             position = self._context.positions.get(pod.node_name or pod.nominated_node_name)
             if position is None or pod.is_terminal:
@@ -213,15 +213,15 @@ class _Admission:
             for key in gang.topology_keys:
                 value = self._context.existing_nodes[position].domain(key)
                 if value is not None:
-                    found.setdefault(key, {})[value] = None
-        return {key: tuple(sorted(values)) for key, values in found.items()}
+                    by_key.setdefault(key, {})[value] = None
+        return {key: tuple(sorted(values)) for key, values in by_key.items()}
 
     def _values(self, key: str) -> tuple[str, ...]:
         """Return the values of a label that nodes have or NodePools offer."""
-        found = {value for value in self._context.node_index.domains(key) if value is not None}
+        values = {value for value in self._context.node_index.domains(key) if value is not None}
         for template in self._context.templates:
-            found.update(template.types.values(template.mask, template.offered, key))
-        return tuple(sorted(found))
+            values.update(template.types.values(template.mask, template.offered, key))
+        return tuple(sorted(values))
 
     def _ranked(
         self, running: GreedyScheduler, unit: _Unit, kind: _Kind, candidates: Sequence[Domain]
@@ -234,9 +234,9 @@ class _Admission:
         if known is not None:
             return known
         tries = [(self._try(running, unit, domain), domain) for domain in candidates]
-        prices = [(_price(found), domain) for found, domain in tries if not found.so_far().unplaced]
+        prices = [(_price(attempt), domain) for attempt, domain in tries if not attempt.so_far().unplaced]
         ranked = [domain for _, domain in sorted(prices)]
-        if not any(found.bound for found, _ in tries):
+        if not any(attempt.bound for attempt, _ in tries):
             self._prices[question] = ranked  # room on existing nodes goes, prices of new nodes stay
         return ranked
 
@@ -265,8 +265,10 @@ def _lack(
     context: SchedulingContext, core: Sequence[Pod], solution: Solution, *, explains: bool = True
 ) -> tuple[int, str]:
     """Return how many members have no place in a plan, and what the first of them lacks."""
-    own = {pod.key for pod in core}
-    lacking = [(group, pod) for group in solution.unplaced for pod in group.pods[group.placed :] if pod.key in own]
+    core_keys = {pod.key for pod in core}
+    lacking = [
+        (group, pod) for group in solution.unplaced for pod in group.pods[group.placed :] if pod.key in core_keys
+    ]
     if not lacking or not explains:
         return len(lacking), ""
     group, pod = lacking[0]
@@ -310,8 +312,8 @@ def _broken(context: SchedulingContext, solution: Solution) -> list[Gang]:
         return []
     turns, gangs = context.gang_plan.turns, {pod.key: gang for gang in context.gangs for pod in _all(gang)}
     without = (pod.key for group in solution.unplaced for pod in group.pods[group.placed :])
-    found = {gangs[key].name: gangs[key] for key in without if key in turns and key in gangs}
-    return [found[name] for name in sorted(found)]
+    by_name = {gangs[key].name: gangs[key] for key in without if key in turns and key in gangs}
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _without(context: SchedulingContext, broken: Sequence[Gang], solution: Solution) -> SchedulingContext:
@@ -357,14 +359,14 @@ def _outranking(context: SchedulingContext, solution: Solution) -> tuple[Pod, ..
         return ()
     members = {pod.key for gang in context.gangs for pod in _all(gang)}
     last = max(ranks)
-    left = (
+    outranking = (
         pod
         for group in solution.unplaced
         if not group.pod_group.reason
         for pod in group.pods[group.placed :]
         if pod.key not in members and not is_virtual(pod) and _rank(pod) < last
     )
-    return tuple(sorted(left, key=_rank))
+    return tuple(sorted(outranking, key=_rank))
 
 
 def named_for_groups(context: SchedulingContext, claims: tuple[PlannedClaim, ...]) -> tuple[PlannedClaim, ...]:
@@ -372,20 +374,20 @@ def named_for_groups(context: SchedulingContext, claims: tuple[PlannedClaim, ...
     group_of = {
         pod.key: gang.name for gang in context.gangs for pod in _all(gang) if pod.key in context.gang_plan.turns
     }
-    found = []
+    named = []
     for claim in claims:
         names = {group_of.get(key, "") for key in (*claim.pods, *claim.buffer_pods)}
         (name,) = names if len(names) == 1 else ("",)
         note = {labels.GROUP_OF_CLAIM: name} if name else {}
-        found.append(msgspec.structs.replace(claim, annotations={**claim.annotations, **note}) if note else claim)
-    return tuple(found)
+        named.append(msgspec.structs.replace(claim, annotations={**claim.annotations, **note}) if note else claim)
+    return tuple(named)
 
 
 def planned_groups(
     context: SchedulingContext, solution: Solution, claims: Sequence[PlannedClaim]
 ) -> tuple[PlannedGroup, ...]:
     """Return the groups with members that wait, as the plan leaves them."""
-    held = {found.gang.name: found for found in context.gang_plan.held}
+    held = {held_gang.gang.name: held_gang for held_gang in context.gang_plan.held}
     nodes = {pod.key: context.existing_nodes[position].state.labels for pod, position in solution.bound}
     new = {key: claim for claim in claims for key in (*claim.pods, *claim.buffer_pods)}
     return tuple(
@@ -442,7 +444,7 @@ def _all(gang: Gang) -> tuple[Pod, ...]:
 
 
 def _members(held: Iterable[HeldGang]) -> frozenset[str]:
-    return frozenset(pod.key for found in held for pod in _all(found.gang))
+    return frozenset(pod.key for held_gang in held for pod in _all(held_gang.gang))
 
 
 def _name_of(held: HeldGang) -> str:

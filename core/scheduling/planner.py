@@ -203,13 +203,13 @@ FindReasons = Callable[[Callable[[], None]], Reasons]
 def _unschedulable(
     context: SchedulingContext, solution: Solution, explains: Callable[[Pod], bool]
 ) -> tuple[Unschedulable, ...]:
-    found = []
+    unplaced = []
     diagnosis = Diagnosis(context, solution)
     has_time = True
     for pending_group in solution.unplaced:
         has_time = has_time and _has_time(context.watch)
-        found += _reasons_of(diagnosis, pending_group, explains, has_time=has_time)
-    return tuple(sorted((*found, *context.held_pods())))
+        unplaced += _reasons_of(diagnosis, pending_group, explains, has_time=has_time)
+    return tuple(sorted((*unplaced, *context.held_pods())))
 
 
 def _contained_reasons(context: SchedulingContext, solution: Solution, watch: Callable[[], None]) -> Reasons:
@@ -236,20 +236,20 @@ def _contained_reasons(context: SchedulingContext, solution: Solution, watch: Ca
 def _reasons_of(
     diagnosis: Diagnosis, pending_group: PendingGroup, explains: Callable[[Pod], bool], *, has_time: bool
 ) -> list[Unschedulable]:
-    found = []
+    unplaced = []
     shared = None if has_time else _NOT_EXAMINED
     for pod in pending_group.pods[pending_group.placed :]:
         if is_virtual(pod):
             continue
         if not explains(pod):
-            found.append(Unschedulable(pod.key, reason="", message=""))
+            unplaced.append(Unschedulable(pod.key, reason="", message=""))
             continue
         if pod.spec.volumes and has_time:
             finding = diagnosis.of(pending_group.pod_group, pod)
         else:
             finding = shared = shared or diagnosis.of(pending_group.pod_group, None)
-        found.append(Unschedulable(pod.key, finding.reason, finding.message))
-    return found
+        unplaced.append(Unschedulable(pod.key, finding.reason, finding.message))
+    return unplaced
 
 
 _NOT_EXAMINED: Final = PodFinding(
@@ -360,13 +360,13 @@ def _labels(
     template: NodeClaimTemplate, requirements: Iterable[Requirement], well_known: frozenset[str]
 ) -> dict[str, str]:
     """Return the template's labels, and a value for every label that only the NodePool's requirements define and leave open."""
-    found = dict(template.labels)
+    label_values = dict(template.labels)
     for requirement in requirements:
         if requirement.key not in well_known:
             value = any_value(requirement)
             if value is not None:
-                found[requirement.key] = value
-    return dict(sorted(found.items()))
+                label_values[requirement.key] = value
+    return dict(sorted(label_values.items()))
 
 
 def _annotations(claim: InFlightClaim) -> dict[str, str]:

@@ -329,15 +329,15 @@ class PlanDecision:
             watch = Watch(stopwatch(self._clock, self._time_for_reasons(deadline)))
             reasons = decided.find_reasons(watch)
             self._warn(reasons.set_aside, report)
-            found = {reason.pod: reason for reason in reasons.unschedulable}
-            plan, reused = _with_reasons(plan, found), _with_reasons(decided.plan, found)
-            plan, reused = (self._with_refusals((plan, reused), view, report, watch)) if found else (plan, reused)
+            by_pod = {reason.pod: reason for reason in reasons.unschedulable}
+            plan, reused = _with_reasons(plan, by_pod), _with_reasons(decided.plan, by_pod)
+            plan, reused = (self._with_refusals((plan, reused), view, report, watch)) if by_pod else (plan, reused)
         if not reused.claims and not any(one.reason == PodReason.DEADLINE_REACHED for one in reused.unschedulable):
             self._last.keep(decided.digest, self._clock.now(), reused)
         draft, summary = decided.draft, _summary(records, plan)
         if reasons.is_whole:
             draft = draft.explained(msgspec.structs.replace(decided.planned, unschedulable=reasons.unschedulable))
-        if draft.id != self._unwritten and (found or not summary.parts):
+        if draft.id != self._unwritten and (by_pod or not summary.parts):
             self._ledger.try_write(draft, summary, report)
         return plan, summary
 
@@ -479,7 +479,7 @@ class PlanDecision:
 
 def _summary(records: Iterable[ClaimRecord], plan: Plan) -> DecisionSummary:
     bindings = ((binding.pod, binding.node) for binding in plan.bindings)
-    refused = ((found.pod, found.reason) for found in plan.unschedulable)
+    refused = ((unplaced.pod, unplaced.reason) for unplaced in plan.unschedulable)
     return of_provisioning([record.plan for record in records], bindings, refused)
 
 
@@ -488,8 +488,8 @@ def _postponed(plan: Plan, late: Collection[str]) -> Plan:
     if not late:
         return plan
     unschedulable = tuple(
-        Unschedulable(found.pod, PodReason.DEADLINE_REACHED, NO_TIME) if found.pod in late else found
-        for found in plan.unschedulable
+        Unschedulable(unplaced.pod, PodReason.DEADLINE_REACHED, NO_TIME) if unplaced.pod in late else unplaced
+        for unplaced in plan.unschedulable
     )
     return msgspec.structs.replace(plan, unschedulable=unschedulable)
 

@@ -483,7 +483,7 @@ class Provisioning:
     def _ask_for_another(self, plan: Plan, until: datetime, *, was_refused: bool) -> None:
         if was_refused:
             self.next_run.ask("EC2 had no capacity", until, self._poll())
-        elif any(found.reason == PodReason.DEADLINE_REACHED for found in plan.unschedulable):
+        elif any(unplaced.reason == PodReason.DEADLINE_REACHED for unplaced in plan.unschedulable):
             self.next_run.ask("no time for all pods", until, SPACING)
 
     def _with_target(self, view: ClusterState) -> ClusterState:

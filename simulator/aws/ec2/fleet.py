@@ -524,8 +524,8 @@ class Fleets:
             raise AwsError("InvalidParameterValue", text)
         if options.get("SingleAvailabilityZone") and len({choice.pool.zone for choice in choices}) > 1:
             raise AwsError("InvalidParameterValue", "the fleet's overrides are in several zones")
-        left = [self._exchange.left(choice.pool) for choice in choices if self._refusal(choice) is None]
-        if None in left or sum(filter(None, left)) >= minimum:
+        places = [self._exchange.left(choice.pool) for choice in choices if self._refusal(choice) is None]
+        if None in places or sum(filter(None, places)) >= minimum:
             return
         for choice in choices:
             text = f"There is no {choice.pool.instance_type} capacity for {minimum} instances in {choice.pool.zone}"
