@@ -53,7 +53,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
         coming: Members that its controller has still to create.
         minimum: How many must have a place before any gets a new node.
         total: How many members it has once all exist.
-        topology_keys: Labels of nodes of which all members need one value.
+        topology_keys: Node labels. All members need the same value of each.
         disrupts_all: Whether members stop together.
         moves_alone: Whether its owner says that one member may move while the others run.
         reason, message: Why nothing is bought for it whatever there is room for; empty if nothing prevents it.

@@ -61,7 +61,7 @@ GROUP_MINIMUM: Final = "fleetwright.dev/group-minimum"
 """Annotation of such pods: how many of them must have a place before any gets a node."""
 
 GROUP_TOPOLOGY: Final = "fleetwright.dev/group-topology"
-"""Annotation of pods of any group: the topology key of which all members need one value."""
+"""Annotation of pods of any group: a topology key. All members need the same value of it."""
 
 GROUP_DISRUPTION: Final = "fleetwright.dev/group-disruption"
 """Annotation of pods of any group: `all` if they stop together, `single` if one may be replaced."""

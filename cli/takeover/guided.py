@@ -39,7 +39,7 @@ WAITS_AT_MOST: Final = timedelta(minutes=5)
 
 ROUND: Final = timedelta(seconds=15)
 TRIES: Final = 3
-"""The most attempts at a transfer, each of which continues where the one before ended."""
+"""The most attempts at a transfer. Each continues where the last one ended."""
 
 DUE, DONE, BLOCKED, FAILED, UNDONE = "due", "done", "blocked", "failed", "undone"
 

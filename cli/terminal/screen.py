@@ -1,4 +1,4 @@
-"""A terminal's whole screen: keys as names, and lines of which only those that change are written, so nothing flickers."""
+"""A terminal's whole screen: keys have names, and only lines that change are written, so nothing flickers."""
 
 from __future__ import annotations
 

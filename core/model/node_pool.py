@@ -140,7 +140,7 @@ class PoolHours(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         rules: The rules that hold, in the order in which they apply.
-        overruled: Which setting of which rule a later rule replaces.
+        overruled: Settings of rules that a later rule replaces.
         closed_by: The rule that closes it, empty while it is open.
         opens_at: When it opens, None if it is open or never opens.
         is_waking: Whether it is closed, but launches already: its opening is no further away than the lead time.

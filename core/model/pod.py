@@ -212,7 +212,7 @@ class GroupObject(msgspec.Struct, frozen=True, kw_only=True):
         source: The kind of object: neither Kueue nor an annotation.
         name: A Workload's groups are `WORKLOAD/GROUP`.
         minimum: How many must start together; None if the object does not say.
-        topology_keys: Labels of nodes of which all members need one value.
+        topology_keys: Node labels. All members need the same value of each.
         disrupts_all: Whether members stop together.
         starts_in_order: Whether a JobSet starts a part only when the part before it is ready.
         templates: The pods that its controller creates.

@@ -381,7 +381,7 @@ def placed(problem: PackingProblem, types: Ints, budget: SearchBudget, settings:
 
 
 class _Places:
-    """Pods on machines, of which some are overfull.
+    """Pods on machines. Some machines are overfull.
 
     Attributes:
         loads: [machine, item], whole pods. All pods are somewhere.

@@ -153,7 +153,7 @@ _SETTING_NAMES: Final = (
     "budgets",
     "warm",
 )
-"""The settings of which a rule needs one; the others say how it closes or warms."""
+"""A rule needs at least one of these settings; the others say how it closes or warms."""
 
 
 def _nothing_set(settings: JsonObject) -> list[Location]:

@@ -528,7 +528,7 @@ class StartPolicy(Wire):
 
 
 class TopologyConstraint(Wire):
-    """A label of nodes of which all pods of a group need one value."""
+    """A node label. All pods of a group need the same value of it."""
 
     key: str = ""
 
@@ -617,7 +617,7 @@ class ReplicatedJobSpec(Wire):
 
 
 class ReplicatedJobTemplate(Wire):
-    """The Job of which a JobSet makes several."""
+    """The template of a JobSet's Jobs."""
 
     spec: ReplicatedJobSpec = field(default_factory=ReplicatedJobSpec)
 
