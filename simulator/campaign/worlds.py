@@ -499,7 +499,8 @@ def draw_world(seed: int, options_seed: int | None = None) -> DrawnWorld:
     if options_seed is not None:
         options = draw_options(stream(options_seed, "options"), objects, steps, fault_time)
         disturbances = draw_disturbances(options_seed, fault_time, ZONES, objects)
-        spec = {"aws": draw_silences(stream(options_seed, "silences")), **draw_work(stream(options_seed, "work"))}
+        work = {} if large else draw_work(stream(options_seed, "work"))
+        spec = {"aws": draw_silences(stream(options_seed, "silences")), **work}
     steps += [*reserved_steps, *options.steps, *disturbances]
     spec |= {
         "duration": (fault_time + SETTLING).total_seconds(),
