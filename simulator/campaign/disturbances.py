@@ -215,7 +215,7 @@ def draw_silences(rng: Random) -> dict[str, Any]:
 
 
 def draw_work(rng: Random) -> dict[str, Any]:
-    """Draw a clock that counts processor time, which makes a world five times as dear, and the memory of the functions."""
+    """Draw a clock that counts processor time, which takes five times as long, and the memory of the functions."""
     if rng.random() >= _COUNTED:
         return {}
     memory = max(function.memory_mb for function in BY_NAME.values())
