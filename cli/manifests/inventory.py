@@ -80,7 +80,7 @@ class Document:
 
         hint = f"`fleetwright validate -f {shlex.quote(self.source)}` lists every problem of every object"
         if mark := template_in(self.object):
-            hint = f"it has the placeholder {mark}: {rendering_hint(self.source, mark)}"
+            hint = f"it has the placeholder {mark}; {rendering_hint(self.source, mark)}"
         return InputError(named, source=self.source, index=self.index, place=self.item, hint=hint)
 
     def _of_metadata(self, key: str) -> str:
@@ -344,13 +344,24 @@ ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)[a-z]")
 
 def named_region(documents: Iterable[Document]) -> str | None:
     """Return the only region with built-in prices that Nodes and NodePools name; None if they name none or several."""
+    known, _ = _regions_of(documents)
+    return known[0] if len(known) == 1 else None
+
+
+def unlisted_region(documents: Iterable[Document]) -> str:
+    """Return a region without built-in prices that Nodes and NodePools name; empty if they name none, or another, too."""
+    known, unlisted = _regions_of(documents)
+    return unlisted[0] if unlisted and not known else ""
+
+
+def _regions_of(documents: Iterable[Document]) -> tuple[list[str], list[str]]:
     named = {region for document in documents for region in _named_in(document)}
     if not named:
-        return None
+        return [], []
     from simulator.market.embedded import regions
 
-    known = sorted(named & set(regions()))
-    return known[0] if len(known) == 1 else None
+    known = named & set(regions())
+    return sorted(known), sorted(named - known)
 
 
 def _named_in(document: Document) -> Iterator[str]:
