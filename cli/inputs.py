@@ -351,9 +351,9 @@ def _prices_of(arguments: argparse.Namespace, region: str) -> JsonObject:
     if arguments.catalog:
         origin = document.origin(Path(arguments.catalog).read_bytes())
         return {"source": Path(arguments.catalog).name, "region": origin.region, "date": origin.date}
-    from simulator.market.embedded import SOURCE, priced_on
+    from simulator.market.embedded import priced_on, source_of
 
-    return {"source": SOURCE, "region": region, "date": priced_on(region)}
+    return {"source": source_of(region), "region": region, "date": priced_on(region)}
 
 
 def builtin_or_given(arguments: argparse.Namespace, region: str, node_classes: Sequence[JsonObject]) -> Catalogue:
