@@ -119,7 +119,7 @@ def syntax_problem(problem: str, line: str, text: str) -> tuple[str, str]:
     return f"is not YAML: {_WORDS.get(problem, problem)}", ""
 
 
-def looks_like_object(text: str) -> bool:
+def claims_identity(text: str) -> bool:
     """Whether text that cannot be read is meant as an object of Kubernetes: it has a kind or an apiVersion."""
     return _IDENTITY.search(text) is not None
 

@@ -76,12 +76,17 @@ class Document:
     def error(self, problem: str) -> InputError:
         """Return an error that names this document and, unless `problem` already does, this object."""
         named = problem if problem.startswith(self.subject) else f"{self.subject}: {problem}"
+        hint = self.placeholder_in(self.object)
+        if not hint:
+            hint = f"`fleetwright validate -f {shlex.quote(self.source)}` lists every problem of every object"
+        return InputError(named, source=self.source, index=self.index, place=self.item, hint=hint)
+
+    def placeholder_in(self, value: Any) -> str:
+        """Return which placeholder a value of the object has, and what to do about it; empty if it has none."""
         from cli.manifests.foreign import rendering_hint, template_in  # only errors ask
 
-        hint = f"`fleetwright validate -f {shlex.quote(self.source)}` lists every problem of every object"
-        if mark := template_in(self.object):
-            hint = f"it has the placeholder {mark}; {rendering_hint(self.source, mark)}"
-        return InputError(named, source=self.source, index=self.index, place=self.item, hint=hint)
+        mark = template_in(value)
+        return f"has the placeholder {mark}; {rendering_hint(self.source, mark)}" if mark else ""
 
     def _of_metadata(self, key: str) -> str:
         metadata = self.object.get("metadata")

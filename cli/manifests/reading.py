@@ -18,8 +18,8 @@ from cli.manifests.foreign import (
     RENDERED,
     action_in,
     chart_of,
+    claims_identity,
     is_object,
-    looks_like_object,
     placeholder_in,
     rendering_hint,
     syntax_problem,
@@ -425,7 +425,7 @@ def _not_json(text: str, source: str, problem: str, line: int | None, column: in
     if not mark and here.lstrip().startswith(("//", "/*")):
         problem = "is not JSON: it has a comment with slashes; delete it"
     error = InputError(problem.replace("YAML", "JSON"), source=source, place=place, hint=hint)
-    is_foreign = not looks_like_object(text)
+    is_foreign = not claims_identity(text)
     return UnreadableDocument(error, line, column or None, is_template=bool(mark), is_foreign=is_foreign)
 
 
@@ -474,7 +474,7 @@ def _not_yaml(error: Exception, text: str, source: str, index: int) -> Unreadabl
         line,
         None if mark is None else mark.column + 1,
         is_template=bool(template),
-        is_foreign=not is_of_chart and not looks_like_object(document),
+        is_foreign=not is_of_chart and not claims_identity(document),
     )
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from cli.manifests.documents import PART, Positions, RepeatedField
-from cli.manifests.foreign import rendering_hint, template_in
 from cli.manifests.inventory import Document, field_in, kind_read, refused_version_of
 from cli.validation.calendars import calendar_findings
 from cli.validation.formats import TEMPLATES, Code, Finding, Severity, finding_in, nearest, type_of, unknown_fields
@@ -444,11 +443,8 @@ class _Examination:
 
 def _of_placeholder(fault: Finding) -> Finding:
     """Return a fault with what to do, if the value is a placeholder that is not filled in."""
-    mark = template_in(_value(fault.document.object, _location(fault.field)))
-    if not mark:
-        return fault
-    hint = rendering_hint(fault.document.source, mark)
-    return msgspec.structs.replace(fault, message=f"has the placeholder {mark}; {hint}", suggestion="")
+    placeholder = fault.document.placeholder_in(_value(fault.document.object, _location(fault.field)))
+    return msgspec.structs.replace(fault, message=placeholder, suggestion="") if placeholder else fault
 
 
 def empty_taint_values(document: Document) -> Iterator[Finding]:
