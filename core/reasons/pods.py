@@ -195,8 +195,7 @@ class PodReason(ReasonCode):
     BUDGET_EXHAUSTED = (
         "BudgetExhausted",
         "A new node could run the pod, but a limit in dollars an hour has no room for its price at the most.",
-        "Raise `fleetwright.dev/dollars-per-hour` in spec.limits of the NodePool, or dollars-per-hour of the group that the "
-        "message names, or wait until other nodes are gone.",
+        "Raise the NodePool's fleetwright.dev/dollars-per-hour, or that of its group, or wait until other nodes are gone.",
     )
     QUOTA_REACHED = (
         "QuotaReached",
