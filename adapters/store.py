@@ -127,7 +127,7 @@ class Disrupted(msgspec.Struct, frozen=True):
 
 
 class PoolUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """The counters of one NodePool, or of a group of NodePools that share limits (`core.model.node_pool.group_counter`).
+    """The counters of one NodePool, or of a group of NodePools that share limits (`core.model.node_pool.GROUP_COUNTER`).
 
     Attributes:
         node_pool: Its name, or that of the group's counter.

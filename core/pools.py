@@ -13,7 +13,7 @@ from core import labels
 from core.errors import InvalidInputError
 from core.interpreter import ByIdentity
 from core.model.catalogue import InstanceType, Offering
-from core.model.node_pool import PER_MILLE, NodePool, group_counter
+from core.model.node_pool import GROUP_COUNTER, PER_MILLE, NodePool
 from core.model.snapshot import NodeOverlay, Snapshot
 from core.model.values import quantity
 from core.model.values.quantity import NANODOLLARS, PPM
@@ -233,8 +233,8 @@ def shared_limits(pools: Iterable[NodePool]) -> dict[str, dict[str, int]]:
 
 
 def limits_by_counter(pools: Sequence[NodePool]) -> dict[str, dict[str, int]]:
-    """Return counter → its limits: a NodePool's counter has its name, a group's that of `group_counter`."""
-    shared = {group_counter(group): limits for group, limits in shared_limits(pools).items()}
+    """Return counter → its limits: a NodePool's counter has its name, a group's begins with `GROUP_COUNTER`."""
+    shared = {GROUP_COUNTER + group: limits for group, limits in shared_limits(pools).items()}
     return {pool.name: pool.limits for pool in pools} | shared
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from core.labels import DECISION
 from core.model.catalogue import Offering
-from core.model.node_pool import group_counter
+from core.model.node_pool import GROUP_COUNTER
 from core.model.plan import Command, Hold, PlannedClaim
 from core.model.pod import Pod
 
@@ -221,7 +221,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     def counters(self) -> tuple[str, ...]:
         """The counters that hold what it reserves: its NodePool's and those of its groups."""
         own = (self.plan.node_pool,) if self.plan.node_pool else ()
-        return own + tuple(map(group_counter, self.limit_groups))
+        return own + tuple(GROUP_COUNTER + group for group in self.limit_groups)
 
     @property
     def instance_id(self) -> str:

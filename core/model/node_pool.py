@@ -165,6 +165,10 @@ class PoolHours(msgspec.Struct, frozen=True, kw_only=True):
     written: WrittenSettings = WrittenSettings()
 
 
+GROUP_COUNTER: Final = "shared/"
+"""Begins the name of the counter of a group that shares limits; no NodePool can have such a name."""
+
+
 class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     """A pool of nodes and its rules.
 
@@ -233,11 +237,6 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     def is_observed(self) -> bool:
         """Whether its decisions are only recorded, so that nothing is launched or terminated for it."""
         return self.own_annotations.get(labels.MODE) == labels.OBSERVE
-
-
-def group_counter(group: str) -> str:
-    """Return the name of the counter of a group that shares limits; no NodePool can have it."""
-    return f"shared/{group}"
 
 
 class RolloutGate(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from adapters.aws.dynamodb.table import DynamoTable, key
 from adapters.ports import ConflictError, ThrottledError, TransientError
 from adapters.store import PLANNER, ClaimChange, PoolUsage
 from core.launch.selection import AT_ONCE, FASTEST, LONGEST_WAIT, SLOWEST, token_time
-from core.model.node_pool import group_counter
+from core.model.node_pool import GROUP_COUNTER
 from lambdas.controllers.run_requests import mismatches
 from tests.contract.store.stores import MINUTE, NOW, Store, claim, counters, dynamo, requested
 
@@ -45,7 +45,7 @@ def test_limits_that_node_pools_share_are_kept_together(store: Store) -> None:
         msgspec.structs.replace(claim("b", pool="two"), limit_groups=("all", "team")),
         claim("c", pool="two"),
     ]
-    limits = {group_counter("team"): {"nodes": 1}, group_counter("all"): {"nodes": 9}}
+    limits = {GROUP_COUNTER + "team": {"nodes": 1}, GROUP_COUNTER + "all": {"nodes": 9}}
     requested = store.stores.claims.request(claims, limits, store.planner())
     assert [accepted.name for accepted in requested.accepted] == ["a", "c"]
     assert mismatches(store.stores.claims, store.stores.claims.all()) == []
