@@ -333,7 +333,7 @@ BODY_MAX: Final = 64 << 20
 has a few."""
 
 
-class TooLargeError(TransientError):
+class LongAnswerError(TransientError):
     """The answer has more than `BODY_MAX` bytes and was not read to its end."""
 
 
@@ -400,7 +400,7 @@ class Transport:
             raise of_transport(call, error, is_write=not is_read) from error
 
     def _exchange(self, call: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-        """Send one request and read its answer. Raises urllib3's HTTPError, TooLargeError."""
+        """Send one request and read its answer. Raises urllib3's HTTPError, LongAnswerError."""
         url, pool = self._connected(call)
         response = pool.request(
             method,
@@ -414,7 +414,7 @@ class Transport:
         data = response.read(BODY_MAX + 1)
         if len(data) > BODY_MAX:
             response.close()
-            raise TooLargeError(call, f"the answer has more than {BODY_MAX >> 20} MiB")
+            raise LongAnswerError(call, f"the answer has more than {BODY_MAX >> 20} MiB")
         response.release_conn()
         return Answer(response.status, data, response.headers.get("Retry-After", ""))
 
@@ -553,7 +553,7 @@ class HttpKubernetes:
             path = f"{resource.path(namespace=namespace)}?{query}"
             try:
                 answer = self._transport.send(_call("list", resource), "GET", path)
-            except TooLargeError:
+            except LongAnswerError:
                 if size == 1:
                     raise
                 size = max(1, size // SMALLER)
