@@ -30,8 +30,7 @@ from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 from core.model.plan import StoredTarget
 from core.model.values import quantity
-from tests.fakes.brakes import FakeBrakes
-from tests.fakes.quotas import MemoryQuotas
+from tests.fakes.account import FakeBrakes, MemoryQuotas
 
 
 class Rows:

@@ -31,7 +31,7 @@ from core.model.pod import (
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 from tests.property.naive.places import runs_daemon
-from tests.property.naive.vocabulary import APPS, ZONES, chance
+from tests.property.naive.reading import APPS, ZONES, chance
 from tests.property.naive_manifests.clusters import HOSTILE, cluster
 
 Feature = Callable[[Random, Snapshot], Snapshot]

@@ -190,7 +190,7 @@ def test_the_requirement_that_leaves_nothing_is_named_with_what_was_left_before_
         (
             "[1]",
             (
-                "none of the 2 instance types that the requirements before it leave meets "
+                "no instance type that the requirements before it allow meets "
                 "kubernetes.io/arch In [arm64]: the NodePool launches nothing"
             ),
         )
@@ -299,7 +299,7 @@ def one(key: str, *values: object, operator: str = "In") -> list[tuple[str, str,
     return unmatched_values_found_in(NODE_POOL, POOL, {"key": key, "operator": operator, "values": list(values)})
 
 
-ELSEWHERE = "is in the catalogue that was asked; give another with --region or --catalog"
+ELSEWHERE = "is in the catalogue; give another with --region or --catalog"
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from core.scheduling import schedule
 from lambdas.controllers.launch_answers import STORE_ATTEMPTS
 from lambdas.controllers.launching import Launcher, LaunchRequests
 from tests.builders import NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
-from tests.fakes.brakes import FakeBrakes
+from tests.fakes.account import FakeBrakes
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.store import Rows
 from tests.fakes.world import CrashError, FakeClock, FakeCloud

@@ -45,8 +45,8 @@ from lambdas.controllers.status import (
 )
 from lambdas.controllers.status_writer import UnknownFields, condition
 from tests.builders import NOW, a_class_manifest, a_pool
+from tests.fakes.account import MemoryQuotas
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
-from tests.fakes.quotas import MemoryQuotas
 from tests.fakes.world import FakeCatalogues, FakeClock, FakeCloud, FakeKubernetes
 from tests.unit.test_pool_admission import P_SHORT, READING, STANDARD_SHORT
 

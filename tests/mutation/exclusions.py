@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from tests.mutation.areas import ROOT
-from tests.mutation.mutants import Mutant, mutants
-from tests.mutation.places import place_of
+from tests.mutation.areas import ROOT, place_of
+from tests.mutation.mutants import BY_TEXT, Mutant, mutants
 
 FILE: Final = Path(__file__).with_name("equivalent.toml")
 
@@ -96,3 +98,90 @@ def _marked(mutant: Mutant, source: str) -> str:
 
 def _key(mutant: Mutant, source: str) -> tuple[str, str, str, str]:
     return mutant.path, place_of(mutant, source).function, mutant.was, mutant.now
+
+
+# Faults by hand: each took something away that matters, and most were once noticed by no test.
+
+
+NAMED: Final = Path(__file__).with_name("named.toml")
+
+
+class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry: in this file this text becomes that one, and `what` says what is lost."""
+
+    file: str
+    was: str
+    now: str
+    what: str
+
+
+def named() -> list[Named]:
+    """All of them.
+
+    Raises:
+        msgspec.ValidationError: If an entry lacks a field or has another.
+    """
+    return msgspec.convert(tomllib.loads(NAMED.read_text())["fault"], list[Named])
+
+
+def stale_named(listed: Iterable[Named]) -> list[str]:
+    """The entries whose text does not stand once in today's code."""
+    return [
+        f"{one.file}: {one.what}: `{one.was.strip()}` stands {_count(one)} times in it, not once"
+        for one in listed
+        if _count(one) != 1
+    ]
+
+
+def as_mutants(listed: Iterable[Named]) -> list[Mutant]:
+    """The entries as mutants of the line in which the code begins to differ."""
+    found = []
+    for number, one in enumerate(listed):
+        text = (ROOT / one.file).read_text()
+        same = next((at for at, (a, b) in enumerate(zip(one.was, one.now, strict=False)) if a != b), len(one.now))
+        line = text.count("\n", 0, text.index(one.was) + same) + 1
+        found.append(Mutant(one.file, line, BY_TEXT, number, one.was, one.now))
+    return sorted(found)
+
+
+def _count(one: Named) -> int:
+    file = ROOT / one.file
+    return file.read_text().count(one.was) if file.is_file() else 0
+
+
+# Keeps a sample of some areas in docs/figures.json, from which `make docs` writes the page of what is proven.
+
+
+FIGURES: Final = ROOT / "docs" / "figures.json"
+
+
+def keep(
+    name: str,
+    figures: Mapping[str, Any],
+    *,
+    command: Sequence[str],
+    began: datetime,
+    ended: datetime,
+    exit_code: int = 0,
+    path: Path = FIGURES,
+) -> None:
+    """Write the step `mutants-NAME`, in place of an earlier one of this name; other steps stay."""
+    kept = json.loads(path.read_text())
+    of = "named faults" if "named" in figures else f"seed {figures['seed']}"
+    killed = f"{figures['killed']} of {figures['mutants']} killed ({figures['percent']} %), {of}"
+    kept["steps"][f"mutants-{name}"] = {
+        "startedAt": began.isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "command": " ".join(["python -m tests.mutation", *command]),
+        "exitCode": exit_code,
+        "seconds": round((ended - began).total_seconds()),
+        "lastLines": [killed],
+        "figures": figures,
+    }
+    path.write_text(json.dumps(kept, indent=2) + "\n")
+
+
+def _commit() -> str:
+    command = ["git", "rev-parse", "HEAD"]
+    git = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments
+    return git.stdout.strip()
