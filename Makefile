@@ -212,9 +212,9 @@ package: setup ## Build the functions' two bundles for arm64 in build/package; s
 	$(BIN)/python -m infra.packaging
 
 .PHONY: release release-tools
-release: setup ## Everything of a release in build/release: VERSION=1.2.3, HOMEPAGE=https://… for krew and Homebrew; each file is installed by a test, and release.json has the results
+release: setup ## Everything of a release in build/release: VERSION=1.2.3, HOMEPAGE=https://… for krew and Homebrew, SIGNING_KEY=FILE (SSH, ed25519) to sign the checksums; each file is installed by a test, and release.json has the results
 	@test -n "$(VERSION)" || { echo "usage: make release VERSION=1.2.3"; exit 2; }
-	$(BIN)/python -m infra.release "$(VERSION)" build/release $(HOMEPAGE)
+	SIGNING_KEY="$(SIGNING_KEY)" $(BIN)/python -m infra.release "$(VERSION)" build/release $(HOMEPAGE)
 	$(BIN)/python -m tests.release build/release
 
 release-tools: ## Build the programs that judge charts, workflows and manifests of a release (Go; helm takes minutes), in build/release-tools
