@@ -122,8 +122,8 @@ steady: setup ## Seven virtual days of a steady cluster under price noise, a sol
 SEEDS ?= 200
 NIGHTLY_SEEDS ?= 10000
 FIRST ?= 1
-sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2, OPT_IN=1 for disturbances and options; from 200 on, a crash at every call site; figures in build/sim.json
-	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) $(if $(OPT_IN),--opt-in) \
+sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2, OPTIONS=all or none for disturbances and options in all worlds or none; from 200 on, a crash at every call site; figures in build/sim.json
+	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) $(if $(OPTIONS),--options $(OPTIONS)) \
 		$(if $(filter 1,$(shell expr $(SEEDS) '>=' 200)),--every-site) --json build/sim.json
 
 REPLAYED ?= 40
