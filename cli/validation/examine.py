@@ -17,6 +17,7 @@ from cli.validation.launches import launch_findings
 from cli.validation.pools import (
     ANY_TIME,
     KnownValues,
+    disagreeing_limits,
     empty_pools,
     idle_limits,
     label_findings,
@@ -398,7 +399,9 @@ def _of_all(
     by_document: dict[int, list[Finding]] = {}
     of_launches = launch_findings(documents, catalogue, gates)
     of_calendars = calendar_findings(documents, now)
-    for finding in (*dangling_references(documents), *repeated_objects(documents), *of_launches, *of_calendars):
+    of_groups = disagreeing_limits(documents)
+    of_objects = (*dangling_references(documents), *repeated_objects(documents))
+    for finding in (*of_objects, *of_launches, *of_calendars, *of_groups):
         by_document.setdefault(id(finding.document), []).append(finding)
     return by_document
 

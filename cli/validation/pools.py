@@ -21,8 +21,10 @@ from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
 from core.model.snapshot import Snapshot
+from core.model.values import quantity
 from core.model.values.quantity import HOURLY
 from core.model.values.requirements import INTEGER_OPERATORS, Requirement
+from core.pools import shared_limits
 
 # Recognizes label keys that nearly match those of nodes, and keys that Karpenter no longer uses.
 
@@ -402,6 +404,22 @@ def idle_limits(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
                 severity=Severity.WARNING,
                 suggestion=meant,
             )
+
+
+def disagreeing_limits(documents: Sequence[Document]) -> Iterator[Finding]:
+    """Return a warning for each NodePool that allows its group more of a resource than another NodePool of the group does."""
+    pools = [(document, pool) for document in documents if (pool := _pool_in(document)) is not None]
+    lowest = shared_limits(pool for _, pool in pools)
+    field = path_of(("metadata", "annotations", labels.SHARED_LIMITS))
+    for document, pool in pools:
+        for group, limits in pool.shared_limits.items():
+            for name, amount in limits.items():
+                if amount > lowest[group][name]:
+                    least = quantity.render(lowest[group][name], name)
+                    message = (
+                        f"another NodePool of group {group} allows {name} {least} only, which counts for all of them"
+                    )
+                    yield finding_in(document, Code.NO_EFFECT, field, message, severity=Severity.WARNING)
 
 
 def _pool_in(document: Document) -> NodePool | None:

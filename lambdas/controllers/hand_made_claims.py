@@ -22,6 +22,7 @@ from core.lifecycle.node_claim_objects import KIND, hand_made_plan, is_made_by_h
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.resources import NODE_CLAIMS
 from core.model.plan import LAUNCHED, READY
+from core.pools import limits_by_counter
 from core.reasons.code import ClaimReason, DecisionKind, Refusal
 from lambdas.controllers.events import about_node_claim
 from lambdas.controllers.launching import Launcher
@@ -103,7 +104,7 @@ class HandMadeClaims:
         if isinstance(record, Refusal):
             return self._refuse(obj, Refusal(ClaimReason.INSUFFICIENT_CAPACITY, record.message), report)
         self._hold(obj)
-        limits = {pool.name: pool.limits for pool in market.node_pools if pool.name == planned.node_pool}
+        limits = limits_by_counter(market.node_pools)
         if self._claims.request(with_subnets([record], market), limits, None).refused:
             return self._refuse(obj, limit_reached(planned.node_pool), report)
         self._mark(record)

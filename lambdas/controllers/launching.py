@@ -89,6 +89,9 @@ def requested(planned: PlannedClaim, name: str, token: str, snapshot: Snapshot, 
         is_ranked=snapshot.options.ranks_by_own_prices
         or _has_own_prices(selection, snapshot.catalogue, planned.node_class.name),
         reserved=quantity.maximum(instance_type.capacity for instance_type in selection.types) | {"nodes": 1},
+        limit_groups=next(
+            (tuple(sorted(pool.shared_limits)) for pool in snapshot.node_pools if pool.name == planned.node_pool), ()
+        ),
     )
 
 

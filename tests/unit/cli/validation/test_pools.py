@@ -9,6 +9,7 @@ import pytest
 from cli.manifests.inventory import Document
 from cli.validation.pools import (
     KnownValues,
+    disagreeing_limits,
     empty_pools,
     idle_limits,
     label_findings,
@@ -273,6 +274,16 @@ def test_a_limit_on_what_no_type_has_stops_nothing(name: str, is_idle: bool, mea
     for other in ({"kind": "NodeClaim"}, {"apiVersion": "karpenter.sh/v1beta1"}, {"apiVersion": "example.com/v1"}):
         assert list(idle_limits(Document("", 0, {**pool, **other}), CATALOGUE)) == []
     assert list(idle_limits(Document("", 0, {**pool, "apiVersion": "example.com/v1"}), CATALOGUE)) == []
+
+
+def test_node_pools_that_disagree_about_a_group_are_told_which_amount_counts() -> None:
+    pools = [changed(NODE_POOL, "metadata", {"name": name, "annotations": {labels.SHARED_LIMITS: text}})
+             for name, text in (("a", "team:cpu=4,other:nodes=3"), ("b", "team:cpu=8"), ("c", "team:cpu=4"))]  # fmt: skip
+    findings = list(disagreeing_limits([Document("", index, pool) for index, pool in enumerate(pools)]))
+    assert [(finding.document.index, finding.severity.value, finding.field) for finding in findings] == [
+        (1, "warning", f"metadata.annotations[{labels.SHARED_LIMITS}]")
+    ]
+    assert "cpu 4 only" in findings[0].message
 
 
 # Values that no instance type has: an error where they leave nothing, and why they are none.
