@@ -78,6 +78,34 @@ def fetch_hint(region: str) -> str:
     return f"run `fleetwright catalog fetch --region {region} --to {file}` and give --catalog {file}"
 
 
+EVERY_DEFAULT: Final = 15
+EVERY_MIN, EVERY_MAX = 2, 86_400
+"""Seconds between two readings: each lists the cluster's nodes and pods."""
+
+
+def add_watch(parser: argparse.ArgumentParser) -> None:
+    """Add `--watch`: the command is repeated until Ctrl-C."""
+    parser.add_argument(
+        "--watch",
+        type=seconds_between_readings,
+        nargs="?",
+        const=float(EVERY_DEFAULT),
+        metavar="SECONDS",
+        help=f"read again and answer again, until Ctrl-C; without SECONDS, every {EVERY_DEFAULT}",
+    )
+
+
+def seconds_between_readings(text: str) -> float:
+    """Parse a time between two readings; for argparse."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not EVERY_MIN <= seconds <= EVERY_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from {EVERY_MIN} to {EVERY_MAX}")
+    return seconds
+
+
 def add_catalogue(parser: argparse.ArgumentParser) -> None:
     """Add the choice of catalogue."""
     parser.add_argument("--catalog", metavar="FILE", help="instance types and prices (JSON, also gzipped)")
