@@ -625,7 +625,7 @@ def _scope(before: LaunchDenial, found: DeniedLaunch, in_a_row: int) -> DenialSc
 
 
 def refused(claim: PlannedClaim) -> str:
-    """Return what a pod is told that only missing capacity keeps from its node: when it is tried again, and what helps."""
+    """Return the message for a pod that only missing capacity keeps from its node: when it is tried again, and what helps."""
     choices = len(claim.instance_types) * len(claim.zones) * len(claim.capacity_types)
     minutes = -(-(bounded_pause(choices, LONGEST_OF_OFFERINGS) + RUN_EVERY) // timedelta(minutes=1))
     return (
