@@ -412,6 +412,27 @@ def test_its_own_annotation_stops_a_repair() -> None:
     assert isinstance(checked(command, snapshot), Refusal)
 
 
+@pytest.mark.parametrize("karpenter", [False, True])
+@pytest.mark.parametrize("kept_by", ["annotation", "many unhealthy"])
+def test_what_stops_a_repair_does_not_stop_drift(kept_by: str, *, karpenter: bool) -> None:
+    """Karpenter 1.15's own program drifts such a node."""
+    marks = {"annotations": {labels.DO_NOT_REPAIR: "true"}} if kept_by == "annotation" else {}
+    options = msgspec.structs.replace(REPAIRS, karpenter_moves_only=karpenter)
+    snapshot = world(DEAD, options=options, nodes=3 if kept_by == "annotation" else 4, **marks)
+    if kept_by == "many unhealthy":
+        others = [msgspec.structs.replace(node, is_ready=False, conditions=(DEAD,)) for node in snapshot.nodes[1:2]]
+        snapshot = msgspec.structs.replace(snapshot, nodes=(snapshot.nodes[0], *others, *snapshot.nodes[2:]))
+    first, *rest = snapshot.node_claims
+    old = Condition("True", "NodePoolDrifted", changed_at=NOW)
+    first = msgspec.structs.replace(first, conditions={**first.conditions, DRIFTED: old})
+    (pool,) = snapshot.node_pools
+    open_pool = msgspec.structs.replace(
+        pool, disruption=msgspec.structs.replace(pool.disruption, budgets=(Budget("100%"),))
+    )
+    commands = disrupt(msgspec.structs.replace(snapshot, node_pools=(open_pool,), node_claims=(first, *rest))).commands
+    assert [(command.nodes, command.reason) for command in commands] == [(("node-0",), TerminationReason.DRIFTED)]
+
+
 def test_protected_pods_do_not_keep_an_unhealthy_node() -> None:
     """Its drain is bounded. A PodDisruptionBudget that never opens would keep the dead node for ever."""
     guard = PodDisruptionBudget(
