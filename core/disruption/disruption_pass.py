@@ -242,7 +242,9 @@ class DisruptionPass:
         self._deadline = deadline
         self.commands: list[Command] = []
         self.refusals: dict[str, Blocked] = {}
-        self.repair_refusals: dict[str, Blocked] = {}  # apart: what keeps a node from repair does not keep it from drift
+        self.repair_refusals: dict[
+            str, Blocked
+        ] = {}  # apart: what keeps a node from repair does not keep it from drift
         self.target: StoredTarget | None = None
         self.target_reason = ""
         self.planner = planner or Planner(snapshot)

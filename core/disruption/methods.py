@@ -133,16 +133,22 @@ def find_multi_node(disruption_pass: DisruptionPass) -> list[Command]:
     """
     ordered = underutilized(disruption_pass)
     candidates = disruption_pass.budgets.within_one_command(ordered, TerminationReason.UNDERUTILIZED)
-    low, high = 2, min(len(candidates), NODES_MAX)
+    longest = min(len(candidates), NODES_MAX)
+    if longest < 2 or disruption_pass.is_exhausted:
+        return []
+    command = consolidated(candidates[:longest], disruption_pass, method="multi")
+    if not isinstance(command, Refusal):
+        return [command]
+    low, high = 2, longest
     best: Command | None = None
-    count = high
     while low <= high and not disruption_pass.is_exhausted:
-        command = consolidated(candidates[:count], disruption_pass, method="multi")
-        if isinstance(command, Refusal):
+        count = (low + high) // 2
+        if count < longest:
+            command = consolidated(candidates[:count], disruption_pass, method="multi")
+        if count == longest or isinstance(command, Refusal):
             high = count - 1
         else:
             best, low = command, count + 1
-        count = (low + high) // 2
     return [best] if best is not None else []
 
 

@@ -296,6 +296,17 @@ def test_a_long_run_goes_though_a_shorter_one_may_not() -> None:
     assert [claim.instance_types for claim in command.replacements] == [("r-16",)]
 
 
+def test_bisection_begins_in_the_middle_although_the_longest_run_was_tried() -> None:
+    """Four nodes cost as much as what replaces them, two would get the type that one of them has (Karpenter takes three)."""
+    types = tuple(a_type(f"s-{cpu}", cpu=str(cpu), price=cpu / 20) for cpu in (1, 2, 4))
+    nodes = tuple(a_node_of(types[0], f"node-{n}") for n in range(4))
+    pods = tuple(pod_on(f"node-{n}", cpu="700m" if n else "50m") for n in range(4))
+    full = msgspec.structs.replace(a_world(*nodes, pods=pods), catalogue=Catalogue(default=types))
+    (command,) = methods.find_multi_node(DisruptionPass(full))
+    assert command.nodes == ("node-0", "node-1", "node-2")
+    assert [claim.instance_types for claim in command.replacements] == [("s-2",)]
+
+
 # Unhealthy nodes are replaced, and only those.
 
 
