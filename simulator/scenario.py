@@ -315,12 +315,16 @@ class Document(msgspec.Struct, frozen=True):
     object: JsonObject
 
 
-class _Loader(yaml.SafeLoader):
+_SafeLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's where PyYAML was built with it: it reads ten times as fast."""
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc] - either class
     """A loader that keeps dates as text and refuses repeated keys: tools differ in which of the values they take."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT002 - PyYAML's signature
