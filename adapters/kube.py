@@ -328,6 +328,15 @@ READ_AGAIN: Final = urllib3.Retry(
 """Retries of reads: the server may have closed an idle connection. A repeated read is harmless; a repeated write is not."""
 
 
+BODY_MAX: Final = 64 << 20
+"""The most bytes of an answer, uncompressed. A page of 500 usual pods has 2 to 8 MiB; an object, which etcd bounds at 1.5 MiB,
+has a few."""
+
+
+class LongAnswerError(TransientError):
+    """The answer has more than `BODY_MAX` bytes and was not read to its end."""
+
+
 class Token(Protocol):
     """Provides the bearer token."""
 
@@ -379,19 +388,35 @@ class Transport:
         headers = {**HEADERS, "Authorization": f"Bearer {self._token()}"}
         if body is not None:
             headers["Content-Type"] = content_type or "application/json"
+        is_read = method == "GET"
         try:
-            url, pool = self._connected(call)
-            response = pool.request(
-                method,
-                url + path,
-                body=body,
-                headers=headers,
-                retries=READ_AGAIN if method == "GET" else False,
-                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS),
-            )
+            try:
+                return self._exchange(call, method, path, body, headers)
+            except urllib3.exceptions.ProtocolError:  # also where an answer breaks off, which `READ_AGAIN` does not see
+                if not is_read:
+                    raise
+                return self._exchange(call, method, path, body, headers)
         except urllib3.exceptions.HTTPError as error:
-            raise of_transport(call, error, is_write=method != "GET") from error
-        return Answer(response.status, response.data, response.headers.get("Retry-After", ""))
+            raise of_transport(call, error, is_write=not is_read) from error
+
+    def _exchange(self, call: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        """Send one request and read its answer. Raises urllib3's HTTPError, LongAnswerError."""
+        url, pool = self._connected(call)
+        response = pool.request(
+            method,
+            url + path,
+            body=body,
+            headers=headers,
+            retries=READ_AGAIN if method == "GET" else False,
+            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS),
+            preload_content=False,
+        )
+        data = response.read(BODY_MAX + 1)
+        if len(data) > BODY_MAX:
+            response.close()
+            raise LongAnswerError(call, f"the answer has more than {BODY_MAX >> 20} MiB")
+        response.release_conn()
+        return Answer(response.status, data, response.headers.get("Retry-After", ""))
 
     def _connected(self, call: str) -> tuple[str, urllib3.PoolManager]:
         server = self._server
@@ -404,6 +429,10 @@ class Transport:
 PAGE_SIZE: Final = 500
 PAGES_MAX: Final = 2000
 """The most pages of a list: a million objects of one kind, more than any cluster has."""
+
+SMALLER: Final = 10
+"""A page that is too large is asked for again with a tenth of its objects; pages grow again where there is room. The limit may
+change, since a continue token names the last key alone (Kubernetes, `apiserver/pkg/storage/continue.go`)."""
 
 REMAINING_APART_MIN: Final = 2_500
 """With so many objects after the first page, each namespace is listed by itself, several at once: a page of one list must wait
@@ -518,17 +547,25 @@ class HttpKubernetes:
         items: list[Any] = []
         rejected: list[tuple[str, str]] = []
         room = decoding.NamespaceRoom(resource)
-        token = ""
-        for number in range(PAGES_MAX):
-            query = urlencode({"limit": PAGE_SIZE, **selectors, **({"continue": token} if token else {})})
+        token, size = "", PAGE_SIZE
+        for _ in range(PAGES_MAX):
+            query = urlencode({"limit": size, **selectors, **({"continue": token} if token else {})})
             path = f"{resource.path(namespace=namespace)}?{query}"
-            answer = self._transport.send(_call("list", resource), "GET", path)
+            try:
+                answer = self._transport.send(_call("list", resource), "GET", path)
+            except LongAnswerError:
+                if size == 1:
+                    raise
+                size = max(1, size // SMALLER)
+                continue
+            if len(answer.body) < BODY_MAX // SMALLER:
+                size = min(PAGE_SIZE, size * SMALLER)
             if answer.status == GONE:
                 return None
             if answer.status >= 300:
                 raise of_listing(_call("list", resource), resource, answer.status, answer.body)
             page = _decoded(resource, answer.body)
-            may_divide = number == 0 and resource.namespaced and not namespace and not selectors
+            may_divide = not token and resource.namespaced and not namespace and not selectors
             if may_divide and (page.remaining or 0) >= REMAINING_APART_MIN:
                 apart = self._list_by_namespace(resource, len(page.items) + (page.remaining or 0))
                 if apart is not None:

@@ -65,7 +65,7 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
         ("", ("events",), ("create",)),
         ("", ("nodes",), ("get", "patch")),
         ("karpenter.sh", ("nodepools",), ("get", "patch")),
-        ("karpenter.sh", ("nodepools/status",), ("patch",)),
+        ("karpenter.sh", ("nodepools/status", "nodeoverlays/status"), ("patch",)),
         ("karpenter.k8s.aws", ("ec2nodeclasses",), ("get", "patch")),
         ("karpenter.k8s.aws", ("ec2nodeclasses/status",), ("patch",)),
         *_MIRRORS,

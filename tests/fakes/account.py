@@ -16,6 +16,7 @@ from simulator.aws.account import Account, Surroundings
 from simulator.aws.ec2.instances import Bus
 from simulator.aws.installation import Region
 from simulator.clock import VirtualClock
+from simulator.draws import Silences
 from simulator.invocation.faults import Faults, MessageFaults
 from simulator.record import Event, Recorder
 from tests.builders import a_type
@@ -33,6 +34,7 @@ class FakeAccount:
         bus: Bus = lambda *_: None,
         spend: Callable[[timedelta], None] | None = None,
         vcpu_quotas: Mapping[str, int] | None = None,
+        silences: Silences | None = None,
     ) -> None:
         self.clock = VirtualClock(START)
         self.events: list[Event] = []
@@ -47,6 +49,7 @@ class FakeAccount:
             bus=bus,
             spend=spend or self.clock.spend,
             seed=1,
+            silences=silences or Silences(),
         )
         self.account = Account(
             around, Region(types=tuple(types) or (a_type("m5.large"),), vcpu_quotas=dict(vcpu_quotas or {}))

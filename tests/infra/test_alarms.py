@@ -268,6 +268,18 @@ def test_messages_are_json_with_the_alarm_and_what_it_means(rule: dict[str, Any]
         assert "ALARM: fleetwright-prod-denied in eu-west-1. rows cannot be read" in json.dumps(json.loads(text))
 
 
+def test_announcements_of_commands_are_sent_as_what_each_endpoint_reads() -> None:
+    """The text has line ends and quotes: only a whole value, outside of quotes, is escaped."""
+    template, _ = decode.decode(str(TEMPLATE))
+    pipe = template["Resources"]["ApprovalsPipe"]["Properties"]
+    _, webhook, others = pipe["TargetParameters"]["InputTemplate"]["Fn::If"]
+    _, slack, teams = others["Fn::If"]
+    event = {"Subject": "prod: 3 nodes", "Message": 'remove "a"\nsaves $1'}
+    for text in (webhook, slack["Fn::Sub"].replace("${Channel}", "C1"), teams):
+        sent = re.sub(r"<\$\.body\.(\w+)>", lambda found: json.dumps(event[found[1]]), text)
+        assert 'remove \\"a\\"\\nsaves $1' in json.dumps(json.loads(sent))
+
+
 def test_secrets_stay_in_secrets_manager() -> None:
     """Neither an address with a token nor a header is a parameter."""
     text = TEMPLATE.read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ import yaml
 
 from core.version import VERSION as OWN
 from infra.context import KEYS
-from infra.release import artefacts, bill, channels, charts, parameters, requirements
+from infra.release import artefacts, bill, channels, charts, image, parameters, requirements
 from infra.release.__main__ import STATED, copy_sources
 from infra.release.archives import digest_of_folder, pack_tar, pack_zip, sha256
 from infra.release.rewriting import RewriteError, merged, references, with_parameters
@@ -30,7 +30,7 @@ from infra.release.version import Version, VersionError
 from installation.cluster_roles import manifests
 from installation.settings import Settings
 from tests.release.channel_checks import gitlab_component, run_script
-from tests.release.checks import CHECKS
+from tests.release.checks import CHECKS, Place
 
 ROOT = Path(__file__).parents[2]
 RELEASED_VERSION = Version("1.2.3")
@@ -493,3 +493,35 @@ def test_pip_and_people_write_the_same_version(text: str, of_python: str) -> Non
 def test_what_a_file_name_or_a_chart_could_not_carry_is_refused(text: str) -> None:
     with pytest.raises(VersionError, match="expected 1"):
         Version(text)
+
+
+def test_checksums_are_signed_and_a_change_of_them_is_noticed(tmp_path: Path) -> None:
+    key, release = tmp_path / "key", tmp_path / "release"
+    release.mkdir()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)  # noqa: S603, S607
+    (release / artefacts.CHECKSUMS).write_text("00  a.whl\n")
+    artefacts.sign_checksums(release, str(key))
+    artefacts.verify_checksums(release)
+    assert artefacts.collected(release) == []
+    (release / artefacts.CHECKSUMS).write_text("01  a.whl\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        artefacts.verify_checksums(release)
+
+
+@pytest.mark.slow  # it packs the interpreter twice
+@pytest.mark.skipif(sys.platform != "linux", reason="images are made on Linux")
+def test_the_image_has_the_same_bytes_and_runs_what_is_in_it(tmp_path: Path) -> None:
+    """An interpreter alone passed once: a library that a package loads was missing."""
+    site = tmp_path / "site" / "fleetwright_eks"
+    site.mkdir(parents=True)
+    (site / "__main__.py").write_text(
+        f"import ssl, sqlite3, sys, zlib\nprint('{RELEASED_VERSION.of_python} on-demand', sys.argv[1:], ssl.OPENSSL_VERSION)\n"
+    )
+    first, second = (tmp_path / name / image.file_name(RELEASED_VERSION) for name in ("one", "two"))
+    for target in (first, second):
+        target.parent.mkdir()
+        image.write(site.parent, target, RELEASED_VERSION)
+    assert first.read_bytes() == second.read_bytes()
+    (tmp_path / "work").mkdir()
+    if os.geteuid() == 0:
+        assert "2 layers" in CHECKS["image"](Place(first.parent, tmp_path / "work", "1.2.3"))

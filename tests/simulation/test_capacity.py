@@ -24,7 +24,9 @@ from tests.builders import a_class_manifest
 from tests.simulation.test_node_claims import BY_HAND
 from tests.simulation.worlds import ZONES, assert_lawful, deployment, happened, named, node_pool, play, write
 
-# A NodePool's limit in dollars an hour is never overshot: not by bursts, launches under way, replacements, or several runs.
+# Limits in dollars an hour, of a NodePool or shared by several, are never overshot.
+#
+# Not by bursts, launches under way, replacements, or several runs.
 
 
 CAP = 0.5
@@ -48,8 +50,21 @@ def capped() -> dict[str, Any]:
     return node_pool(limits={HOURLY: str(CAP)})
 
 
+def sharing() -> tuple[dict[str, Any], ...]:
+    """Two NodePools that together may cost as much as `capped`; each launches one workload's nodes in a zone of its own."""
+    pools = []
+    for name, zone in (("default", "zone-a"), ("other", "zone-b")):
+        pool = node_pool()
+        pool["metadata"] = {"name": name, "annotations": {labels.SHARED_LIMITS: f"all:dollars-per-hour={CAP}"}}
+        zones = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}
+        pool["spec"]["template"]["spec"]["requirements"].append(zones)
+        pools.append(pool)
+    return tuple(pools)
+
+
+@pytest.mark.parametrize("pools", [(capped(),), sharing()], ids=["one", "shared"])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_limit_is_never_overshot(seed: int, tmp_path: Path) -> None:
+def test_the_limit_is_never_overshot(seed: int, pools: tuple[dict[str, Any], ...], tmp_path: Path) -> None:
     """Bursts, changes and lost messages at random; prices count at their worst until a claim is launched."""
     rng = Random(seed)  # noqa: S311 - repeatable, not secret
     steps: list[dict[str, Any]] = []
@@ -61,7 +76,10 @@ def test_the_limit_is_never_overshot(seed: int, tmp_path: Path) -> None:
     steps.append({"at": "12m", "interrupt": {"zone": "zone-a", "fraction": 0.5}})
     steps.sort(key=lambda step: int(step["at"].removesuffix("m")))
     workloads = [deployment(6, name) for name in ("web", "api")]
-    result = play(tmp_path, capped(), *workloads, steps=steps, duration="26m", seed=seed, nodeBootSeconds=30)
+    if len(pools) > 1:
+        for workload, zone in zip(workloads, ("zone-a", "zone-b"), strict=True):
+            workload["spec"]["template"]["spec"]["nodeSelector"] = {"topology.kubernetes.io/zone": zone}
+    result = play(tmp_path, *pools, *workloads, steps=steps, duration="26m", seed=seed, nodeBootSeconds=30)
     assert 0 < highest_cost(result) <= CAP + 1e-9
     assert_lawful(result)
 

@@ -170,6 +170,33 @@ def test_counting_objects_takes_one_small_request(
     assert kubernetes.count(PODS) == count
 
 
+def test_pages_of_huge_objects_are_asked_for_in_smaller_ones(
+    server: ApiServer, kubernetes: HttpKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, 500 pods of a megabyte each take more memory than a function has, and end each of its runs."""
+    monkeypatch.setattr(kube, "BODY_MAX", 64 << 10)
+    for number in range(700):
+        many = {"labels": {"filler": "x" * 2000}} if number in range(400, 450) else {}
+        pod = a_pod(f"p{number:04}")
+        server.put(PODS.path(namespace="shop"), {**pod, "metadata": {**pod["metadata"], **many}})
+    found = kubernetes.list(PODS)
+    assert [pod.metadata.name for pod in found.items] == [f"p{number:04}" for number in range(700)]
+    sizes = [int(request.path.partition("limit=")[2].partition("&")[0]) for request in server.requests]
+    assert sizes[:2] == [500, 50]
+    assert 5 in sizes
+    assert len(sizes) < 60
+
+
+def test_an_object_that_is_too_large_alone_is_told(
+    server: ApiServer, kubernetes: HttpKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API server has none: the run ends with what is wrong, not for lack of memory."""
+    monkeypatch.setattr(kube, "BODY_MAX", 1000)
+    server.put(PODS.path(namespace="shop"), a_pod("p" * 2000))
+    with pytest.raises(TransientError, match="the answer has more than"):
+        kubernetes.list(PODS)
+
+
 def test_an_empty_list_is_no_error(kubernetes: HttpKubernetes) -> None:
     """A new cluster has no NodePools."""
     assert kubernetes.list(NODE_POOLS).items == ()

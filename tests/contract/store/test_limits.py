@@ -15,6 +15,8 @@ from adapters.aws.dynamodb.table import DynamoTable, key
 from adapters.ports import ConflictError, ThrottledError, TransientError
 from adapters.store import PLANNER, ClaimChange, PoolUsage
 from core.launch.selection import AT_ONCE, FASTEST, LONGEST_WAIT, SLOWEST, token_time
+from core.model.node_pool import GROUP_COUNTER
+from lambdas.controllers.run_requests import mismatches
 from tests.contract.store.stores import MINUTE, NOW, Store, claim, counters, dynamo, requested
 
 CALLERS = 12
@@ -34,6 +36,25 @@ def test_pools_have_limits_of_their_own(store: Store) -> None:
     claims = [claim("a", pool="one"), claim("b", pool="two")]
     requested = store.stores.claims.request(claims, {"one": {"cpu": 1000}}, store.planner())
     assert [found.name for found in requested.accepted] == ["b"]
+
+
+def test_limits_that_node_pools_share_are_kept_together(store: Store) -> None:
+    """Each claim counts for its NodePool and its groups from its request to its end, and a recount has the same sums."""
+    claims = [
+        msgspec.structs.replace(claim("a", pool="one"), limit_groups=("team",)),
+        msgspec.structs.replace(claim("b", pool="two"), limit_groups=("all", "team")),
+        claim("c", pool="two"),
+    ]
+    limits = {GROUP_COUNTER + "team": {"nodes": 1}, GROUP_COUNTER + "all": {"nodes": 9}}
+    requested = store.stores.claims.request(claims, limits, store.planner())
+    assert [accepted.name for accepted in requested.accepted] == ["a", "c"]
+    assert mismatches(store.stores.claims, store.stores.claims.all()) == []
+    (going_,) = store.stores.claims.disrupt([ClaimChange(requested.accepted[0], requested.accepted[0])], {}).claims
+    assert [usage.disrupting for usage in store.stores.claims.usage()] == [1, 0, 0]
+    assert mismatches(store.stores.claims, store.stores.claims.all()) == []
+    store.stores.claims.forget(going_)
+    again = store.stores.claims.request([claims[1]], limits, store.planner())
+    assert [accepted.name for accepted in again.accepted] == ["b"]
 
 
 def test_a_released_share_of_the_limits_is_available_again(store: Store) -> None:

@@ -225,3 +225,12 @@ def test_a_pod_takes_the_way_that_the_page_lists() -> None:
     assert plan.claims
     assert len(ways) == 5
     assert sorted(first, key=first.__getitem__) == ways
+
+
+def test_the_picture_of_the_readme_is_there_light_and_dark() -> None:
+    """`make page` takes it; GitHub chooses by the reader's scheme."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    dark, light = re.search(r'scheme: dark\)" srcset="([^"]+)">\s*<img alt="[^"]+" src="([^"]+)"', text).groups()  # type: ignore[union-attr]
+    pictures = [(ROOT / path).read_bytes() for path in (dark, light)]
+    assert all(picture.startswith(b"\x89PNG") for picture in pictures)
+    assert pictures[0] != pictures[1]
