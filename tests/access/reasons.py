@@ -108,6 +108,7 @@ WHY_LISTED: Final[Mapping[str, str]] = {
 }
 """Kubernetes resource → why an observation of the cluster lists it."""
 
+_CONTINUES: Final = "Reads what has happened since the last run, instead of the whole list."
 WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
     ("capacitybuffers/status", "patch"): "Says whether a buffer's room is there.",
     (
@@ -133,6 +134,8 @@ WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
     ("nodes", "delete"): "Takes away the Node of an instance that is gone.",
     ("nodes", "get"): "Writes only to the present version of a node.",
     ("nodes", "patch"): "Labels and taints nodes, and holds them by a finalizer until they are drained.",
+    ("nodes", "watch"): _CONTINUES,
+    ("pods", "watch"): _CONTINUES,
     ("pods", "patch"): "Gives pods of nodes that go next a low deletion cost, so that scale-in removes them first.",
     ("pods", "delete"): "Ends pods when a drain's time is over.",
     ("pods/binding", "create"): "Binds pods to the node that was launched for them (`bindPods`).",
