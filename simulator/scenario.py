@@ -294,7 +294,7 @@ _SafeLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's where PyYAML was built with it: it reads ten times as fast."""
 
 
-class _Loader(_SafeLoader):  # type: ignore[misc] - either class
+class _Loader(_SafeLoader):  # type: ignore[misc]
     """A loader that keeps dates as text and refuses repeated keys: tools differ in which of the values they take."""
 
     yaml_implicit_resolvers = {
@@ -310,7 +310,8 @@ class _Loader(_SafeLoader):  # type: ignore[misc] - either class
                 problem = f"its mapping has {key.value!r} already"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             known.add(str(key.value))
-        return super().construct_mapping(node, deep)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def read_manifests(path: Path) -> list[Document]:
