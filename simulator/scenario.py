@@ -290,16 +290,12 @@ class Document(msgspec.Struct, frozen=True):
     object: JsonObject
 
 
-_SafeLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's where PyYAML was built with it: it reads ten times as fast."""
-
-
-class _Loader(_SafeLoader):  # type: ignore[misc]
+class _Loader(yaml.SafeLoader):
     """A loader that keeps dates as text and refuses repeated keys: tools differ in which of the values they take."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-        for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT002 - PyYAML's signature
@@ -310,8 +306,7 @@ class _Loader(_SafeLoader):  # type: ignore[misc]
                 problem = f"its mapping has {key.value!r} already"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             known.add(str(key.value))
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        return mapping
+        return super().construct_mapping(node, deep)
 
 
 def read_manifests(path: Path) -> list[Document]:
