@@ -100,9 +100,9 @@ def landed(
         places, without = prediction.places()
         if prediction.is_vain:
             break
-        sooner = kept if moved_up.issuperset(without) else _moved_up(kept, without)
-        if sooner != kept:
-            kept = sooner
+        moved = kept if moved_up.issuperset(without) else _moved_up(kept, without)
+        if moved != kept:
+            kept = moved
             moved_up |= without.keys()
             continue
         grown = [_grown(command, places, pods, snapshot) for command in kept] if without else kept
@@ -183,12 +183,12 @@ def _taking(
     names = sorted({*arriving, *(key for key in claim.pods if key not in moving)})
     taking = msgspec.structs.replace(claim, pods=tuple(names), resources=requested)
     options = ReplacementOptions.of(taking, snapshot)
-    roomy = options.with_types(
+    holding = options.with_types(
         instance_type for instance_type, _ in options.types if quantity.fits(requested, instance_type.allocatable())
     )
-    if not roomy.types or roomy.missing_values():
+    if not holding.types or holding.missing_values():
         return taking
-    return roomy.planned()
+    return holding.planned()
 
 
 def _grown(command: Command, places: Mapping[str, str], pods: Mapping[str, Pod], snapshot: Snapshot) -> Command:

@@ -146,9 +146,9 @@ def test_a_new_node_to_which_no_pod_comes_is_not_launched() -> None:
     new = PlannedClaim(name="new", node_pool="default", node_class=CLASS_REF, price=3, pods=(pod.key,), **where)
     awaits = {"gone": (new.name,)}
     command = a_command(pod, to=new.name, replacements=(new,), awaits=awaits, savings=PRICES["gone"] - new.price)
-    (spared,) = landed([command], cluster(pod, busy, scoring=MOST_ALLOCATED), (), PRICES).commands
-    assert (spared.replacements, spared.awaits, spared.savings) == ((), {}, PRICES["gone"])
-    assert [move.to for move in spared.moves] == ["full"]
+    (unlaunched,) = landed([command], cluster(pod, busy, scoring=MOST_ALLOCATED), (), PRICES).commands
+    assert (unlaunched.replacements, unlaunched.awaits, unlaunched.savings) == ((), {}, PRICES["gone"])
+    assert [move.to for move in unlaunched.moves] == ["full"]
     settling = Disruption(consolidate_after=timedelta(hours=1), budgets=(Budget("100%"),))
     for pools in (cluster().node_pools, (a_pool("default", ON_DEMAND, disruption=settling),)):
         snapshot = msgspec.structs.replace(cluster(pod, busy), node_pools=pools)
@@ -169,8 +169,8 @@ def test_a_new_node_grows_until_it_also_has_room_for_a_pod_without_a_place() -> 
     (grown,) = landed([command], cluster(*small, large), (), PRICES).commands
     assert grown.replacements[0].instance_types == ("t-16",)
     assert grown.savings == command.savings + price - LARGE.offerings[0].price
-    dear = msgspec.structs.replace(command, savings=price)
-    assert landed([dear], cluster(*small, large), (), PRICES).commands == ()
+    expensive = msgspec.structs.replace(command, savings=price)
+    assert landed([expensive], cluster(*small, large), (), PRICES).commands == ()
 
 
 def test_nothing_goes_where_no_pod_finds_a_place() -> None:
