@@ -114,7 +114,7 @@ def main() -> int:
 
 
 def _measured(axis: Axis, size: int, data: Path) -> list[JsonObject]:
-    """Measure the plans of one size; its context is made anew for each, as in a run."""
+    """Measure the plans of one size; each makes its context again, as a run does."""
     with tempfile.TemporaryDirectory() as folder:
         snapshot = decoded(written(axis.make(size, data), Path(folder)))
     rows: list[JsonObject] = []
