@@ -55,9 +55,10 @@ browser: ## Install Debian's Chromium, in which the pages are tested, where no b
 wheel: setup ## Build the wheel, install it in a clean environment, and run plan, validate, diff and simulate there
 	$(BIN)/python -m tests.wheel build/wheel
 
+ELSEWHERE ?=
 TESTS := -n auto --dist worksteal -m "not slow and not e2e" --hypothesis-profile=$(HYPOTHESIS)
-test: setup ## All tests (about five minutes)
-	$(BIN)/python -m pytest $(TESTS)
+test: setup ## All tests; ELSEWHERE="tidy lambda" leaves out those that `make check` and `make test-lambda-python` run
+	$(BIN)/python -m pytest $(TESTS) $(if $(filter tidy,$(ELSEWHERE)),--ignore=tests/tidy) $(if $(filter lambda,$(ELSEWHERE)),$(LAMBDA_TESTS:%=--ignore=%))
 
 coverage: setup ## The same run with branch coverage of core/ by its own tests, at least 90 %
 	$(BIN)/python -m pytest $(TESTS) --cov --cov-report=term:skip-covered
@@ -122,15 +123,16 @@ steady: setup ## Seven virtual days of a steady cluster under price noise, a sol
 SEEDS ?= 200
 NIGHTLY_SEEDS ?= 10000
 FIRST ?= 1
-sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2, OPTIONS=all or none for disturbances and options in all worlds or none; from 200 on, a crash at every call site; figures in build/sim.json
-	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) $(if $(OPTIONS),--options $(OPTIONS)) \
+sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2, LEDGERS=build/ledgers for their decisions, OPTIONS=all or none for disturbances and options in all worlds or none; from 200 on, a crash at every call site; figures in build/sim.json
+	$(if $(LEDGERS),rm -rf $(LEDGERS))
+	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) $(if $(OPTIONS),--options $(OPTIONS)) $(if $(LEDGERS),--ledger $(LEDGERS)) \
 		$(if $(filter 1,$(shell expr $(SEEDS) '>=' 200)),--every-site) --json build/sim.json
 
 REPLAYED ?= 40
 REPEATED ?= 1000
 REPLAYED_SCENARIOS ?= examples/demo.yaml $(if $(wildcard $(SHARED)/data/openb-pods-default.csv.gz),examples/trace.yaml)
-replay: setup ## Decisions of the demo, the trace and REPLAYED=40 seeds, repeated byte for byte in other processes, also on Lambda's Python where test-lambda-python made it; build/replay.json
-	$(BIN)/python -m tests.replay --seeds $(REPLAYED) --wanted $(REPEATED) --processes $(PROCESSES) $(addprefix --scenario ,$(REPLAYED_SCENARIOS)) \
+replay: setup ## Decisions of the demo, the trace and REPLAYED=40 seeds (or of LEDGERS that `make sim` left), repeated byte for byte in other processes, also on Lambda's Python where test-lambda-python made it; build/replay.json
+	$(BIN)/python -m tests.replay $(if $(LEDGERS),--recorded $(LEDGERS),--seeds $(REPLAYED)) --wanted $(REPEATED) --processes $(PROCESSES) $(addprefix --scenario ,$(REPLAYED_SCENARIOS)) \
 		$(if $(wildcard $(LAMBDA_VENV)/bin/python),--python $(LAMBDA_VENV)/bin/python)
 
 e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000 RUNS=3)
@@ -256,6 +258,10 @@ EMULATE ?=
 oracle-scheduler: setup ## Plans and waves of consolidation, of the conformance corpora and of SEEDS=300 random clusters, judged by the real kube-scheduler's plugins (Go; EMULATE=1.31 for the gates of another version); build/oracle-scheduler.json
 	$(BIN)/python -m tests.oracle_scheduler --shared $(SHARED) --seeds $(if $(findstring command,$(origin SEEDS)),$(SEEDS),300) $(if $(EMULATE),--emulate $(EMULATE))
 
+.PHONY: agreement
+agreement: setup ## Which share of announced moves holds where kube-scheduler's own plugins choose, on fragmented clusters (Go; minutes); build/agreement.json
+	$(BIN)/python -m tests.oracle_scheduler.agreement --shared $(SHARED)
+
 oracle: setup ## Record what Karpenter's provider makes of instance types, and compare: PAGE=.../reference/instance-types.md of its repository; else its code, from $(SHARED)/oracle-aws (Go; minutes)
 	$(if $(PAGE),$(BIN)/python -m tests.oracle $(PAGE),rm -rf build/oracle-aws && mkdir -p build && cp -R $(SHARED)/oracle-aws build/oracle-aws && chmod -R u+w build/oracle-aws && cd build/oracle-aws && go build -o ORACLE . && cd ../.. && $(BIN)/python -m tests.oracle --provider build/oracle-aws/ORACLE)
 	$(BIN)/python -m pytest -q -n 0 tests/oracle
@@ -274,6 +280,10 @@ bench-quick: setup ## The same in two minutes
 .PHONY: bench-stages
 bench-stages: setup ## What each stage of the search earns: cost, processor seconds and lines with it switched off; build/stages.json (15 minutes)
 	$(BIN)/python -m benchmarks.stages --data $(SHARED)/data
+
+.PHONY: bench-scale
+bench-scale: setup ## How processor time grows with pods, nodes, NodePools and types, each at most to the power of 1.15; build/growth.json and .svg (6 minutes; GROWTH=--large for 200,000 pods and 20,000 nodes)
+	$(BIN)/python -m benchmarks.growth --data $(SHARED)/data $(GROWTH)
 
 bench-disruption: setup ## What fragmented clusters of 500 nodes cost after disruption, beside the bound and Karpenter's own moves; build/bench-disruption.json
 	$(BIN)/python -m benchmarks.disruption --data $(SHARED)/data
