@@ -479,8 +479,8 @@ NAMESPACES_PER_PAGE_MAX: Final = 4
 READERS: Final = 4
 """How many lists are read at once. Decoding takes a third of the time of a page, and all of them share one processor."""
 
-CONTINUED_MIN: Final = 1_000
-"""Longer lists are continued: for two pages, a watch would wait longer than a list takes."""
+CONTINUED_MIN: Final = 10_000
+"""Longer lists are continued. Shorter ones are listed within the second or two that a quiet watch waits for its bookmark."""
 
 WATCH_SECONDS: Final = 3
 """How long a watch lasts at most. The API server sends a bookmark two seconds before its end (`cacheWatcher.nextBookmarkTime`),
