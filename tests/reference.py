@@ -31,7 +31,7 @@ from core.launch.selection import FASTEST, QUIET, SLOWEST
 from core.model.snapshot import GATES, FeatureGates
 from core.reasons.code import ClaimReason, DecisionKind, DocumentedCode, TargetReason, TerminationReason
 from core.reasons.nodes import DrainReason, DriftReason, EvictionReason, HeldPodReason, NodeReason
-from core.reasons.pods import BindingReason, PodReason
+from core.reasons.pods import BindingReason, PodReason, RequestReason
 from core.reasons.runs import CommandReason, FailureReason, RunReason
 from core.reasons.takeover import AdoptionReason, ReleaseReason
 from installation import metric_names
@@ -98,6 +98,9 @@ def reason_codes() -> str:
         "## Why a pod is left to kube-scheduler",
         "Decisions of a claim whose pods are bound by us (`bindPods`).",
         _codes(BindingReason),
+        "## What a ProvisioningRequest's conditions say",
+        "`reason` of a condition; the message has numbers and times.",
+        _codes(RequestReason),
         "## What has drifted",
         _codes(DriftReason),
         "## What becomes of a disruption command",

@@ -455,6 +455,7 @@ class DisruptionPass:
         nominated = {
             claim.name: "what it was launched for" for command in self.commands for claim in command.replacements
         }
+        nominated |= {node: f"pod {pod}, which does not exist yet," for node, pod in base.awaited.items()}
         nominated |= {binding.node: f"pod {binding.pod}" for binding in reversed(base.plan.bindings)}
         for name, until in sorted(self.snapshot.nominated_until.items()):
             if until > self.snapshot.now:

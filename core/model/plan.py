@@ -184,6 +184,7 @@ class PlannedGroup(msgspec.Struct, frozen=True, order=True, kw_only=True):
         source: Where it is written, such as PodGroup or JobSet.
         members: How many pods it has once all exist.
         placed: How many of them run, or have a place in the plan.
+        ready: How many have their place on a node that is ready; asked of groups whose pods come later.
         domain: Topology key → the value that all of them share.
         hourly: Nano-dollars per hour of the new nodes that have a member.
         reason, message: Why nothing is bought for it; empty if it is complete.
@@ -194,6 +195,7 @@ class PlannedGroup(msgspec.Struct, frozen=True, order=True, kw_only=True):
     members: int
     minimum: int
     placed: int
+    ready: int = 0
     domain: dict[str, str] = {}
     hourly: int = 0
     reason: str = ""

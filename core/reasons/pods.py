@@ -87,6 +87,11 @@ class PodReason(ReasonCode):
         "Members of the pod's group name different topology keys, or run in different domains of one.",
         "Give all members the same topology annotation, or restart those that run elsewhere.",
     )
+    ONLY_ROOM_THERE = (
+        "OnlyRoomThere",
+        "A ProvisioningRequest asks only for room on nodes that are there, and none has room for this pod.",
+        "Use class best-effort-atomic-scale-up.autoscaling.x-k8s.io if nodes may be bought.",
+    )
     OPTED_OUT = (
         "OptedOut",
         "The pod requires nodes without the label karpenter.sh/nodepool, which no NodePool launches.",
@@ -236,6 +241,60 @@ class PodReason(ReasonCode):
         "GroupIncomplete",
         "Fewer members of the pod's group than must start together can have a place, so nothing is bought for any of them.",
         "Read what the message says of the member without a place, or wait for members that have not been created yet.",
+    )
+
+
+# Reasons of the conditions of a ProvisioningRequest. Those that the Cluster Autoscaler has too are its words.
+
+
+class RequestReason(ReasonCode):
+    """`reason` of a condition of a ProvisioningRequest."""
+
+    ACCEPTED = ("Accepted", "Fleetwright answers this request.")
+    CAPACITY_FOUND = ("CapacityIsFound", "Nodes that run have room for all its pods, which is booked for ten minutes.")
+    CAPACITY_PROVISIONED = (
+        "CapacityIsProvisioned",
+        "Nodes were bought for it and are ready; their label is in its provisioningClassDetails.",
+    )
+    NODES_STARTING = ("NodesStarting", "All its pods have a place, and some of the nodes are not ready yet.")
+    CAPACITY_NOT_FOUND = (
+        "CapacityIsNotFound",
+        "Not all its pods can have a place now, so nothing is bought for any; it is tried again until it expires.",
+        "Read what the message says of the pod without a place.",
+    )
+    EXPIRED = (
+        "Expired",
+        "Its room was not there within ValidUntilSeconds, or within seven days.",
+        "Raise ValidUntilSeconds, or allow more instance types and zones in the NodePools.",
+    )
+    BOOKING_EXPIRED = (
+        "CapacityReservationTimeExpired",
+        "Ten minutes have passed since its room was there; what its pods do not use is no longer kept.",
+    )
+    TEMPLATE_NOT_FOUND = (
+        "PodTemplateNotFound",
+        "A PodTemplate that it names does not exist in its namespace, or makes no pods.",
+        "Create the PodTemplate, or correct what the message names.",
+    )
+    INVALID = (
+        "RequestInvalid",
+        "A field of it cannot be understood; the message names the field.",
+        "Delete it and create it anew without the mistake: its spec never changes.",
+    )
+    UNKNOWN_CLASS = (
+        "UnknownProvisioningClass",
+        "Its class is one of Fleetwright's domain that this release does not have.",
+        "Use check-capacity.autoscaling.x-k8s.io or best-effort-atomic-scale-up.autoscaling.x-k8s.io.",
+    )
+    NODES_LOST = (
+        "NodesLost",
+        "All nodes that were bought for it are gone while its pods need them, and others are looked for.",
+    )
+    NODES_REPLACED = ("NodesReplaced", "Other nodes took the place of those that were lost.")
+    CAPACITY_GONE = (
+        "CapacityGone",
+        "All nodes that were bought for it are gone, and no other could be bought for ten minutes.",
+        "Start the workload anew once there is capacity: Kueue does not retry it by itself.",
     )
 
 

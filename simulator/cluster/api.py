@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from adapters.ports import ConflictError, DeniedError, EvictionBlockedError, Listing, SeveralBudgetsError
+from adapters.ports import (
+    ConflictError,
+    DeniedError,
+    EvictionBlockedError,
+    Listing,
+    NotFoundError,
+    SeveralBudgetsError,
+)
 from core import labels
 from core.api.objects import JsonObject
 from core.errors import InvalidInputError
@@ -244,6 +251,9 @@ FaultHook = Callable[[str, Literal["before", "after"]], None]
 
 FORCED = "forced"
 
+_DEFINED_BY_OTHERS: Final = (resources.PROVISIONING_REQUESTS.kind,)
+"""Kinds that most clusters do not serve."""
+
 
 class ClusterApi:
     """Implements `adapters.ports.Kubernetes` on the simulated cluster; all changes through it count as the program's."""
@@ -267,11 +277,20 @@ class ClusterApi:
     def list(self, resource: Resource, *, fields: str = "", labels: str = "") -> Listing:
         """The objects that are selected, by namespace and name. What did not change since is not decoded again."""
         with self._call(f"kube:list {resource.plural}"):
+            self._require_served(resource)
             if resource not in self._listings:
                 self._listings[resource] = self._decode_changed(resource)
             if fields or labels:
                 return self._selected(resource, fields, labels)
             return self._listings[resource]
+
+    def _require_served(self, resource: Resource) -> None:
+        """Raise NotFoundError for a definition that the cluster does not have: it comes with the first object of its kind."""
+        is_known = resource in self._decoded
+        if is_known and resource.kind not in _DEFINED_BY_OTHERS:
+            return
+        if not is_known or not (self._decoded[resource] or self._changed[resource] or self._rejected[resource]):
+            raise NotFoundError(f"kube:list {resource.plural}", f"the server serves no {resource.api_version}")
 
     def count(self, resource: Resource) -> int | None:
         """Return the number of objects of the kind; to the cluster this is an ordinary list request."""
