@@ -41,7 +41,7 @@ demo: setup ## The main job on embedded defaults: a cluster's night in virtual t
 	$(BIN)/python -m cli simulate examples/demo.yaml --report build/demo.html --compare --record build/demo.jsonl
 	@$(BIN)/python -m tests.page build/demo.html
 
-page: ## Use build/demo.html in Chromium as a person would; pictures at three widths, light and dark, in build/page
+page: ## Use build/demo.html in Chromium as a person would; pictures at three widths and README's, light and dark, in build/page
 	@test -f build/demo.html || { echo "make demo writes build/demo.html first"; exit 2; }
 	$(BIN)/python -m tests.page build/demo.html --screenshots build/page
 
@@ -122,8 +122,8 @@ steady: setup ## Seven virtual days of a steady cluster under price noise, a sol
 SEEDS ?= 200
 NIGHTLY_SEEDS ?= 10000
 FIRST ?= 1
-sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2, OPT_IN=1 for disturbances and options; from 200 on, a crash at every call site; figures in build/sim.json
-	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) $(if $(OPT_IN),--opt-in) \
+sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2, OPTIONS=all or none for disturbances and options in all worlds or none; from 200 on, a crash at every call site; figures in build/sim.json
+	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) $(if $(OPTIONS),--options $(OPTIONS)) \
 		$(if $(filter 1,$(shell expr $(SEEDS) '>=' 200)),--every-site) --json build/sim.json
 
 REPLAYED ?= 40
@@ -166,7 +166,8 @@ SIM ?=
 PACKAGE ?=
 COLD_START ?=
 COST ?=
-docs: setup ## Write the reference pages and the CustomResourceDefinitions from the code, and figures from FIGURES=build/nightly.json BENCH=build/bench.json DISRUPTION=build/bench-disruption.json PEER=build/e2e-peer.json SIM=build/sim.json PACKAGE=build/package.json COLD_START=build/cold-start.json COST=build/cost.json
+PICTURE ?=
+docs: setup ## Write the reference pages and the CustomResourceDefinitions from the code, and figures from FIGURES=build/nightly.json BENCH=build/bench.json DISRUPTION=build/bench-disruption.json PEER=build/e2e-peer.json SIM=build/sim.json PACKAGE=build/package.json COLD_START=build/cold-start.json COST=build/cost.json PICTURE=build/page
 	$(if $(FIGURES),cp $(FIGURES) docs/figures.json)
 	$(if $(BENCH),cp $(BENCH) docs/benchmarks.json)
 	$(if $(DISRUPTION),cp $(DISRUPTION) docs/bench-disruption.json)
@@ -175,6 +176,7 @@ docs: setup ## Write the reference pages and the CustomResourceDefinitions from 
 	$(if $(PACKAGE),cp $(PACKAGE) docs/package.json)
 	$(if $(COLD_START),cp $(COLD_START) docs/cold-start.json)
 	$(if $(COST),cp $(COST) docs/cost.json)
+	$(if $(PICTURE),cp $(PICTURE)/demo-light.png $(PICTURE)/demo-dark.png docs/reference)
 	$(BIN)/python -m tests.reference
 	$(BIN)/python -m tests.access.page
 	$(BIN)/python -m tests.template_checks.partitions_page
@@ -212,9 +214,9 @@ package: setup ## Build the functions' two bundles for arm64 in build/package; s
 	$(BIN)/python -m infra.packaging
 
 .PHONY: release release-tools
-release: setup ## Everything of a release in build/release: VERSION=1.2.3, HOMEPAGE=https://… for krew and Homebrew; each file is installed by a test, and release.json has the results
+release: setup ## Everything of a release in build/release: VERSION=1.2.3, HOMEPAGE=https://… for krew and Homebrew, SIGNING_KEY=FILE (SSH, ed25519) to sign the checksums; each file is installed by a test, and release.json has the results
 	@test -n "$(VERSION)" || { echo "usage: make release VERSION=1.2.3"; exit 2; }
-	$(BIN)/python -m infra.release "$(VERSION)" build/release $(HOMEPAGE)
+	SIGNING_KEY="$(SIGNING_KEY)" $(BIN)/python -m infra.release "$(VERSION)" build/release $(HOMEPAGE)
 	$(BIN)/python -m tests.release build/release
 
 release-tools: ## Build the programs that judge charts, workflows and manifests of a release (Go; helm takes minutes), in build/release-tools

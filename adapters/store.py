@@ -127,9 +127,10 @@ class Disrupted(msgspec.Struct, frozen=True):
 
 
 class PoolUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """The counters of one NodePool.
+    """The counters of one NodePool, or of a group of NodePools that share limits (`core.model.node_pool.GROUP_COUNTER`).
 
     Attributes:
+        node_pool: Its name, or that of the group's counter.
         reserved: The sum of its claims' reservations of its limits.
         disrupting: How many of its claims are leaving (`ClaimRecord.is_disrupting`).
         version: Grows with each change, so that an outdated sum is recognized.
@@ -173,7 +174,9 @@ class ClaimStore(Protocol):
     def request(
         self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease | None
     ) -> Requested:
-        """Store new claims and take their `reserved` from the limits (by NodePool), each within its limits or not at all.
+        """Store new claims and take their `reserved` from the limits, each within all of its limits or not at all.
+
+        `limits` are those of each counter (`core.pools.limits_by_counter`).
 
         A claim that is already stored with the same token counts as accepted, so the call can be repeated. Without a lease,
         only the names prevent two runs from storing the same claims, which is enough for a hand-made NodeClaim.

@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = _parsed([word for word in given if word != "--debug"])
         choose_style(getattr(parsed, "color", AUTO))
-        return _ended(int(parsed.run(parsed)))
+        return _ended(_run(parsed))
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else BAD_INPUT
     except (InputError, InvalidInputError) as error:
@@ -114,6 +114,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return DONE
     except Exception as error:  # noqa: BLE001 - the outermost boundary: any other exception is a bug of ours
         return _internal(error, traced=debug)
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    """Run the command once, or under `--watch` until Ctrl-C."""
+    every = getattr(parsed, "watch", None)
+    if not every:
+        return int(parsed.run(parsed))
+    from cli.terminal.screen import repeat
+
+    return repeat(lambda: int(parsed.run(_for_one_reading(parsed))), every)
+
+
+def _for_one_reading(parsed: argparse.Namespace) -> argparse.Namespace:
+    """Return arguments that a command may complete: the next reading begins with those that were given."""
+    import gc
+
+    from cli.manifests.inventory import STANDARD_INPUT
+
+    if STANDARD_INPUT in parsed.files:
+        raise InputError("standard input can be read once only: name a file or a cluster", source="--watch")
+    gc.unfreeze()  # a command freezes what it reads, for as long as it lives
+    return argparse.Namespace(**vars(parsed))
 
 
 def _complete() -> None:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from cli.errors import InputError
@@ -64,10 +65,45 @@ def refuse_empty(arguments: argparse.Namespace, objects: int) -> None:
         InputError: If the input has no object and `--allow-empty` is not given.
     """
     if not objects and not arguments.allow_empty:
-        raise InputError(
-            "the input has no object: is it the right file, and does the command before the pipe work?",
-            hint="--allow-empty accepts an empty input",
-        )
+        bare = [path for path in arguments.files or () if Path(path).is_dir() and not any(Path(path).rglob("*.[yj]*"))]
+        problem = "the input has no object: is it the right file, and does the command before the pipe work?"
+        if bare:
+            problem = f"the input has no object: {bare[0]} has no file that ends in .yaml, .yml or .json"
+        raise InputError(problem, hint="--allow-empty accepts an empty input")
+
+
+def fetch_hint(region: str) -> str:
+    """Return the commands that read today's prices of a region and use them."""
+    file = f"{region}.json.gz"
+    return f"run `fleetwright catalog fetch --region {region} --to {file}` and give --catalog {file}"
+
+
+EVERY_DEFAULT: Final = 15
+EVERY_MIN, EVERY_MAX = 2, 86_400
+"""Seconds between two readings: each lists the cluster's nodes and pods."""
+
+
+def add_watch(parser: argparse.ArgumentParser) -> None:
+    """Add `--watch`: the command is repeated until Ctrl-C."""
+    parser.add_argument(
+        "--watch",
+        type=seconds_between_readings,
+        nargs="?",
+        const=float(EVERY_DEFAULT),
+        metavar="SECONDS",
+        help=f"read again and answer again, until Ctrl-C; without SECONDS, every {EVERY_DEFAULT}",
+    )
+
+
+def seconds_between_readings(text: str) -> float:
+    """Parse a time between two readings; for argparse."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not EVERY_MIN <= seconds <= EVERY_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from {EVERY_MIN} to {EVERY_MAX}")
+    return seconds
 
 
 def add_catalogue(parser: argparse.ArgumentParser) -> None:

@@ -14,11 +14,19 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from cli.arguments import REGION_DEFAULT, options_of, refuse_empty, sizing_settings
+from cli.arguments import REGION_DEFAULT, fetch_hint, options_of, refuse_empty, sizing_settings
 from cli.cache import KeptReaders, user_store
 from cli.completeness import missing
 from cli.errors import InputError
-from cli.manifests.inventory import Creations, Document, Inventory, field_in, named_region, take_inventory
+from cli.manifests.inventory import (
+    Creations,
+    Document,
+    Inventory,
+    field_in,
+    named_region,
+    take_inventory,
+    unlisted_region,
+)
 from cli.manifests.reading import read
 from cli.terminal.style import write_stderr
 from core import labels
@@ -89,6 +97,8 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
     gc.freeze()  # everything lives as long as the command, so the collector need not visit it
     for warning in inventory.warnings():
         warn(warning)
+    if not (arguments.catalog or arguments.region) and (unlisted := unlisted_region(given)):
+        warn(f"no prices of {unlisted} are built in, and those of {region} are used: {fetch_hint(unlisted)}")
     ours_by_annotation = any(labels.CLAIM in node.annotations for node in snapshot.nodes)
     command = getattr(arguments, "command", "")
     if lacking := missing(command, inventory.objects, ours_by_annotation=ours_by_annotation):
@@ -282,12 +292,17 @@ def _assembled(
 
 
 def _with_absent_storage(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot with a StorageClass for each that volumes name, if files have none: an add-on installs them."""
-    if snapshot.storage_classes:
+    """Return the snapshot with a StorageClass for each that volumes name and files lack: an add-on installs them.
+
+    Files with Nodes and a StorageClass are a copy of a cluster: there, a class that is missing does not exist.
+    """
+    if snapshot.storage_classes and snapshot.nodes:
         return snapshot
     uses = (use.storage_class for pod in snapshot.pods for use in pod.spec.volumes if use.ephemeral)
     unbound = (claim.storage_class for claim in snapshot.volume_claims if not claim.volume_name)
-    names = {*uses, *unbound} - {""}
+    present = {known.name for known in snapshot.storage_classes}
+    default = {None} if any(known.is_default for known in snapshot.storage_classes) else set()
+    names = {*uses, *unbound} - {"", *present, *default}
     if not names:
         return snapshot
     named = sorted(name for name in names if name)
@@ -295,9 +310,8 @@ def _with_absent_storage(snapshot: Snapshot) -> Snapshot:
     warn(f"not in the input: {', '.join(what)}; its volumes are planned as EBS volumes of the pod's zone")
     absent = [StorageClass(name=name, provisioner=EBS_DRIVER, binding_mode=_ON_FIRST_POD) for name in named]
     if None in names:
-        default = StorageClass(name="default", provisioner=EBS_DRIVER, binding_mode=_ON_FIRST_POD, is_default=True)
-        absent.append(default)
-    return msgspec.structs.replace(snapshot, storage_classes=tuple(absent))
+        absent.append(StorageClass(name="default", provisioner=EBS_DRIVER, binding_mode=_ON_FIRST_POD, is_default=True))
+    return msgspec.structs.replace(snapshot, storage_classes=(*snapshot.storage_classes, *absent))
 
 
 def _without_refused_classes(snapshot: Snapshot, manifests: Sequence[JsonObject]) -> Snapshot:
@@ -337,9 +351,9 @@ def _prices_of(arguments: argparse.Namespace, region: str) -> JsonObject:
     if arguments.catalog:
         origin = document.origin(Path(arguments.catalog).read_bytes())
         return {"source": Path(arguments.catalog).name, "region": origin.region, "date": origin.date}
-    from simulator.market.embedded import SOURCE, priced_on
+    from simulator.market.embedded import priced_on, source_of
 
-    return {"source": SOURCE, "region": region, "date": priced_on(region)}
+    return {"source": source_of(region), "region": region, "date": priced_on(region)}
 
 
 def builtin_or_given(arguments: argparse.Namespace, region: str, node_classes: Sequence[JsonObject]) -> Catalogue:
@@ -355,6 +369,4 @@ def builtin_or_given(arguments: argparse.Namespace, region: str, node_classes: S
     try:
         return builtin_catalogue(user_store(), region, node_classes, sizing_settings(os.environ))
     except InvalidInputError as error:
-        file = f"{region}.json.gz"
-        hint = f"`fleetwright catalog fetch --region {region} --to {file}` reads them with your permissions: --catalog {file}"
-        raise InputError(error.problem, source="--region", hint=hint) from error
+        raise InputError(error.problem, source="--region", hint=fetch_hint(region)) from error

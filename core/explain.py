@@ -34,7 +34,7 @@ from core.reasons.pods import PodReason, RequestReason
 from core.scheduling import Planner
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation_text import PodFinding, PodOffer, PoolFinding, nearness, own_conflict, pool_offers
-from core.scheduling.new_node import why_unusable
+from core.scheduling.new_node import in_group, why_unusable
 
 _HINTS_MAX: Final = 3
 _ALTERNATIVES_MAX: Final = 3
@@ -300,10 +300,12 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
     names, rest = offers.types[:_TYPES_SHOWN], len(offers.types) - _TYPES_SHOWN
     lines = [f"instance types, cheapest first: {', '.join(names)}{f' and {rest} more' if rest > 0 else ''}"]
     lines += [f"minValues is not met: its requirements leave {n} values of {key}" for key, n in offers.missing.items()]
-    limits_left = context.remaining.limits(())[template.index].left
+    remaining = context.remaining.limits(())[template.index]
+    bounds = remaining.bounds(pool)
     lines += [
-        f"limit of {name}: {render(max(0, amount), name)} of {render(pool.limits[name], name)} left"
-        for name, amount in sorted(limits_left.items())
+        f"limit of {name}{in_group(remaining.binding(name))}: "
+        f"{render(max(0, amount), name)} of {render(bounds[name], name)} left"
+        for name, amount in sorted(remaining.left.items())
     ]
     lines += [f"pods need a toleration of {taint}" for taint in pool.taints]
     lines += hours_of(pool)

@@ -171,6 +171,9 @@ NODE_MEMORY: Final = "fleetwright.dev/node-memory"
 """Annotation of an EC2NodeClass: memory of instance types as its nodes reported it (`core.catalogue.discovered`)."""
 
 LARGEST_NODE: Final = "fleetwright.dev/largest-node"
+SHARED_LIMITS: Final = "fleetwright.dev/shared-limits"
+"""Annotation of a NodePool: limits that it shares with all NodePools that name the same group."""
+
 EXPIRY: Final = "fleetwright.dev/expiry"
 MOVES: Final = "fleetwright.dev/moves"
 STEERED: Final = "fleetwright.dev/deletion-cost"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from itertools import groupby
 from typing import Final
@@ -13,7 +13,7 @@ from core import labels
 from core.errors import InvalidInputError
 from core.interpreter import ByIdentity
 from core.model.catalogue import InstanceType, Offering
-from core.model.node_pool import PER_MILLE, NodePool
+from core.model.node_pool import GROUP_COUNTER, PER_MILLE, NodePool
 from core.model.snapshot import NodeOverlay, Snapshot
 from core.model.values import quantity
 from core.model.values.quantity import NANODOLLARS, PPM
@@ -219,6 +219,30 @@ def template_parts(pool: NodePool) -> tuple[Requirement, ...]:
     return (*pool.requirements, *fixed)
 
 
+# Limits of NodePools, and those that a group of them shares. NodePools that disagree about a group's limit have the lowest.
+
+
+def shared_limits(pools: Iterable[NodePool]) -> dict[str, dict[str, int]]:
+    """Return group → resource → the most that all NodePools of the group may have together."""
+    limits: dict[str, dict[str, int]] = {}
+    for pool in pools:
+        for group, amounts in pool.shared_limits.items():
+            of_group = limits.setdefault(group, {})
+            of_group.update({name: min(amount, of_group.get(name, amount)) for name, amount in amounts.items()})
+    return limits
+
+
+def limits_by_counter(pools: Sequence[NodePool]) -> dict[str, dict[str, int]]:
+    """Return counter → its limits: a NodePool's counter has its name, a group's begins with `GROUP_COUNTER`."""
+    shared = {GROUP_COUNTER + group: limits for group, limits in shared_limits(pools).items()}
+    return {pool.name: pool.limits for pool in pools} | shared
+
+
+def is_priced(pool: NodePool) -> bool:
+    """Whether one of its limits counts dollars."""
+    return quantity.HOURLY in pool.limits or any(quantity.HOURLY in limits for limits in pool.shared_limits.values())
+
+
 # Prices of NodePools whose nodes run on dedicated hardware.
 
 
@@ -282,7 +306,7 @@ class PoolTypes:
 
     def _compute(self, pool: NodePool) -> tuple[InstanceType, ...]:
         types = self._bare(pool)
-        if quantity.HOURLY in pool.limits:
+        if is_priced(pool):
             template = template_requirements(pool)
             types = tuple(_at_its_price(instance_type, template) for instance_type in types)
         if self._snapshot.options.feature_gates.node_overlay:

@@ -32,6 +32,7 @@ from simulator.cluster.store import (
     USER,
     AdmissionError,
     controller_of,
+    full_name,
     is_deleting,
     labels_of,
     merged,
@@ -42,6 +43,7 @@ from simulator.cluster.store import (
 from simulator.record import Recorder
 from simulator.scenario import Step
 from simulator.step_forms import (
+    ANY,
     PLURALS,
     ActorStep,
     Chosen,
@@ -173,11 +175,14 @@ class Disturbances:
             nodes = [node for node in nodes if name_of(node) == step.node]
         if not nodes:
             self.warn(f"kubelet: there is no node {step.node or f'in {step.zone}' if step.zone else ''}".rstrip())
-        for node in self._some(nodes, 1.0 if step.fraction is None else step.fraction):
+        chosen = self._some(nodes, 1.0 if step.fraction is None else step.fraction)
+        for node in chosen:
             self._trouble(step, name_of(node))
         if step.stuck:
-            self._cluster.kubelets.hold(step.stuck)
-            self._after(step.lasting, partial(self._cluster.kubelets.let_go, step.stuck))
+            bound = [full_name(pod) for node in chosen for pod in self._cluster.store.pods_on(name_of(node))]
+            pods = bound if ANY in step.stuck else step.stuck
+            self._cluster.kubelets.hold(pods)
+            self._after(step.lasting, partial(self._cluster.kubelets.let_go, pods))
 
     def _trouble(self, step: KubeletStep, name: str) -> None:
         kubelets = self._cluster.kubelets
@@ -195,11 +200,11 @@ class Disturbances:
         originals = [
             obj
             for obj in self._cluster.objects(step.kind)
-            if name_of(obj) == step.name and obj["metadata"].get("namespace", step.namespace) == step.namespace
+            if step.name in (ANY, name_of(obj)) and obj["metadata"].get("namespace", step.namespace) == step.namespace
         ]
         if not originals:
             raise InvalidInputError("there is none to copy", subject=f"{step.kind} {step.name}")
-        (original,) = originals
+        original = self._rng.choice(originals)
         metadata = {key: original["metadata"].get(key) for key in ("labels", "annotations", "namespace")}
         given = {key: value for key, value in metadata.items() if value}
         copied = {**original, "metadata": {**given, "name": step.new_name}, "status": status_of(original)}
@@ -280,9 +285,14 @@ class Disturbances:
 
     def _instances(self, step: InstancesStep) -> None:
         wanted = step.stop or step.tags_of
-        like = next((i for i in self._account.instances.all() if wanted in (i.id, i.node_name, _claim_of(i))), None)
-        if like is None:
+        alike = [
+            i
+            for i in self._account.instances.all()
+            if wanted in (i.id, i.node_name, _claim_of(i)) or (wanted == ANY and i.is_alive)
+        ]
+        if not alike:
             raise InvalidInputError("is neither the id, the node nor the claim of an instance", subject=wanted)
+        like = self._rng.choice(alike)
         if step.stop:
             self._stop(like)
             return
@@ -301,6 +311,7 @@ class Disturbances:
                 reservation="",
             )
             self._account.instances.launch(twin, by_stranger=True)
+            self._after(step.lasting, partial(self._account.instances.terminate, [twin.id], USER))
 
     def _stop(self, instance: Instance) -> None:
         self._account.instances.stop(instance)

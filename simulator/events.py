@@ -19,7 +19,7 @@ import msgspec
 from core.api.objects import JsonObject
 from installation import wiring
 from installation.wiring import FunctionSpec, QueueSpec
-from simulator.aws.queues import Lineage, Message, Queue, Queues
+from simulator.aws.queues import Lineage, Message, Queues
 from simulator.clock import VirtualClock
 from simulator.invocation.faults import MessageFaults
 from simulator.invocation.sandbox import OK, Sandboxes
@@ -299,7 +299,7 @@ class Poller:
         sandboxes: Sandboxes,
         function: FunctionSpec,
         spec: QueueSpec,
-        queue: Queue,
+        queues: Queues,
         ended: Callable[[FunctionSpec, dict[str, Any] | None], None],
         recorder: Recorder,
     ) -> None:
@@ -308,7 +308,8 @@ class Poller:
         self._sandboxes = sandboxes
         self._function = function
         self._spec = spec
-        self._queue = queue
+        self._queues = queues
+        self._queue = queues.get(spec.name)
         self._ended = ended
         self._due: datetime | None = None
 
@@ -328,7 +329,8 @@ class Poller:
         self._due = None
         if not self._sandboxes.has_room(self._function):
             return
-        batch = self._queue.receive(self._clock.now(), self._spec.batch_size, self._spec.visibility)
+        spec = self._spec
+        batch = self._queue.receive(self._clock.now(), spec.batch_size, spec.visibility, self._queues.order)
         if batch:
             event = queue_event(self._queue.name, [self._record(message) for message in batch])
             trigger, lineage = f"queue:{self._spec.name}", lineage_of(message.lineage for message in batch)
@@ -394,7 +396,7 @@ class Pump:
         self._events = 0
         specs = {queue.name: queue for queue in wiring.QUEUES}
         self._pollers = {
-            f.queue: Poller(clock, sandboxes, f, specs[f.queue], queues.get(f.queue), self._ended, recorder)
+            f.queue: Poller(clock, sandboxes, f, specs[f.queue], queues, self._ended, recorder)
             for f in functions
             if f.queue
         }
@@ -402,10 +404,17 @@ class Pump:
         queues.trace(sandboxes.lineage)
         self._audit_lag: Callable[[], timedelta] = lambda: AUDIT_LOG_DELAY
         self._jitter: Callable[[], timedelta] = timedelta
+        self._rule_lag: Callable[[], timedelta] = timedelta
 
-    def delay(self, *, audit_log: Callable[[], timedelta], schedule: Callable[[], timedelta]) -> None:
-        """Ask these for the lag of each delivery of the audit log, and for how late each schedule is."""
-        self._audit_lag, self._jitter = audit_log, schedule
+    def delay(
+        self,
+        *,
+        audit_log: Callable[[], timedelta],
+        schedule: Callable[[], timedelta],
+        rules: Callable[[], timedelta] = timedelta,
+    ) -> None:
+        """Ask these for the lag of each delivery of the audit log, and for how late each schedule and each event is."""
+        self._audit_lag, self._jitter, self._rule_lag = audit_log, schedule, rules
 
     def start(self) -> None:
         """Start the installation: read the market, observe the objects once, then run the schedules."""
@@ -425,7 +434,7 @@ class Pump:
         for function in self._functions:
             for rule in function.rules:
                 if matches(rule.pattern, event):
-                    self._carry(function, event, f"rule:{rule.name}")
+                    self._carry(function, event, f"rule:{rule.name}", RULE_DELAY + self._rule_lag())
 
     def audit(self, event: dict[str, Any]) -> None:
         """An event of the cluster's audit log, to the function that is subscribed to it."""
@@ -465,9 +474,11 @@ class Pump:
 
         self._clock.after(every, fire)
 
-    def _carry(self, function: FunctionSpec, event: dict[str, Any], trigger: str) -> None:
+    def _carry(
+        self, function: FunctionSpec, event: dict[str, Any], trigger: str, delay: timedelta = RULE_DELAY
+    ) -> None:
         def deliver() -> None:
-            self._clock.after(RULE_DELAY, lambda: self.invoke(function, event, trigger))
+            self._clock.after(delay, lambda: self.invoke(function, event, trigger))
 
         self._message_faults.carry(trigger, deliver)
 

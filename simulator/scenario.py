@@ -23,7 +23,7 @@ from core.model.values.quotas import CODES
 from installation.settings import Settings, problem_of
 from installation.wiring import BY_NAME
 from simulator import step_forms
-from simulator.draws import Span, constant
+from simulator.draws import Silences, Span, constant
 from simulator.invocation import faults
 from simulator.step_forms import (
     ActorStep,
@@ -39,12 +39,6 @@ from simulator.step_forms import (
     Share,
     WebhookStep,
 )
-
-AUDIT_LOG_LAG: Final = constant(timedelta(seconds=8))
-"""From the API server to the function by default. EKS says "within a few minutes", best effort
-(docs/engineering/aws-facts.md#audit-log-lag)."""
-
-NO_TIME: Final = constant(timedelta(0))
 
 # A capacity reservation as a scenario writes it.
 
@@ -260,25 +254,6 @@ class Trace(Form, frozen=True, kw_only=True):
     namespace: str = "default"
 
 
-class Silences(Form, frozen=True, kw_only=True):
-    """What AWS does not promise: constants, or drawn by the seed.
-
-    Attributes:
-        audit_log_lag: From the API server's audit log to the function.
-        boot: From launch until the node joins; None: `nodeBootSeconds`.
-        describe_lag: How old DescribeInstances' list is.
-        schedule_jitter: How late a schedule invokes its function.
-        repeated_launch: What EC2 answers to a CreateFleet with a token that it knows: the whole answer again, or nothing but
-            the fleet's id (`silent`).
-    """
-
-    audit_log_lag: Span = AUDIT_LOG_LAG
-    boot: Span | None = None
-    describe_lag: Span = NO_TIME
-    schedule_jitter: Span = NO_TIME
-    repeated_launch: Literal["whole", "silent"] = "whole"
-
-
 class Spec(Form, frozen=True, kw_only=True):
     """A Scenario's `spec`."""
 
@@ -442,6 +417,7 @@ _DURATIONS: Final = (
     *("at", "duration", "for", "restore", "starts", "ends"),
     *("every", "lag", "since", "delay", "p50", "p99"),
 )
+_SPANS: Final = ("auditLogLag", "boot", "describeLag", "scheduleJitter", "tagLag", "eventLag")
 _VERBATIM: Final = ("apply", "put", "patch", "binds", "capacity", "allocatable")
 """Fields of steps that are taken as they are written; `capacity` is a step, too, and holds no durations."""
 
@@ -627,7 +603,7 @@ def _with_durations(value: Any, where: str) -> Any:
 def _field(key: str, value: Any, where: str) -> Any:
     if key in _VERBATIM:
         return value
-    if where == f"spec.aws.{key}" and key != "repeatedLaunch":
+    if where == f"spec.aws.{key}" and key in _SPANS:
         return _span(value, where)
     return _duration(value, where) if key in _DURATIONS else _with_durations(value, where)
 

@@ -22,6 +22,13 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
+class Tokens(Form, frozen=True, kw_only=True):
+    """A token bucket: how many tokens it holds, and how many it gains in a second."""
+
+    burst: Count
+    per_second: Annotated[float, msgspec.Meta(gt=0)]
+
+
 class Chosen(Form, frozen=True, kw_only=True):
     """Some objects or instances: a share of all, or of one zone's; or one by name."""
 
@@ -30,11 +37,7 @@ class Chosen(Form, frozen=True, kw_only=True):
     name: str | None = None
 
 
-# Times that a world takes: one for all, or drawn for each by the seed.
-
-
-_Z99: Final = 2.3263478740408408
-"""Standard deviations from the middle of a normal distribution to its 99th percentile."""
+# What processor time does.
 
 
 class ClockForm(Form, frozen=True, kw_only=True):
@@ -61,7 +64,7 @@ class KubeletStep(Form, frozen=True, kw_only=True):
         ready: What they report: false is NotReady, `unknown` is silence.
         cut_off: Nothing reaches them while they are silent: their pods run on.
         capacity, allocatable: What they report from now on, instead of the truth; null is the truth again.
-        stuck: Pods that they do not end.
+        stuck: Pods that they do not end; `*`: those on their nodes now.
     """
 
     node: str | None = None
@@ -77,7 +80,7 @@ class KubeletStep(Form, frozen=True, kw_only=True):
 
 
 class CopyStep(Form, frozen=True, kw_only=True):
-    """Somebody makes a second object with the same providerID, labels and annotations."""
+    """Somebody makes a second object with the same providerID, labels and annotations; `*` names one drawn by the seed."""
 
     kind: str
     name: str
@@ -157,11 +160,15 @@ class WebhookStep(Form, frozen=True, kw_only=True):
 
 
 class InstancesStep(Form, frozen=True, kw_only=True):
-    """Somebody launches instances with the tags of another, named by its id or node, or stops one."""
+    """Somebody launches instances with the tags of another, or stops one.
+
+    It is named by its id, node or claim; `*` is one drawn by the seed. New instances are terminated after `for`.
+    """
 
     launch: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
     tags_of: str = ""
     stop: str = ""
+    lasting: timedelta | None = msgspec.field(name="for", default=None)
 
 
 class RowStep(Form, frozen=True, kw_only=True):
@@ -231,6 +238,9 @@ def check_copy(step: CopyStep, where: str) -> None:
     if step.name == step.new_name:
         raise InvalidInputError("is the name of the object itself", field=f"{where}.as")
 
+
+ANY: Final = "*"
+"""Names one of those that there are, drawn by the seed."""
 
 PLURALS: Final = {resource.plural: resource for resource in resources.ALL}
 

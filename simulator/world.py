@@ -110,6 +110,10 @@ class World:
         recorder.listen(self.judges.see)
         recorder.listen(self.decisions.see)
 
+    def _repeats(self) -> Callable[[], bool]:
+        share, rng = self.scenario.aws.repeats, stream(self._seed, "repeated messages")
+        return lambda: share > 0 and rng.random() < share
+
     def surroundings(self) -> Surroundings:
         """Return the parts of this world that the account depends on."""
         return Surroundings(
@@ -120,8 +124,7 @@ class World:
             bus=self._put_event,
             spend=self.sandboxes.spend,
             seed=self._seed,
-            describe_lag=partial(self.scenario.aws.describe_lag.draw, stream(self._seed, "describe lag")),
-            repeats_launches=self.scenario.aws.repeated_launch == "whole",
+            silences=self.scenario.aws,
         )
 
     def settle_in(self, account: Account) -> None:
@@ -137,7 +140,9 @@ class World:
         self.pump.delay(
             audit_log=partial(scenario.aws.audit_log_lag.draw, stream(self._seed, "audit log")),
             schedule=partial(scenario.aws.schedule_jitter.draw, stream(self._seed, "schedules")),
+            rules=partial(scenario.aws.event_lag.draw, stream(self._seed, "rules")),
         )
+        self.message_faults.repeats = self._repeats()
         account.queues.on_delay(self._queue_delayed)
         account.schedules.on_fire(self.pump.window)
         self.boot = Boot(

@@ -23,6 +23,10 @@ SECONDS_MAX = 60
 WIDTHS = (390, 820, 1280)
 SCHEMES = {"dark": 0, "light": 1}
 HEIGHT = 2600
+PICTURE = (1100, 1330)
+"""Size of README's picture: the figures and the charts, without the list of commands."""
+_TIMED = re.compile(r", simulated in [\d.]+ s by")
+"""How long the run took here; it would change the picture with every run."""
 _FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-sync "
     "--hide-scrollbars --virtual-time-budget=2000"
@@ -116,14 +120,27 @@ def problems(told: dict[str, Any]) -> list[str]:
 def screenshots(page: Path, program: str, folder: Path) -> list[Path]:
     """Three widths, light and dark."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = []
-    for width in WIDTHS:
-        for scheme, number in SCHEMES.items():
-            target = (folder / f"{page.stem}-{width}-{scheme}.png").resolve()
-            look = (f"--window-size={width},{HEIGHT}", f"--blink-settings=preferredColorScheme={number}")
-            _run(program, page.resolve().as_uri(), *look, f"--screenshot={target}")
-            made.append(target)
-    return made
+    return [
+        _photographed(page, program, (width, HEIGHT), scheme, folder / f"{page.stem}-{width}-{scheme}.png")
+        for width in WIDTHS
+        for scheme in SCHEMES
+    ]
+
+
+def pictures(page: Path, program: str, folder: Path) -> list[Path]:
+    """README's picture, light and dark."""
+    with tempfile.TemporaryDirectory() as copied:
+        copy = Path(copied) / "page.html"
+        copy.write_text(_TIMED.sub(", simulated by", page.read_text(encoding="utf-8")), encoding="utf-8")
+        return [
+            _photographed(copy, program, PICTURE, scheme, folder / f"{page.stem}-{scheme}.png") for scheme in SCHEMES
+        ]
+
+
+def _photographed(page: Path, program: str, size: tuple[int, int], scheme: str, target: Path) -> Path:
+    look = (f"--window-size={size[0]},{size[1]}", f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}")
+    _run(program, page.resolve().as_uri(), *look, f"--screenshot={target.resolve()}")
+    return target
 
 
 def _run(program: str, address: str, *more: str) -> str:
@@ -146,8 +163,8 @@ def main(given: Sequence[str]) -> int:
     found = problems(used(page, program))
     print(f"open {page} in a browser ({'; '.join(found) or 'tried in Chromium'})", file=sys.stderr)  # noqa: T201
     if arguments.screenshots is not None:
-        for made in screenshots(page, program, arguments.screenshots):
-            print(made)  # noqa: T201
+        made = screenshots(page, program, arguments.screenshots) + pictures(page, program, arguments.screenshots)
+        print("\n".join(map(str, made)))  # noqa: T201
     return 1 if found else 0
 
 

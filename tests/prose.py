@@ -1,7 +1,7 @@
 """Reports how the user documents read: words a sentence, clauses, chains of "of", and words with a plainer one (`make prose`).
 
 Grammar checkers find little in these pages; length and shape of sentences are what makes them hard. A page that was rewritten
-stays within `BOUNDS` (tests/tidy/test_prose.py).
+stays within `BOUNDS` (tests/tidy/test_words.py).
 """
 
 from __future__ import annotations

@@ -38,9 +38,8 @@ from installation import metric_names
 from installation.metric_names import NAMESPACE
 from installation.settings import Settings
 from tests import compatibility, figures
-from tests.simulation.test_denied_launches import CALLS_MAX, OURS, calls_of
-from tests.simulation.test_failed_starts import CALLS
-from tests.template_checks import findings_page
+from tests.simulation.test_launches import CALLS, CALLS_MAX, OURS, calls_of
+from tests.template_checks import partitions_page
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs" / "reference"
@@ -58,7 +57,7 @@ def pages() -> dict[str, str]:
         "settings.md": settings(),
         "cli.md": command_line(),
         "metrics.md": metrics(),
-        "template-findings.md": findings_page.text(),
+        "template-findings.md": partitions_page.findings_text(),
         "compatibility.md": compatibility.text(),
     }
 
@@ -176,7 +175,7 @@ def launch_errors() -> str:
         "off while pods wait, and names the action and EC2's code, or the resource that a missing permission is about.",
         "## Code by code",
         "The column of calls has CreateFleet calls in 10 minutes, for 3 as for 40 pods, whether EC2 tells the code among the "
-        "`Errors` or as the error of the call, as `tests/simulation/test_denied_launches.py` plays them; at most "
+        "`Errors` or as the error of the call, as `tests/simulation/test_launches.py` plays them; at most "
         f"{CALLS_MAX}. Codes without calls are ours.",
         _table(("code", "remembered", "told", "calls", "what to do"), rows),
         "Faults that pass (throttling, EC2's own errors, time-outs) are tried again with the same token, which cannot launch "
@@ -191,7 +190,7 @@ def launch_errors() -> str:
         "`StartFailed`, or `InstanceWithdrawn` where capacity is short. Since CreateFleet succeeds, only a node that joins "
         "ends the pause; until then one instance at a time is launched, the next after 90 seconds at the earliest. The "
         "columns of calls are CreateFleet calls in 10 minutes for 3 and for 40 pods, as "
-        "`tests/simulation/test_failed_starts.py` plays them.",
+        "`tests/simulation/test_launches.py` plays them.",
         _table(("code", "remembered", "told", "3 pods", "40 pods", "what to do"), ends),
         f"Codes that begin with {' or '.join(f'`{code}`' for code in denials.BY_SOMEBODY)} say that somebody ended the "
         "instance. Nothing is remembered of them; the claim's reason is `InstanceTerminated`, with EC2's code in its message.",

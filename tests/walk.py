@@ -25,7 +25,7 @@ import yaml
 from cli.__main__ import main as command_line
 from installation.wiring import BY_NAME, FunctionSpec
 from simulator.invocation.sandbox import Sandboxes
-from tests.infra.test_cold_start import loaded_by
+from tests.infra.test_snap_start import loaded_by
 from tests.simulation.worlds import catalogue, deployment, node_pool, play
 
 ROOT: Final = Path(__file__).parents[1]

@@ -504,6 +504,9 @@ class ObjectRenaming:
             return self._any(text)
         if key in _TOPOLOGIES:
             return self._key(text)
+        if key == labels.SHARED_LIMITS:
+            parts = (part.partition(":") for part in text.split(","))
+            return ",".join(f"{self._any(group.strip())}:{amount}" for group, _, amount in parts)
         if key == labels.RESERVATION_PLACES:
             places = _read(text)
             return (

@@ -53,6 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_installation(parser)
     shared.add_output(parser)
     parser.add_argument("--all", action="store_true", help="the name of every node that stays")
+    shared.add_watch(parser)
     shared.add_decision(parser)
     parser.add_argument(
         "--policy",

@@ -31,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all", action="store_true", help="every node, every pod and every NodePool's reason, in no groups"
     )
+    shared.add_watch(parser)
     shared.add_decision(parser)
 
 

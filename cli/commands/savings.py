@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_cluster(parser)
     parser.add_argument("-o", "--output", choices=_FORMS, default="table", help="form of the answer (default: table)")
     shared.add_color(parser)
+    shared.add_watch(parser)
     shared.add_decision(parser)
 
 

@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_installation(parser)
     add_all(parser)
     shared.add_output(parser)
+    shared.add_watch(parser)
     shared.add_decision(parser)
 
 

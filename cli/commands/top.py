@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from cli.answers.top import Observation
     from cli.terminal.screen import Terminal
 
-EVERY_DEFAULT: Final = 15
-EVERY_MIN, EVERY_MAX = 2, 86_400
-"""Seconds between two readings: each lists the cluster's nodes and pods."""
-
 _FRAME_SECONDS: Final = 0.25
 _EXAMPLES: Final = """examples:
   fleetwright top
@@ -39,8 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_installation(parser)
     parser.add_argument(
         "--every",
-        type=_seconds,
-        default=EVERY_DEFAULT,
+        type=shared.seconds_between_readings,
+        default=shared.EVERY_DEFAULT,
         metavar="SECONDS",
         help="time between two readings (default: %(default)s)",
     )
@@ -137,14 +133,3 @@ def follow(taken: Terminal, reader: Reader) -> None:
         if view.wants_reading:
             reader.again()
             view = msgspec.structs.replace(view, wants_reading=False)
-
-
-def _seconds(text: str) -> float:
-    """Parse a time between two readings; for argparse."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not EVERY_MIN <= seconds <= EVERY_MAX:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from {EVERY_MIN} to {EVERY_MAX}")
-    return seconds

@@ -50,9 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     documents = given.documents
     if given.unreadable and not documents:
         raise together([document.error for document in given.unreadable])
-    shared.refuse_empty(arguments, len(documents))
     for warning in given.warnings(templates=False):
         write_stderr(f"warning: {warning}")
+    shared.refuse_empty(arguments, len(documents))
     _warn_of_unknown(documents)
     classes = [doc.object for doc in documents if _shapes_types(doc)]
     region = region_of(arguments, documents)
@@ -89,7 +89,7 @@ def _unreadable(problem: UnreadableDocument) -> Finding:
         kind="File",
         name=error.source,
         field="",
-        message=f"{error.problem}; {error.hint}" if error.hint else error.problem,
+        message="; ".join(part for part in (error.problem, error.hint) if part),
         line=problem.line,
         column=problem.column,
     )

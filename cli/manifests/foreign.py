@@ -14,10 +14,28 @@ CHART: Final = "Chart.yaml"
 _TEMPLATE: Final = re.compile(r"\{\{|\{%|<%")
 """How Go, Helm, Jinja and ERB begin an action."""
 _PLACEHOLDER: Final = re.compile(
-    r"\$\{[^{}\s]+\}|<<[A-Za-z][\w .-]*>>|<[A-Z][A-Z0-9_-]+>|%\{[^{}]*\}|@@?[A-Z][A-Z0-9_]+@@?|\$\([A-Z][A-Z0-9_]*\)"
-    r"|__[A-Z][A-Z0-9_]+__|\$[A-Z][A-Z0-9_]{2,}\b"
+    r"\$\{[^{}\s]+\}|<<[A-Za-z][\w .-]*>>|<[A-Za-z][\w-]*>|%\{[^{}]*\}|@@?[A-Z][A-Z0-9_]+@@?|\$\([A-Z][A-Z0-9_]*\)"
+    r"|__[A-Z][A-Z0-9_]+__|\$[A-Z][A-Z0-9_]{2,}\b|\[\[ ?[\w.]+ ?\]\]|#\{[\w.]+\}|%[A-Z][A-Z0-9_]+%"
 )
-_FILL: Final = "envsubst < FILE"
+_OF_SHELL: Final = re.compile(r"\$[\w{]")
+"""How the placeholders begin that `envsubst` fills in."""
+RENDERED: Final = "rendered.yaml"
+"""Where commands that the hints name write to."""
+_IDENTITY: Final = re.compile(r"""^["']?(apiVersion|kind)["']?\s*:|^\s*[{,]?\s*"(apiVersion|kind)"\s*:""", re.MULTILINE)
+"""How the lines begin that make a document an object, in YAML and in JSON."""
+_CONFLICT: Final = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
+"""How Git marks the sides of a merge conflict."""
+_ODD_SPACES: Final = re.compile(r"^ *\u00a0+[\s\u00a0]*(\S{1,20})", re.MULTILINE)
+"""A line that a web page or a chat indented."""
+_WORDS: Final = {
+    "mapping values are not allowed in this context": "a second `: ` on the line, or wrong indentation; quote the value",
+    "could not find expected ':'": "the line has no `: ` after its key, or is indented wrongly",
+    "did not find expected key": "the line is indented differently from those around it, or a bracket before it stays open",
+    "did not find expected '-' indicator": "the line is indented as a list, and is no item of it",
+    "did not find expected ',' or ']'": "a `[` before it has no `]`",
+    "did not find expected ',' or '}'": "a `{` before it has no `}`",
+}
+"""What the parser says → what a reader can do about it."""
 
 
 def action_in(text: str) -> str:
@@ -58,12 +76,15 @@ def rendering_hint(source: str, mark: str) -> str:
         chart = chart_of(Path(source))
         of_helm = chart is not None or re.search(r"\.Values|\.Release|\.Chart|include ", mark)
         if of_helm or "templates" in Path(source).parts:
-            return f"`helm template {shlex.quote(str(chart or 'CHART'))} | fleetwright validate -f -` reads what it renders"
-        return "render it first, and give the result with -f - (for a Helm chart: `helm template CHART`)"
+            rendering = f"helm template {shlex.quote(str(chart or 'CHART'))}"
+            return f"run `{rendering} > {RENDERED}` and give -f {RENDERED}" + (", or give --helm" if chart else "")
+        return "render it first, and give the result with -f"
     if mark.startswith("%{"):
-        return "Terraform's templatefile renders it: read what it renders"
+        return "let Terraform's templatefile render it, and give the result with -f"
+    if not _OF_SHELL.match(mark):
+        return "fill it in first"
     file = "FILE" if source == "-" else shlex.quote(source)
-    return f"fill it in first: `{_FILL.replace('FILE', file)} | fleetwright validate -f -` (or what Terraform, Flux render)"
+    return f"fill it in first: `envsubst < {file} > {RENDERED}`, and give -f {RENDERED} (or what Terraform or Flux renders)"
 
 
 def chart_of(file: Path) -> Path | None:
@@ -85,11 +106,22 @@ def syntax_problem(problem: str, line: str, text: str) -> tuple[str, str]:
                 if name == "a template":
                     return f"is a template, not YAML: it has {mark}", mark
                 return f"is not YAML before {name} is filled in: {mark}", mark
+    if conflict := _CONFLICT.search(text):
+        return f"has a merge conflict: resolve it, and delete the line {conflict[0].strip()}", ""
     if line[: len(line) - len(line.lstrip())].count("\t"):
         return "is not YAML: the line begins with a tab; YAML allows only spaces there", ""
+    if spaces := _ODD_SPACES.search(text):
+        return f"is not YAML: non-breaking spaces are before {spaces[1]!r}; replace them with plain spaces", ""
+    if text.lstrip().startswith(("//", "/*")):
+        return "is not YAML: it has a comment with slashes; delete it", ""
     if (mark := placeholder_in(text)) and "flow" in problem:
         return f"is not YAML before a placeholder is filled in: {mark}", mark
-    return f"is not YAML: {problem}", ""
+    return f"is not YAML: {_WORDS.get(problem, problem)}", ""
+
+
+def claims_identity(text: str) -> bool:
+    """Whether text that cannot be read is meant as an object of Kubernetes: it has a kind or an apiVersion."""
+    return _IDENTITY.search(text) is not None
 
 
 def is_object(value: Mapping[str, Any], source: str) -> bool:

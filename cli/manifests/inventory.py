@@ -76,12 +76,17 @@ class Document:
     def error(self, problem: str) -> InputError:
         """Return an error that names this document and, unless `problem` already does, this object."""
         named = problem if problem.startswith(self.subject) else f"{self.subject}: {problem}"
+        hint = self.placeholder_in(self.object)
+        if not hint:
+            hint = f"`fleetwright validate -f {shlex.quote(self.source)}` lists every problem of every object"
+        return InputError(named, source=self.source, index=self.index, place=self.item, hint=hint)
+
+    def placeholder_in(self, value: Any) -> str:
+        """Return which placeholder a value of the object has, and what to do about it; empty if it has none."""
         from cli.manifests.foreign import rendering_hint, template_in  # only errors ask
 
-        hint = f"`fleetwright validate -f {shlex.quote(self.source)}` lists every problem of every object"
-        if mark := template_in(self.object):
-            hint = f"it has the placeholder {mark}: {rendering_hint(self.source, mark)}"
-        return InputError(named, source=self.source, index=self.index, place=self.item, hint=hint)
+        mark = template_in(value)
+        return f"has the placeholder {mark}; {rendering_hint(self.source, mark)}" if mark else ""
 
     def _of_metadata(self, key: str) -> str:
         metadata = self.object.get("metadata")
@@ -344,13 +349,24 @@ ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)[a-z]")
 
 def named_region(documents: Iterable[Document]) -> str | None:
     """Return the only region with built-in prices that Nodes and NodePools name; None if they name none or several."""
+    known, _ = _regions_of(documents)
+    return known[0] if len(known) == 1 else None
+
+
+def unlisted_region(documents: Iterable[Document]) -> str:
+    """Return a region without built-in prices that Nodes and NodePools name; empty if they name none, or another, too."""
+    known, unlisted = _regions_of(documents)
+    return unlisted[0] if unlisted and not known else ""
+
+
+def _regions_of(documents: Iterable[Document]) -> tuple[list[str], list[str]]:
     named = {region for document in documents for region in _named_in(document)}
     if not named:
-        return None
+        return [], []
     from simulator.market.embedded import regions
 
-    known = sorted(named & set(regions()))
-    return known[0] if len(known) == 1 else None
+    known = named & set(regions())
+    return sorted(known), sorted(named - known)
 
 
 def _named_in(document: Document) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,8 +13,19 @@ import yaml
 
 from cli.errors import InputError
 from cli.manifests.documents import RepeatedKey, chunks, documents
-from cli.manifests.foreign import KUSTOMIZATIONS, is_object, rendering_hint, syntax_problem
-from cli.manifests.inventory import LISTS_DEEP_MAX, STANDARD_INPUT, Document
+from cli.manifests.foreign import (
+    KUSTOMIZATIONS,
+    RENDERED,
+    action_in,
+    chart_of,
+    claims_identity,
+    is_object,
+    placeholder_in,
+    rendering_hint,
+    syntax_problem,
+    template_in,
+)
+from cli.manifests.inventory import LISTS_DEEP_MAX, STANDARD_INPUT, Document, kind_read
 from cli.manifests.kustomizations import Kustomizations
 from cli.terminal.style import write_stderr
 from core.errors import InvalidInputError
@@ -41,7 +53,8 @@ class UnreadableDocument(NamedTuple):
     Attributes:
         error: Why, with file, document and place.
         line, column: The place of the problem, from 1; None if unknown.
-        is_template: Whether it would be YAML once it is rendered.
+        is_template: Whether it would be an object once it is rendered.
+        is_foreign: Whether it has neither a kind nor an apiVersion, so that it is of another tool.
         is_named: Whether the file itself was named, not a folder around it.
     """
 
@@ -49,6 +62,7 @@ class UnreadableDocument(NamedTuple):
     line: int | None = None
     column: int | None = None
     is_template: bool = False
+    is_foreign: bool = False
     is_named: bool = True
 
 
@@ -109,7 +123,8 @@ class Input:
                 if self._patches
                 else f"read the files of {folder} without its kustomization"
             )
-            yield f"{what}: `kustomize build {folder} | fleetwright … -f -`, or --kustomize, reads the result"
+            build = f"kustomize build {shlex.quote(folder)} > {RENDERED}"
+            yield f"{what}: run `{build}` and give -f {RENDERED}, or give --kustomize"
         left_out = {
             unreadable.error.source: None
             for unreadable in self.unreadable
@@ -119,7 +134,7 @@ class Input:
             first = next(
                 unreadable.error for unreadable in self.unreadable if unreadable.is_template and not unreadable.is_named
             )
-            yield f"left out {_files(left_out)} with templates: {_named(left_out)}: {first.hint}; --helm renders charts"
+            yield f"left out {_files(left_out)} with templates: {_named(left_out)}: {first.hint}"
 
     def _read(self, source: str, *, is_named: bool) -> None:
         try:
@@ -134,7 +149,11 @@ class Input:
         skips = None if is_named else self._foreign
         problems: list[UnreadableDocument] = []
         self.documents += parse(text, source, self.repeated, skips=skips, problems=problems)
-        self.unreadable += (problem._replace(is_named=is_named) for problem in problems)
+        for problem in problems:
+            if problem.is_foreign and not is_named:
+                self._foreign[source] = None
+            else:
+                self.unreadable.append(problem._replace(is_named=is_named))
 
 
 def read(paths: Sequence[str], *, helm: bool = False, kustomize: bool = False) -> list[Document]:
@@ -280,13 +299,13 @@ def parse(
     for index, value, keys in _values(text, source, unreadable):
         if value is None:
             continue
-        if skips is not None and not (isinstance(value, dict) and is_object(value, source)):
+        if skips is not None and not _has_object(value, source):
             skips[source] = None
             continue
         try:
             parsed += _objects(value, source, index, keys, noted)
         except InputError as error:
-            unreadable.append(UnreadableDocument(error))
+            unreadable.append(UnreadableDocument(error, is_template=isinstance(error, _TemplateError)))
     if problems is not None:
         problems += unreadable
     elif unreadable:
@@ -298,6 +317,34 @@ def parse(
     return parsed
 
 
+class _TemplateError(InputError):
+    """A document is YAML, and is to be rendered before it is an object."""
+
+    def __init__(self, problem: str, source: str, index: int, hint: str) -> None:
+        super().__init__(problem, source=source, index=index, hint=hint)
+
+
+def _has_object(value: Any, source: str) -> bool:
+    """Whether a document of a folder is an object, or a list of objects, which nobody can apply and is an error."""
+    values = value if isinstance(value, list) else [value]
+    return any(isinstance(part, dict) and is_object(part, source) for part in values)
+
+
+def _template_of(documents: Iterable[Document]) -> str:
+    """Return the mark of a template that is YAML by chance: it is in a name, or anywhere in a file of a Helm chart."""
+    for document in documents:
+        if kind_read(document) is None:
+            continue
+        metadata = document.object.get("metadata")
+        named = [metadata.get(key) for key in ("name", "namespace")] if isinstance(metadata, dict) else []
+        if mark := template_in(named):
+            return mark
+        path = Path(document.source)
+        if "templates" in path.parts and (mark := action_in(str(document.object))) and chart_of(path) is not None:
+            return mark
+    return ""
+
+
 def _objects(
     value: Any, source: str, index: int, keys: Sequence[RepeatedKey], repeated: list[RepeatedField]
 ) -> list[Document]:
@@ -305,6 +352,9 @@ def _objects(
     _refuse_plain(value, source, index)
     document = Document(source, index, value)
     objects = [*_unfolded(document, depth=0)]
+    if mark := _template_of(objects):
+        what = f"has the placeholder {mark}" if placeholder_in(mark) else f"is a template: it has {mark}"
+        raise _TemplateError(what, source, index, rendering_hint(source, mark))
     if keys:
         from cli.manifests.documents import repeated_fields
 
@@ -369,10 +419,14 @@ def _values(text: str, source: str, problems: list[UnreadableDocument]) -> Itera
 
 def _not_json(text: str, source: str, problem: str, line: int | None, column: int) -> UnreadableDocument:
     place = f"line {line}, column {column}" if line is not None else ""
-    said, mark = syntax_problem(problem, text.splitlines()[line - 1] if line else "", text)
+    here = (text.splitlines() or [""])[line - 1] if line else ""
+    said, mark = syntax_problem(problem, here, text)
     problem, hint = (said, rendering_hint(source, mark)) if mark else (f"is not JSON: {problem}", "")
+    if not mark and here.lstrip().startswith(("//", "/*")):
+        problem = "is not JSON: it has a comment with slashes; delete it"
     error = InputError(problem.replace("YAML", "JSON"), source=source, place=place, hint=hint)
-    return UnreadableDocument(error, line, column or None, is_template=bool(mark))
+    is_foreign = not claims_identity(text)
+    return UnreadableDocument(error, line, column or None, is_template=bool(mark), is_foreign=is_foreign)
 
 
 def _yaml_values(
@@ -413,7 +467,15 @@ def _not_yaml(error: Exception, text: str, source: str, index: int) -> Unreadabl
     problem, template = syntax_problem(words, here, document)
     hint = rendering_hint(source, template) if template else ""
     found = InputError(problem, source=source, index=index, place=place, hint=hint)
-    return UnreadableDocument(found, line, None if mark is None else mark.column + 1, is_template=bool(template))
+    path = Path(source)
+    is_of_chart = bool(template) and ("templates" in path.parts or chart_of(path) is not None)
+    return UnreadableDocument(
+        found,
+        line,
+        None if mark is None else mark.column + 1,
+        is_template=bool(template),
+        is_foreign=not is_of_chart and not claims_identity(document),
+    )
 
 
 def _unfolded(document: Document, *, depth: int) -> Iterator[Document]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, Final
 
 from cli.errors import InputError
@@ -103,6 +105,70 @@ class Terminal:
     def _written(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+_HOME, _TO_LINE_END, _TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
+FAILURES_MAX: Final = 20
+"""Readings that may fail one after the other, once one succeeded, before `repeat` gives up."""
+
+
+def repeat(answer: Callable[[], int], every: float, pause: Callable[[float], Any] = time.sleep) -> int:
+    """Answer again and again until Ctrl-C, on one screen or, elsewhere, one below the other.
+
+    Args:
+        answer: Reads and writes an answer; returns an exit code.
+        every: Seconds between two answers.
+        pause: What waits so long.
+
+    Returns:
+        The last answer's exit code.
+
+    Raises:
+        InputError: If the first reading fails, or `FAILURES_MAX` in a row.
+    """
+    code, failures = None, 0
+    try:
+        while True:
+            written = io.StringIO()
+            try:
+                with _written_to(written if sys.stdout.isatty() else None):
+                    code = answer()
+                failures = 0
+            except InputError as error:
+                failures += 1
+                if code is None or failures == FAILURES_MAX:
+                    raise
+                written.write(f"{error.lines[0]}\nreading again in {every:g} s\n")
+            _rewrite(written.getvalue(), every)
+            pause(every)
+    except KeyboardInterrupt:
+        return code or 0
+
+
+@contextmanager
+def _written_to(text: io.StringIO | None) -> Iterator[None]:
+    """Collect what is written meanwhile, warnings too; without a text, it goes where it would."""
+    if text is None:
+        yield
+        return
+    with redirect_stdout(text), redirect_stderr(text):
+        yield
+
+
+def _rewrite(text: str, every: float) -> None:
+    """Write over what the screen shows: the lines that stay the same do not flicker."""
+    if not sys.stdout.isatty():
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    rows = text.splitlines()
+    room = shutil.get_terminal_size().lines - 1
+    if len(rows) > room:
+        rows = [*rows[: room - 1], f"{len(rows) - room + 1} more lines: enlarge the window"]
+    rows.append(f"every {every:g} s, last at {time.strftime('%H:%M:%S')}; Ctrl-C ends")
+    body = f"{_TO_LINE_END}\r\n".join(rows)
+    sys.stdout.write(f"{_BEGIN}{_HOME}{body}{_TO_LINE_END}{_TO_SCREEN_END}{_END}")
+    sys.stdout.flush()
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from cli.validation.launches import launch_findings
 from cli.validation.pools import (
     ANY_TIME,
     KnownValues,
+    disagreeing_limits,
     empty_pools,
     idle_limits,
     label_findings,
@@ -33,7 +34,7 @@ from core.api.status import Location, path_of
 from core.cron import Schedule
 from core.errors import InvalidInputError
 from core.manifests.assemble import assemble
-from core.manifests.node_class_refs import owner_of
+from core.manifests.node_class_refs import AUTO_MODE_GROUP, AUTO_MODE_KIND, owner_of
 from core.manifests.wire.decoding import from_object
 from core.manifests.wire.resources import PODS
 from core.manifests.wire.versions import read_versions, removed_version
@@ -273,6 +274,9 @@ def _misspelt_reference(document: Document) -> Finding | None:
         written = str(reference.get(field) or right)
         if written != right and not owner_of(str(reference.get("group") or ""), str(reference.get("kind") or "")):
             message = f"there is no {field} {written!r} of Karpenter's: the NodePool never becomes ready"
+            if written == AUTO_MODE_KIND:
+                message = f"is EKS Auto Mode's kind, of group {AUTO_MODE_GROUP}; Karpenter's is {right}"
+                return finding_in(document, Code.INVALID_VALUE, f"{_REFERENCE}.{field}", message)
             return finding_in(document, Code.INVALID_VALUE, f"{_REFERENCE}.{field}", message, suggestion=right)
     return None
 
@@ -395,7 +399,9 @@ def _of_all(
     by_document: dict[int, list[Finding]] = {}
     of_launches = launch_findings(documents, catalogue, gates)
     of_calendars = calendar_findings(documents, now)
-    for finding in (*dangling_references(documents), *repeated_objects(documents), *of_launches, *of_calendars):
+    of_groups = disagreeing_limits(documents)
+    of_objects = (*dangling_references(documents), *repeated_objects(documents))
+    for finding in (*of_objects, *of_launches, *of_calendars, *of_groups):
         by_document.setdefault(id(finding.document), []).append(finding)
     return by_document
 
@@ -420,7 +426,7 @@ class _Examination:
             return
         lost = list(unmatched_values(document, self._known))
         closer = {one.field.rpartition("[")[0] for one in lost if one.severity is Severity.ERROR}
-        faults = [fault for fault in _faults(document) if fault.field not in closer]
+        faults = [_of_placeholder(fault) for fault in _faults(document) if fault.field not in closer]
         yield from faults
         yield from unknown_fields(document, is_lenient=self._is_lenient)
         broken = {fault.field for fault in faults}
@@ -436,6 +442,12 @@ class _Examination:
         yield from refused_values(document)
         yield from _unread_annotations(document)
         yield from template_findings(document)
+
+
+def _of_placeholder(fault: Finding) -> Finding:
+    """Return a fault with what to do, if the value is a placeholder that is not filled in."""
+    placeholder = fault.document.placeholder_in(_value(fault.document.object, _location(fault.field)))
+    return msgspec.structs.replace(fault, message=placeholder, suggestion="") if placeholder else fault
 
 
 def empty_taint_values(document: Document) -> Iterator[Finding]:

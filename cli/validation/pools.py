@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cli.arguments import REGION_DEFAULT
+from cli.arguments import REGION_DEFAULT, fetch_hint
 from cli.manifests.inventory import ZONE, Document
 from cli.validation.formats import TEMPLATES, Code, Finding, Severity, finding_in, nearest
 from core import api, labels
@@ -21,8 +21,10 @@ from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
 from core.model.snapshot import Snapshot
+from core.model.values import quantity
 from core.model.values.quantity import HOURLY
 from core.model.values.requirements import INTEGER_OPERATORS, Requirement
+from core.pools import shared_limits
 
 # Recognizes label keys that nearly match those of nodes, and keys that Karpenter no longer uses.
 
@@ -65,6 +67,11 @@ _CLOSED: Final[Mapping[str, frozenset[str]]] = {
 _USUAL_VALUES: Final = {"x86_64": "amd64", "x86": "amd64", "x64": "amd64", "aarch64": "arm64", "arm": "arm64"}
 _REGION: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d")
 _ZONE_ID: Final = re.compile(r"[a-z]+\d-az\d")
+_FAMILY_KEY: Final = f"{labels.AWS_GROUP}/instance-family"
+_FAMILY: Final = re.compile(
+    r"([a-z]+)(?P<generation>\d+)[a-z]*(-[a-z0-9]+)?(?P<size>\.(metal(-\d+xl)?|[a-z]+|\d+xlarge))?"
+)
+"""An instance family or type: category, generation, attributes, variant and size."""
 _PLACES: Final = {"NodePool": ("spec", "template", "spec"), "NodeOverlay": ("spec",)}
 
 
@@ -96,21 +103,41 @@ class KnownValues:
         if labels.normalized(key) == labels.ZONE:
             match = ZONE.fullmatch(value)
             return match is not None and match.group(1) in self._regions and value[-1] in _ZONE_LETTERS
-        return value in self._newest.of(key)
+        if labels.normalized(key) == labels.REGION:
+            return _REGION.fullmatch(value) is not None
+        return value in self._newest.of(key) or self._newest.is_of_new_family(key, value)
+
+    def is_of_new_family(self, key: str, value: str) -> bool:
+        """Whether it names a family of the newest generations that this list lacks: AWS adds some every quarter."""
+        match = _FAMILY.fullmatch(value)
+        if match is None or bool(match["size"]) != (labels.normalized(key) == labels.INSTANCE_TYPE):
+            return False
+        families = self.of(_FAMILY_KEY)
+        known = [
+            int(part["generation"]) for name in families if (part := _FAMILY.fullmatch(name)) and part[1] == match[1]
+        ]
+        is_new = bool(known) and max(known) - 1 <= int(match["generation"]) <= max(known) + 2
+        return is_new and value.partition(".")[0] not in families
 
     @cached_property
     def _newest(self) -> KnownValues:
         return KnownValues(newest_catalogue())
 
-    def note(self) -> str:
-        """Return of when the built-in list is, and how to read the present one."""
-        from simulator.market.embedded import priced_on
+    def note(self, key: str = "", value: str = "") -> str:
+        """Return of when the built-in list is, and how to read the present one, or that of the region that a value names."""
+        from simulator.market.embedded import priced_on, regions
 
         region = self.builtin_region
-        return (
-            f"the built-in list of {region} is of {priced_on(region)}; `fleetwright catalog fetch --region {region} "
-            f"--to {region}.json.gz` reads today's, for --catalog"
+        zone = ZONE.fullmatch(value)
+        named = value if labels.normalized(key) == labels.REGION else zone[1] if zone else region
+        if named != region and named in regions():
+            return f"the list is of {region}; give --region {named}"
+        age = (
+            f"the built-in list of {region} is of {priced_on(region)}"
+            if named == region
+            else f"none of {named} is built in"
         )
+        return f"{age}; {fetch_hint(named)}"
 
     def is_elsewhere(self, key: str, value: str) -> bool:
         """Whether the value is a zone of another region than the catalogue's."""
@@ -157,7 +184,7 @@ def unmatched_entry(
     for number, value in lost:
         is_elsewhere = known.is_elsewhere(key, value)
         if not is_elsewhere and value in doubted:
-            message = f"no instance type of this list has {key} {value!r}: {known.note()}"
+            message = f"no instance type of this list has {key} {value!r}: {known.note(key, value)}"
             place_of_value = path_of((*place, "values", number))
             yield finding_in(document, Code.MATCHES_NOTHING, place_of_value, message, severity=Severity.WARNING)
             continue
@@ -165,7 +192,7 @@ def unmatched_entry(
             document,
             Code.MATCHES_NOTHING,
             path_of((*place, "values", number)),
-            _message(key, value, is_elsewhere=is_elsewhere),
+            _message(key, value, known, is_elsewhere=is_elsewhere),
             severity=Severity.ERROR if leaves_nothing else Severity.WARNING,
             suggestion="" if is_elsewhere else _meant(key, value, exist),
         )
@@ -191,9 +218,11 @@ def _meant(key: str, value: str, exist: frozenset[str]) -> str:
     return _USUAL_VALUES.get(value, "") or nearest(value, exist)
 
 
-def _message(key: str, value: str, *, is_elsewhere: bool) -> str:
+def _message(key: str, value: str, known: KnownValues, *, is_elsewhere: bool) -> str:
+    if is_elsewhere and known.builtin_region and ZONE.fullmatch(value):
+        return f"no instance type of this list is in zone {value!r}: {known.note(key, value)}"
     if is_elsewhere:
-        return f"no zone {value!r} is in the catalogue that was asked; give another with --region or --catalog"
+        return f"no zone {value!r} is in the catalogue; give another with --region or --catalog"
     if labels.normalized(key) == labels.ZONE and _REGION.fullmatch(value):
         return f"{value!r} is a region, not one of its zones, such as {value}a"
     if labels.normalized(key) == labels.ZONE and _ZONE_ID.fullmatch(value):
@@ -377,6 +406,22 @@ def idle_limits(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
             )
 
 
+def disagreeing_limits(documents: Sequence[Document]) -> Iterator[Finding]:
+    """Return a warning for each NodePool that allows its group more of a resource than another NodePool of the group does."""
+    pools = [(document, pool) for document in documents if (pool := _pool_in(document)) is not None]
+    lowest = shared_limits(pool for _, pool in pools)
+    field = path_of(("metadata", "annotations", labels.SHARED_LIMITS))
+    for document, pool in pools:
+        for group, limits in pool.shared_limits.items():
+            for name, amount in limits.items():
+                if amount > lowest[group][name]:
+                    least = quantity.render(lowest[group][name], name)
+                    message = (
+                        f"another NodePool of group {group} allows {name} {least} only, which counts for all of them"
+                    )
+                    yield finding_in(document, Code.NO_EFFECT, field, message, severity=Severity.WARNING)
+
+
 def _pool_in(document: Document) -> NodePool | None:
     """Return the NodePool as if its class were ready; None if the document is not a readable NodePool."""
     if not is_ours(document.object) or kind_of(document.object) != "NodePool" or is_old(document.object):
@@ -402,9 +447,7 @@ def _nothing_left(document: Document, index: int, before: int) -> str:
     entry = mapping(sequence(_field_at(document.object, REQUIREMENTS))[index])
     values = ", ".join(str(value) for value in sequence(entry.get("values")))
     demand = f"{entry.get('key')} {entry.get('operator')}" + (f" [{values}]" if values else "")
-    which = (
-        f"none of the {before} instance types that the requirements before it leave" if index else "no type on offer"
-    )
+    which = "no instance type that the requirements before it allow" if index and before else "no type on offer"
     return f"{which} meets {demand}: the NodePool launches nothing"
 
 

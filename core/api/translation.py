@@ -280,6 +280,7 @@ def node_pool(obj: JsonObject) -> NodePool:
         expires_forcefully=tuning.expires_forcefully(annotations),
         evictions_per_hour=tuning.evictions_per_hour(annotations),
         largest_node=tuning.largest_node(annotations),
+        shared_limits=tuning.shared_limits(annotations),
         template_hash=of_template(template),
         **status.identity(present),
     )

@@ -12,6 +12,7 @@ import msgspec
 
 from core.labels import DECISION
 from core.model.catalogue import Offering
+from core.model.node_pool import GROUP_COUNTER
 from core.model.plan import Command, Hold, PlannedClaim
 from core.model.pod import Pod
 
@@ -157,6 +158,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
             Dropped at the launch.
         command: Id of the command whose replacement it is, empty for none.
         reserved: What it holds of its NodePool's limits; empty once it is leaving.
+        limit_groups: Groups of NodePools whose shared limits count it, too, from its request to its end.
         is_disrupting: Whether it counts as one of its NodePool's leaving nodes, which budgets bound.
         version: Grows by one with each write; zero before the first.
         pods_digest: Digest of the pods seen on its node, by which an arrival or departure is detected.
@@ -187,6 +189,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     awaits_pods: bool = False
     command: str = ""
     reserved: dict[str, int] = {}
+    limit_groups: tuple[str, ...] = ()
     is_disrupting: bool = False
     machine: Machine | None = None
     node_name: str = ""
@@ -213,6 +216,12 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     def decision(self) -> str:
         """Id of the decision in the ledger that launches it, empty where none is kept."""
         return self.plan.annotations.get(DECISION, "")
+
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """The counters that hold what it reserves: its NodePool's and those of its groups."""
+        own = (self.plan.node_pool,) if self.plan.node_pool else ()
+        return own + tuple(GROUP_COUNTER + group for group in self.limit_groups)
 
     @property
     def instance_id(self) -> str:

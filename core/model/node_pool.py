@@ -165,6 +165,10 @@ class PoolHours(msgspec.Struct, frozen=True, kw_only=True):
     written: WrittenSettings = WrittenSettings()
 
 
+GROUP_COUNTER: Final = "shared/"
+"""Begins the name of the counter of a group that shares limits; no NodePool can have such a name."""
+
+
 class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     """A pool of nodes and its rules.
 
@@ -178,6 +182,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
         hours: What calendars say now; limits, weight, requirements and budgets already follow it.
         price_factors: Instance family → factor on its price in decisions, in thousandths; other families have the factor one.
         largest_node: CPU and memory of the largest node; only a pod that needs more may exceed them.
+        shared_limits: Group → upper bounds on the capacity of all NodePools that name this group, together.
         evictions_per_hour: How many of its pods consolidation and drift may evict in any hour, None for any number.
         expires_forcefully: Whether its nodes go at their expireAfter regardless of budgets and pods.
         problem: Why it is invalid (a message naming the field), empty for a valid pool. The nodes of an invalid pool are not
@@ -207,6 +212,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     hours: PoolHours | None = None
     price_factors: dict[str, int] = {}
     largest_node: dict[str, int] = {}
+    shared_limits: dict[str, dict[str, int]] = {}
     evictions_per_hour: int | None = None
     expires_forcefully: bool = False
     template_hash: str = ""

@@ -194,13 +194,13 @@ class PodReason(ReasonCode):
     )
     LIMIT_REACHED = (
         "LimitReached",
-        "A new node could run the pod, but the limits of the NodePool have no room for one.",
-        "Raise spec.limits of the NodePool, or wait until other nodes of it are gone.",
+        "A new node could run the pod, but the limits of the NodePool or of its group have no room for one.",
+        "Raise spec.limits of the NodePool, or the group's fleetwright.dev/shared-limits, or wait until other nodes are gone.",
     )
     BUDGET_EXHAUSTED = (
         "BudgetExhausted",
-        "A new node could run the pod, but the NodePool's limit in dollars an hour has no room for its price at the most.",
-        "Raise `fleetwright.dev/dollars-per-hour` in spec.limits of the NodePool, or wait until other nodes of it are gone.",
+        "A new node could run the pod, but a limit in dollars an hour has no room for its price at the most.",
+        "Raise the NodePool's fleetwright.dev/dollars-per-hour, or that of its group, or wait until other nodes are gone.",
     )
     QUOTA_REACHED = (
         "QuotaReached",

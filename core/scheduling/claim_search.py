@@ -524,8 +524,9 @@ def narrow_to_cheapest(state: PlanState, search: OpenClaimSearch, limited: Colle
         limited: Templates whose limits have kept pods out.
     """
     made_room = False
+    groups = {group for index in limited for group in state.limits[index].shared}
     for claim in search.claims:
-        if claim.template.index in limited:
+        if claim.template.index in limited or not groups.isdisjoint(state.limits[claim.template.index].shared):
             made_room |= _restrict_to_cheapest(claim, state.limits[claim.template.index], search)
     return made_room
 

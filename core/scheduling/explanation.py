@@ -126,7 +126,8 @@ class NewNodeRefusal:
                 cause = ""
             message = f"too few values for minValues ({_few(missing, template)}){cause}"
             return elimination.finding(PodReason.MIN_VALUES_NOT_MET, message)
-        message_start = f"its limits leave {limits_left(template.pool.limits, self._state.limits[template.index].left)}"
+        remaining = self._state.limits[template.index]
+        message_start = f"its limits leave {limits_left(remaining.bounds(template.pool), remaining.left)}"
         within_limits = draft.restricted_to(allowed)
         if self._broken(within_limits, signature, step) is not None:
             message = f"{message_start}, no room where the pod's rules allow it{self._of_limits(draft)}"

@@ -173,7 +173,8 @@ def own_conflict(template: NodeClaimTemplate) -> str:
     if offers.conflict is None:
         return "no instance type meets its own requirements and labels together"
     last = shown(template.pool.requirements[offers.conflict])
-    return f"no instance type meets its own requirements: {last} leaves none of the {offers.before} that those before it allow"
+    before = "the only type" if offers.before == 1 else f"all {offers.before} types"
+    return f"no instance type meets its own requirements: {last} excludes {before} that those before it allow"
 
 
 def conflict(template: NodeClaimTemplate, alternative: RequirementId, demand_source: Callable[[str], str]) -> str:
@@ -209,6 +210,9 @@ def contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:
 
 def unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement) -> str:
     """Compare the requirement on a label with the values of the types."""
+    own = _own_exclusion(template, requirement)
+    if own is not None:
+        return f"{shown(requirement)} is required, and NodePool {template.pool.name} excludes those types: {shown(own)}"
     types = [template.types.types[position] for position in positions(mask)]
     if requirement.key == labels.INSTANCE_TYPE:
         values = {instance_type.name for instance_type in types}
@@ -219,6 +223,15 @@ def unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement
     some = _near(sorted(values), requirement)
     rest = f" and {len(values) - len(some)} more" if len(values) > len(some) else ""
     return f"{shown(requirement)} is required, and its types have {', '.join(some)}{rest}"
+
+
+def _own_exclusion(template: NodeClaimTemplate, requirement: Requirement) -> Requirement | None:
+    """Return the NodePool's own requirement that excludes all types with a label, if there are such types."""
+    wanted = template.types.labels.mask(requirement)
+    if not wanted:
+        return None
+    own = (each for each in template.pool.requirements if each.key not in OFFERING_KEYS and each != requirement)
+    return next((each for each in own if not template.types.labels.mask(each) & wanted), None)
 
 
 def not_offered(template: NodeClaimTemplate, mask: TypeMask, requirements: Requirements) -> str:

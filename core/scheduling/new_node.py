@@ -20,7 +20,7 @@ from core.model.state_node import StateNode
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements, labels_fault
 from core.model.values.taints import Taint
-from core.pools import pool_types, template_labels, template_parts
+from core.pools import is_priced, pool_types, template_labels, template_parts
 from core.scheduling.existing_node import DaemonPod, carriers_of, without_overhead
 from core.scheduling.instance_types import TypeFilter, index_of, unmet
 from core.scheduling.pods import PodGroup, PodSignature
@@ -41,15 +41,44 @@ from core.scheduling.primitives import (
 # Tracks what the limits of a NodePool still allow. Limits are never exceeded: each new claim is charged its largest type.
 
 
+Room = dict[str, int]
+"""Resource → what remains of one set of limits: a NodePool's own, or those of a group that shares them."""
+
+
 class RemainingLimits:
-    """The remaining limits of one NodePool within one plan."""
+    """The remaining limits of one NodePool within one plan.
 
-    def __init__(self, limits: Mapping[str, int], used: Mapping[str, int]) -> None:
-        self.left = {name: limits[name] - used.get(name, 0) for name in sorted(limits)}
+    Attributes:
+        own: What remains of its own limits.
+        shared: Group → what remains of its limits; the same object for all NodePools of the group.
+    """
 
-    def copy(self) -> RemainingLimits:
-        """Return an independent copy."""
-        return RemainingLimits(self.left, {})
+    def __init__(self, own: Room, shared: Mapping[str, Room] = {}) -> None:
+        self.own = own
+        self.shared = shared
+        self._rooms = (own, *shared.values())
+
+    @property
+    def left(self) -> Mapping[str, int]:
+        """Resource → the least that remains of any limit."""
+        if not self.shared:
+            return self.own
+        least = dict(self.own)
+        for room in self.shared.values():
+            least.update({name: min(amount, least.get(name, amount)) for name, amount in room.items()})
+        return dict(sorted(least.items()))
+
+    def binding(self, name: str) -> str:
+        """Return the group in which least of the resource remains; empty for the NodePool's own limit."""
+        rooms = {group: room[name] for group, room in sorted(self.shared.items()) if name in room}
+        if name in self.own:
+            rooms = {"": self.own[name], **rooms}
+        return min(rooms, key=lambda group: rooms[group])
+
+    def bounds(self, pool: NodePool) -> dict[str, int]:
+        """Return resource → the limit of which least remains: the NodePool's own or its group's."""
+        groups = {name: self.binding(name) for name in self.left}
+        return {name: (pool.shared_limits[group] if group else pool.limits)[name] for name, group in groups.items()}
 
     @property
     def nodes_left(self) -> bool:
@@ -67,13 +96,44 @@ class RemainingLimits:
 
     def charge(self, types: TypeFilter, mask: TypeMask) -> None:
         """Charge the limits for a claim that may become any of these types."""
-        for name in self.left:
-            self.left[name] -= largest_amount(types, mask, name)
+        for room in self._rooms:
+            for name in room:
+                room[name] -= largest_amount(types, mask, name)
 
     def refund(self, types: TypeFilter, mask: TypeMask) -> None:
         """Take a charge back."""
-        for name in self.left:
-            self.left[name] += largest_amount(types, mask, name)
+        for room in self._rooms:
+            for name in room:
+                room[name] += largest_amount(types, mask, name)
+
+    def saved(self) -> tuple[Room, ...]:
+        """Return what remains now, for `restore`."""
+        return tuple(dict(room) for room in self._rooms)
+
+    def restore(self, saved: Sequence[Room]) -> None:
+        """Undo all charges and refunds since `saved`, those of the group's other NodePools among them."""
+        for room, before in zip(self._rooms, saved, strict=True):
+            room.update(before)
+
+
+def room_of(limits: Mapping[str, int], used: Mapping[str, int]) -> Room:
+    """Return what remains of limits."""
+    return {name: limits[name] - used.get(name, 0) for name in sorted(limits)}
+
+
+def in_group(group: str) -> str:
+    """Return words for the group that shares a limit; none for a NodePool's own."""
+    return f" in group {group}" if group else ""
+
+
+def copies(remaining: Iterable[RemainingLimits]) -> list[RemainingLimits]:
+    """Return independent copies, which share among themselves what the originals share."""
+    rooms: dict[str, Room] = {}
+    copied = []
+    for limits in remaining:
+        shared = {group: rooms.setdefault(group, dict(room)) for group, room in limits.shared.items()}
+        copied.append(RemainingLimits(dict(limits.own), shared))
+    return copied
 
 
 def largest_amount(types: TypeFilter, mask: TypeMask, name: str) -> int:
@@ -94,7 +154,7 @@ def used_by_pool(
     `price_of` says what a node costs an hour, for limits in dollars; a claim that is not launched holds its price itself.
     """
     used: dict[str, dict[str, int]] = {pool.name: {} for pool in pools}
-    priced = {pool.name for pool in pools if quantity.HOURLY in pool.limits}
+    priced = {pool.name for pool in pools if is_priced(pool)}
     for state in states:
         pool_used = used.get(state.node_pool)
         if pool_used is not None:

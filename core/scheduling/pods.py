@@ -674,6 +674,8 @@ def _why_no_new_node(alternative: Iterable[Requirement], well_known: frozenset[s
             return PodReason.ONLY_ROOM_THERE, _ONLY_ROOM_THERE
         if requirement.key == labels.NODEPOOL and requirement.operator == "DoesNotExist":
             return PodReason.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist"
+        if requirement.key == labels.HOSTNAME and requirement.operator == "NotIn":
+            continue  # a new node has a name of its own
         if labels.is_restricted(requirement.key) and requirement.key not in well_known:
             return PodReason.RESTRICTED_LABEL, f"it selects nodes by {requirement.key}, which is restricted"
     return "", ""

@@ -1,10 +1,12 @@
 """`python -m infra.release VERSION FOLDER [HOMEPAGE]`: writes a release's files; `tests.release` then installs each of them.
 
-The sources are copied, and the copy gets the version: wheel, functions and templates then agree on it.
+The sources are copied, and the copy gets the version: wheel, functions and templates then agree on it. SIGNING_KEY in the
+environment names the private SSH key that signs the checksums.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -48,7 +50,9 @@ def main() -> int:
         for stale in (target, copied := target.with_name(f"{target.name}-sources")):
             shutil.rmtree(stale, ignore_errors=True)
         copy_sources(copied, version)
-        command = [sys.executable, "-m", "infra.release.build", version.text, str(target), page, *source()]
+        key = os.environ.get("SIGNING_KEY", "")
+        signing = str(Path(key).expanduser().resolve()) if key else ""
+        command = [sys.executable, "-m", "infra.release.build", version.text, str(target), page, signing, *source()]
         subprocess.run(command, cwd=copied, check=True)  # noqa: S603 - our own program
         shutil.rmtree(copied)  # a failed step leaves it, to be looked at
     except VersionError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -12,8 +13,13 @@ from infra.release.archives import sha256
 
 MANIFEST: Final = "release.json"
 CHECKSUMS: Final = "SHA256SUMS"
+SIGNATURE: Final = f"{CHECKSUMS}.sig"
+SIGNERS: Final = "allowed_signers"
+"""The public key, as `ssh-keygen -Y verify` reads it."""
+SIGNER, PURPOSE = "fleetwright-releases", "file"
+"""Who signs, and what for: a signature for another purpose does not verify."""
 
-WITHOUT_TEST: Final = {CHECKSUMS, MANIFEST}
+WITHOUT_TEST: Final = {CHECKSUMS, MANIFEST, SIGNATURE, SIGNERS}
 """Files that the tests of all others read."""
 
 
@@ -64,7 +70,7 @@ class Release(msgspec.Struct, kw_only=True, rename="camel"):
 
 NOT_CHECKED: Final = (
     "No AWS account has run the templates: cfn-lint and moto judge them, and MiniStack, which has neither CodeDeploy nor EKS.",
-    "No release is signed here: the keys are not in the repository (docs/explanation/releases.md).",
+    "No registry took the image: its layers, digests and program are checked here, on this machine's processor alone.",
     "The single file is built for the system and the Python that build it; others are not built here.",
     "Homebrew's formula and GitLab's component have no validator here; the action has not run on GitHub.",
     "The Terraform module is judged by Terraform's own parser, not by the provider of AWS.",
@@ -84,6 +90,7 @@ TEST_OF: Final[Sequence[tuple[str, str]]] = (
     ("homebrew/*", "homebrew_formula"),
     ("terraform/*", "terraform_module"),
     ("*.cdx.json", "bill_of_materials"),
+    ("*.oci.tar", "image"),
 )
 """Pattern of files → the test that installs them."""
 
@@ -119,6 +126,30 @@ def write_checksums(folder: Path, artefacts: Sequence[Artefact]) -> None:
     """Write what `sha256sum --check` reads."""
     lines = [f"{artefact.sha256}  {artefact.file}\n" for artefact in artefacts]
     (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+
+
+def sign_checksums(folder: Path, key: str) -> None:
+    """Sign the checksums with an SSH key of type ed25519: `ssh-keygen` is on every machine that may install a release.
+
+    Raises:
+        subprocess.CalledProcessError: If the key cannot be read, or asks for a passphrase that no agent has.
+    """
+    public = subprocess.run(["ssh-keygen", "-y", "-f", key], capture_output=True, text=True, check=True).stdout  # noqa: S603, S607
+    kind, base64 = public.split()[:2]
+    (folder / SIGNERS).write_text(f'{SIGNER} namespaces="{PURPOSE}" {kind} {base64}\n', encoding="utf-8")
+    command = ["ssh-keygen", "-Y", "sign", "-q", "-f", key, "-n", PURPOSE, str(folder / CHECKSUMS)]
+    subprocess.run(command, capture_output=True, check=True)  # noqa: S603
+
+
+def verify_checksums(folder: Path) -> None:
+    """Verify the signature as docs/how-to/install-from-a-release.md tells its readers to.
+
+    Raises:
+        subprocess.CalledProcessError: If another key signed, or the checksums were changed.
+    """
+    command = ["ssh-keygen", "-Y", "verify", "-f", str(folder / SIGNERS), "-I", SIGNER, "-n", PURPOSE]
+    command += ["-s", str(folder / SIGNATURE)]
+    subprocess.run(command, input=(folder / CHECKSUMS).read_bytes(), capture_output=True, check=True)  # noqa: S603
 
 
 def write(folder: Path, release: Release) -> None:

@@ -1,8 +1,9 @@
-"""`python -m infra.release.build VERSION FOLDER HOMEPAGE COMMIT MODIFIED EPOCH`: builds a release from the sources here."""
+"""`python -m infra.release.build VERSION FOLDER HOMEPAGE KEY COMMIT MODIFIED EPOCH`: builds a release from the sources here."""
 
 from __future__ import annotations
 
 import json
+import platform
 import sys
 import tempfile
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Final
 from infra.packaging.build import build_all
 from infra.packaging.bundles import BUNDLES
 from infra.packaging.manifest import PACKAGE
-from infra.release import artefacts, bill, channels, charts, programs
+from infra.release import artefacts, bill, channels, charts, image, programs
 from infra.release.archives import digest_of_folder, pack_tar, pack_zip
 from infra.release.templates import TEMPLATE_BYTES_MAX, templates, zip_name
 from infra.release.version import Version
@@ -31,10 +32,12 @@ class Job:
 
 
 def build_programs(job: Job) -> None:
-    """Write the wheel, the single file, and the bill of materials of what it holds."""
+    """Write the wheel, the single file, the image with the same packages, and the bill of materials of what they hold."""
     python = programs.build_tools(job.work / "tools")
     built = programs.wheel(python, job.target, job.epoch)
-    programs.single_file(python, built, job.target / programs.file_name(job.version), job.work, job.epoch)
+    site = programs.single_file(python, built, job.target / programs.file_name(job.version), job.work, job.epoch)
+    if platform.system() == "Linux":
+        image.write(site, job.target / image.file_name(job.version), job.version)
     made = json.dumps(bill.of_command_line(programs.required(built), job.version), indent=1)
     (job.target / f"fleetwright-{job.version.text}.cdx.json").write_text(made + "\n", encoding="utf-8")
 
@@ -78,6 +81,9 @@ def build_channels(job: Job) -> None:
         path.write_text(text, encoding="utf-8")
 
 
+UNSIGNED: Final = (
+    "This release is not signed: make release VERSION=… SIGNING_KEY=FILE, a private SSH key of type ed25519"
+)
 NO_PAGE: Final = "krew's and Homebrew's files name no page of the project: make release VERSION=… HOMEPAGE=https://…"
 
 STEPS: Final[tuple[Callable[[Job], None], ...]] = (build_programs, build_templates, build_charts, build_channels)
@@ -86,7 +92,7 @@ STEPS: Final[tuple[Callable[[Job], None], ...]] = (build_programs, build_templat
 
 def main() -> int:
     """Take every step, then write checksums and release.json."""
-    text, folder, page, commit, modified, epoch = sys.argv[1:]
+    text, folder, page, key, commit, modified, epoch = sys.argv[1:]
     target = Path(folder)
     target.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as work:
@@ -96,12 +102,18 @@ def main() -> int:
             step(job)
     files = artefacts.collected(target)
     artefacts.write_checksums(target, files)
+    if key:
+        artefacts.sign_checksums(target, key)
     release = artefacts.Release(
         version=text,
         commit=commit,
         is_modified=bool(modified),
         artefacts=files,
-        not_checked=[*artefacts.NOT_CHECKED, *([NO_PAGE] if page == channels.NO_HOMEPAGE else [])],
+        not_checked=[
+            *artefacts.NOT_CHECKED,
+            *([] if key else [UNSIGNED]),
+            *([NO_PAGE] if page == channels.NO_HOMEPAGE else []),
+        ],
     )
     artefacts.write(target, release)
     return 0

@@ -64,8 +64,8 @@ def file_name(version: Version) -> str:
     return f"fleetwright-{version.text}-{python}-{platform.system().lower()}_{platform.machine()}.pyz"
 
 
-def single_file(python: Path, built: Path, target: Path, work: Path, epoch: int) -> None:
-    """Pack the wheel with its locked packages, each checked against its hashes, into one file.
+def single_file(python: Path, built: Path, target: Path, work: Path, epoch: int) -> Path:
+    """Pack the wheel with its locked packages, each checked against its hashes, into one file; return their folder.
 
     Raises:
         subprocess.CalledProcessError: If a package has another hash or no wheel, or the file cannot be packed.
@@ -89,6 +89,7 @@ def single_file(python: Path, built: Path, target: Path, work: Path, epoch: int)
     command = [str(python.parent / "shiv"), "--site-packages", str(site), "--reproducible", "--compressed"]
     command += ["--entry-point", "fleetwright_eks.__main__:main", "--output-file", str(target)]
     _run([*command, "--python", f"/usr/bin/env python{sysconfig.get_python_version()}"], environment(epoch))
+    return site
 
 
 def _run(command: list[str], given: Mapping[str, str]) -> None:

@@ -31,6 +31,7 @@ from core.model.plan import Command
 from core.model.snapshot import EvictedNode, Snapshot
 from core.model.values.quantity import CPU
 from core.pods import is_reschedulable
+from core.pools import limits_by_counter
 from core.reasons.code import DecisionKind, Refusal, TerminationReason
 from core.reasons.runs import CommandReason, FailureReason
 from installation.metric_names import COMMANDS_STARTED
@@ -365,7 +366,7 @@ class CommandStarter:
         return True
 
     def _request(self, record: CommandRecord, claims: Sequence[ClaimRecord], market: Snapshot) -> Requested | None:
-        limits = {pool.name: pool.limits for pool in market.node_pools}
+        limits = limits_by_counter(market.node_pools)
         lease = self._leases.acquire(PLANNER, f"command/{record.id}", now=self._clock.now(), for_=START_LEASE_FOR)
         if lease is None:
             return None

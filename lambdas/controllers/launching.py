@@ -89,6 +89,9 @@ def requested(planned: PlannedClaim, name: str, token: str, snapshot: Snapshot, 
         is_ranked=snapshot.options.ranks_by_own_prices
         or _has_own_prices(selection, snapshot.catalogue, planned.node_class.name),
         reserved=quantity.maximum(instance_type.capacity for instance_type in selection.types) | {"nodes": 1},
+        limit_groups=next(
+            (tuple(sorted(pool.shared_limits)) for pool in snapshot.node_pools if pool.name == planned.node_pool), ()
+        ),
     )
 
 
@@ -526,12 +529,17 @@ class Launcher:
 
         Raises:
             PortError: If the request cannot be stored, or the answer for a single claim.
+            ThrottledError: After all is stored, so that the caller waits as long as EC2 or the shared pace says.
         """
         answer = self._requests.ask(records, node_class, catalogue, now, report)
         if len(records) == 1:
             settled = self.answer_writer.settle(records[0], answer, catalogue, now, report)
+        else:
+            outcome = self.answer_writer.settle_each(records, answer, catalogue, now, report)
+        if isinstance(answer.error, ThrottledError):
+            raise answer.error
+        if len(records) == 1:
             return {} if settled is None else {settled.name: settled}
-        outcome = self.answer_writer.settle_each(records, answer, catalogue, now, report)
         stored = {record.name: record for record in records if record.name not in outcome.refused}
         return stored | {claim.name: claim for claim in outcome.launched}
 

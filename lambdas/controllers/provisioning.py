@@ -30,6 +30,7 @@ from core.lifecycle.records import ClaimRecord, Moments
 from core.model.plan import Plan, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+from core.pools import limits_by_counter
 from core.provisioning_requests import awaits_nodes
 from core.reasons.code import DecisionKind, Refusal
 from core.reasons.pods import PodReason
@@ -465,7 +466,7 @@ class Provisioning:
             records, plan = self.claim_records.of_plan(plan, draft.id, view, lease, used=used, heard_at=heard_at)
             used += len(records)
             summary = self.decision.keep(draft, records, plan, report)
-            limits = {pool.name: pool.limits for pool in view.snapshot.node_pools}
+            limits = limits_by_counter(view.snapshot.node_pools)
             requested = self.stores.claims.request(records, limits, lease) if records else Requested(())
             note_launches(self.stores.moves, requested.accepted, view, self.clock.now(), report)
             refused = self.launches.launch(requested.accepted, view, report, deadline)

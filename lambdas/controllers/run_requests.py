@@ -51,23 +51,24 @@ def recount(store: ClaimStore, mismatch: Mismatch, report: RunReport) -> None:
 
 
 def _wrong(counted: Iterable[PoolUsage], claims: Iterable[ClaimRecord]) -> list[Mismatch]:
-    by_pool = {usage.node_pool: usage for usage in counted}
+    by_counter = {usage.node_pool: usage for usage in counted}
     claims_of: dict[str, list[ClaimRecord]] = {}
-    for claim in (claim for claim in claims if claim.plan.node_pool):
-        claims_of.setdefault(claim.plan.node_pool, []).append(claim)
+    for claim in claims:
+        for counter in claim.counters:
+            claims_of.setdefault(counter, []).append(claim)
     pairs = [
-        (by_pool.get(pool, PoolUsage(node_pool=pool)), _sum(pool, claims_of.get(pool, ())))
-        for pool in sorted({*by_pool, *claims_of})
+        (by_counter.get(counter, PoolUsage(node_pool=counter)), _sum(counter, claims_of.get(counter, ())))
+        for counter in sorted({*by_counter, *claims_of})
     ]
     return [(before, after) for before, after in pairs if before.problem or _holds(before) != _holds(after)]
 
 
-def _sum(pool: str, claims: Iterable[ClaimRecord]) -> PoolUsage:
+def _sum(counter: str, claims: Iterable[ClaimRecord]) -> PoolUsage:
     records = tuple(claims)
     return PoolUsage(
-        node_pool=pool,
+        node_pool=counter,
         reserved=quantity.add(*(record.reserved for record in records)),
-        disrupting=sum(record.is_disrupting for record in records),
+        disrupting=sum(record.is_disrupting for record in records if record.plan.node_pool == counter),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -17,8 +17,8 @@ from core.model.values import quantity
 from installation import wiring
 from simulator.aws.dynamodb.table import Schema, Table
 from simulator.aws.ec2.fleet import Fleets, LaunchChecks, Network, PlacementGroups, VcpuQuotas, subnets_in
-from simulator.aws.ec2.instances import DEFAULT, Bus, Instances, Reservation, Reservations
-from simulator.aws.ec2.requests import EC2Writes, InstanceCalls, RequestRates
+from simulator.aws.ec2.instances import DEFAULT, Bus, Instance, Instances, Reservation, Reservations
+from simulator.aws.ec2.requests import EC2Writes, InstanceCalls, Rate, RequestRates
 from simulator.aws.ec2.templates import Images, Templates, page, paged
 from simulator.aws.installation import (
     ACCOUNT_ID,
@@ -37,10 +37,11 @@ from simulator.aws.installation import (
 from simulator.aws.queues import DENIED_CODE, AwsError, Queues
 from simulator.aws.session import Responder, Schedules, Session, Wire
 from simulator.clock import VirtualClock
-from simulator.draws import stream
+from simulator.draws import Silences, stream
 from simulator.invocation import faults
 from simulator.invocation.faults import Faults, MessageFaults, latency
 from simulator.record import Recorder
+from simulator.step_forms import Tokens
 
 # The S3 bucket: whole objects, and conditional reads.
 
@@ -384,8 +385,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         bus: Takes EC2's events: source, detail type, detail.
         spend: Advances the virtual time of the function that makes a call.
-        describe_lag: Returns how old the list is with which DescribeInstances answers.
-        repeats_launches: Whether EC2 repeats its whole answer to a token of CreateFleet that it knows.
+        silences: What AWS does not promise.
     """
 
     clock: VirtualClock
@@ -395,8 +395,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     bus: Bus
     spend: Callable[[timedelta], None]
     seed: int
-    describe_lag: Callable[[], timedelta] = timedelta
-    repeats_launches: bool = True
+    silences: Silences = Silences()
 
 
 class Account:
@@ -413,19 +412,23 @@ class Account:
 
     def __init__(self, around: Surroundings, region: Region, *, validates: bool = True) -> None:
         clock, recorder, seed = around.clock, around.recorder, around.seed
-        self._describe_lag = around.describe_lag
+        self._silences = silences = around.silences
+        self._late, self._unseen = stream(seed, "describe lag"), stream(seed, "partial lists")
+        self._rates = RequestRates(clock, _rate(silences.request_tokens), _rate(silences.instance_tokens))
         self.clock = clock
         self.exchange = Exchange(recorder, region.types)
         self.instances = Instances(clock, recorder, stream(seed, "instances"), around.bus)
+        self.instances.updates_health = silences.health_updates
         self.network = Network(subnets_in(region.zones), zone_ids=_zone_ids(region))
         self.images = Images(clock)
         self.brakes = OperatorBrakes(clock, self.images.get_parameter, region.zone_ids)
         self.queues = Queues(clock, stream(seed, "messages"), around.message_faults.carry, ACCOUNT_ID, region.name)
+        self.queues.order = stream(seed, "order of messages") if silences.unordered else None
         self.schedules = Schedules(clock, GROUP)
         self.table = Table(clock, _SCHEMA, around.spend, stream(seed, "table"))
         self._profiles = InstanceProfiles(clock, ACCOUNT_ID, (NODE_ROLE,))
         self._templates = Templates(clock, stream(seed, "templates"))
-        self.wire = Wire(around.faults, around.spend, latency, RequestRates(clock).take)
+        self.wire = Wire(around.faults, around.spend, latency, self._rates.take)
         self._quotas = VcpuQuotas(region.vcpu_quotas, self.exchange, self.instances)
         self._placement_groups = PlacementGroups()
         self.reservations = Reservations(clock, self.exchange, self.instances)
@@ -433,7 +436,7 @@ class Account:
             self.reservations.make(reservation)
         self._fleets = self._made_fleets(around)
         self._prices = PriceListCalls(clock, self.exchange, region.shapes, region.name)
-        self._calls = InstanceCalls(self.instances, self.exchange, self.network.vpc_id, self._age)
+        self._calls = InstanceCalls(self.instances, self.exchange, self.network.vpc_id, self._view)
         self._bucket = Bucket(clock, BUCKET)
         self.topics = Topics(ACCOUNT_ID, region.name, TOPIC)
         urls = {queue.name: self.queues.create(queue.name, queue.max_receives) for queue in wiring.QUEUES}
@@ -451,6 +454,7 @@ class Account:
             self._denies,
             self._quotas,
             self._placement_groups,
+            self._rates.takes_instance,
         )
         fleets = Fleets(
             around.clock,
@@ -462,7 +466,7 @@ class Account:
             checks,
             self.reservations,
         )
-        fleets.repeats_launches = around.repeats_launches
+        fleets.repeats_launches = around.silences.repeated_launch == "whole"
         return fleets
 
     def _denies(self, pool: Pool) -> str:
@@ -473,11 +477,15 @@ class Account:
         concerned = fault.concerns(pool.instance_type, pool.zone, pool.capacity_type)
         return (fault.code or DENIED_CODE) if concerned else ""
 
-    def _age(self) -> timedelta:
-        """Return how old the list is with which the current call is answered."""
-        fault = self.wire.fault
+    def _view(self) -> Mapping[str, Instance]:
+        """Return the instances as the current call's list has them."""
+        fault, silences = self.wire.fault, self._silences
         stale = fault.delay if fault is not None and fault.kind == faults.STALE else timedelta(0)
-        return max(stale, self._describe_lag())
+        age = max(stale, silences.describe_lag.draw(self._late))
+        share = silences.partial_lists
+        return self.instances.seen(
+            age, silences.tag_lag.draw(self._late), lambda: share > 0 and self._unseen.random() < share
+        )
 
     def _ec2_answers(self) -> dict[str, Responder]:
         return {
@@ -531,6 +539,10 @@ class Account:
             "sqs:GetQueueUrl": self.queues.get_url,
             "sqs:GetQueueAttributes": self.queues.attributes,
         }
+
+
+def _rate(tokens: Tokens | None) -> Rate | None:
+    return None if tokens is None else Rate(tokens.burst, tokens.per_second)
 
 
 def _reservations_of(region: Region) -> Iterator[Reservation]:

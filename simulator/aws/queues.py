@@ -163,12 +163,15 @@ class Queue:
         self.lags_until: datetime | None = None
         self.down_until: datetime | None = None
 
-    def receive(self, now: datetime, at_most: int, visibility: timedelta) -> list[Message]:
-        """Receive visible messages, oldest first; those received too often go to the dead-letter queue."""
+    def receive(self, now: datetime, at_most: int, visibility: timedelta, order: Random | None = None) -> list[Message]:
+        """Receive visible messages, oldest first or in a drawn order; those received too often become dead letters."""
         if self.is_down(now):
             return []
         taken: list[Message] = []
-        for message in list(self.messages.values()):
+        messages = list(self.messages.values())
+        if order is not None:
+            order.shuffle(messages)
+        for message in messages:
             if len(taken) == at_most:
                 break
             if message.visible_at > now:
@@ -201,13 +204,18 @@ class Queue:
 
 
 class Queues:
-    """Answers SQS' calls. Messages pass `carry` on their way, where they may be doubled, delayed or lost."""
+    """Answers SQS' calls. Messages pass `carry` on their way, where they may be doubled, delayed or lost.
+
+    Attributes:
+        order: Draws the order in which messages are received; None: the oldest first.
+    """
 
     def __init__(self, clock: VirtualClock, rng: Random, carry: Carry, account: str, region: str) -> None:
         self._clock = clock
         self._rng = rng
         self._carry = carry
         self._prefix = f"https://sqs.{region}.amazonaws.com/{account}/"
+        self.order: Random | None = None
         self._queues: dict[str, Queue] = {}
         self._on_message: Callable[[str], None] = lambda _: None
         self._on_delay: Callable[[str, timedelta], None] = lambda _name, _lag: None

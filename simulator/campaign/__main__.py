@@ -29,6 +29,8 @@ from simulator.record import Event
 RECORDED_WORLDS: Final = 90
 """Worlds without faults that are played to record which call sites exist; those with the rarest are kept."""
 
+OPTIONS: Final = {"all": True, "none": False}
+
 SITE_LEFT_OUT: Final = 4
 """Exit code of a campaign that violated nothing but left a call site out: 1 says that a law was violated."""
 
@@ -42,7 +44,9 @@ def main() -> int:
     parser.add_argument("--json", type=Path, default=Path("build/sim.json"), help="where the figures go")
     parser.add_argument("--record", type=Path, help="play the first seed alone and write what happened in its world")
     parser.add_argument("--ledger", type=Path, help="let every world keep a ledger, each in a folder of its own there")
-    parser.add_argument("--opt-in", action="store_true", help="let worlds choose what is not the default, too")
+    parser.add_argument(
+        "--options", choices=OPTIONS, help="whether worlds have options and disturbances; by default the seed decides"
+    )
     parser.add_argument(
         "--every-site", action="store_true", help="then crash at the call sites that no seed crashed at"
     )
@@ -57,14 +61,14 @@ def main() -> int:
     first = 1 if arguments.first is None else arguments.first
     if arguments.record is not None:
         return _one(_chosen(arguments, first), arguments.record)
-    plans = [plan_of(seed, opts_in=arguments.opt_in) for seed in range(first, first + arguments.seeds)]
+    plans = [plan_of(seed, opts_in=OPTIONS.get(arguments.options)) for seed in range(first, first + arguments.seeds)]
     began = time.monotonic()
     outcomes = _said(play_all(plans, arguments.processes, arguments.ledger))
     more = list(directed_plans(outcomes)) if arguments.every_site else []
     figures = report(outcomes, _said(play_all(more, arguments.processes)) if more else ())
     figures |= {
         "first": first,
-        "optIn": arguments.opt_in,
+        "options": arguments.options or "drawn",
         "processes": arguments.processes,
         "wallSeconds": round(time.monotonic() - began),
     }
@@ -74,10 +78,10 @@ def main() -> int:
 def _chosen(arguments: argparse.Namespace, first: int) -> Plan:
     """Return the plan of one seed, or that of a world directed at a call site."""
     if arguments.site is None:
-        return plan_of(first, opts_in=arguments.opt_in)
+        return plan_of(first, opts_in=OPTIONS.get(arguments.options))
     function, _, call = arguments.site.partition(" ")
     site = (function, call)
-    plan = recorded_plan(site) if arguments.first is None else plan_of(first, opts_in=arguments.opt_in)
+    plan = recorded_plan(site) if arguments.first is None else plan_of(first, opts_in=OPTIONS.get(arguments.options))
     return directed(plan, site, arguments.kind)
 
 

@@ -19,6 +19,9 @@ def _parts(found: Mapping[str, Any]) -> Iterator[str]:
         f"{_span(found['wallSeconds'])} in {found['processes']} processes. "
         f"Functions died before {sites['before']} and after {sites['after']} of {sites['total']} call sites."
     )
+    if found.get("drawn"):
+        drawn = ", ".join(f"`{name}` {number:,}" for name, number in found["drawn"].items())
+        yield f"{found['withOptions']:,} of the worlds had options and disturbances; so many had each: {drawn}."
     for when, names in (("before", sites["notBefore"]), ("after", sites["notAfter"])):
         if names:
             yield f"Not {when}: " + _listed(names) + "."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -151,7 +152,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         chance: The seed of the faults and of all other random choices.
         crashes: Crashes at call sites, besides the faults of the intensity.
         crashes_at_unknown: Whether functions also crash at call sites that are not recorded.
-        opts_in: Whether the world may have options beyond the defaults.
+        opts_in: Whether the world has options beyond the defaults, disturbances and silences of AWS, all drawn by `chance`.
         directed_at: The call site and the kind of crash for which a world is played again (`simulator.campaign.trial`).
     """
 
@@ -171,6 +172,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         injected: How many faults were injected.
         failures: Exceptions of handlers, with tracebacks.
+        drawn: The names of the world's disturbances and silences.
     """
 
     plan: Plan
@@ -179,11 +181,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     injected: int
     cpu_seconds: float
     failures: tuple[str, ...]
+    drawn: tuple[str, ...] = ()
 
 
-def plan_of(seed: int, *, opts_in: bool = False) -> Plan:
-    """Return the plan of this seed."""
-    return msgspec.structs.replace(_plan_of(seed), opts_in=opts_in)
+def plan_of(seed: int, *, opts_in: bool | None = None) -> Plan:
+    """Return the plan of this seed; None: the seed decides whether its world has options.
+
+    Every second heavy seed has them, and of the gentle ones those that have faults besides crashes: the others are to take
+    their recorded course.
+    """
+    plan = _plan_of(seed)
+    is_open = seed % 4 == 3 if plan.intensity is HEAVY else plan.intensity is not NONE
+    return msgspec.structs.replace(plan, opts_in=is_open if opts_in is None else opts_in)
 
 
 def _plan_of(seed: int) -> Plan:
@@ -201,7 +210,7 @@ def _plan_of(seed: int) -> Plan:
 def play(plan: Plan, listener: Listener | None = None, ledger: Path | None = None) -> Outcome:
     """Play a plan. `listener` gets every event of the record; `ledger` is the folder for a ledger, if kept."""
     began = time.process_time()
-    drawn = draw_world(plan.world, opts_in=plan.opts_in)
+    drawn = draw_world(plan.world, plan.chance if plan.opts_in else None)
     scenario = drawn.scenario
     clock = VirtualClock(scenario.start)
     recorder = Recorder(clock)
@@ -230,6 +239,7 @@ def play(plan: Plan, listener: Listener | None = None, ledger: Path | None = Non
             injected=chances.injected,
             cpu_seconds=time.process_time() - began,
             failures=tuple(world.sandboxes.failures),
+            drawn=drawn.drawn,
         )
 
 
@@ -371,6 +381,8 @@ def report(outcomes: Sequence[Outcome], directed: Sequence[Outcome] = ()) -> dic
         "heavy": sum(outcome.plan.intensity.name == "heavy" for outcome in ordered),
         "faults": sum(outcome.injected for outcome in ordered),
         "calls": sum(by_seeds.met.values()),
+        "withOptions": sum(outcome.plan.opts_in for outcome in ordered),
+        "drawn": dict(sorted(Counter(name for outcome in ordered for name in outcome.drawn).items())),
     }
 
 

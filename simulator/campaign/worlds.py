@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from core.api.objects import JsonObject
 from core.model.catalogue import InstanceType
 from core.model.values.quotas import STANDARD
 from simulator.aws.installation import Region, builtin_region
+from simulator.campaign.disturbances import draw_disturbances, draw_silences, draw_work
 from simulator.campaign.workloads import NAMESPACE, draw_workloads
 from simulator.draws import stream
 from simulator.scenario import Scenario, scenario_of
@@ -441,106 +442,6 @@ def _by_hand(rng: Random, objects: Sequence[JsonObject]) -> JsonObject:
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": own}
 
 
-# Draws what kubelets, queues, other programs and neighbours do in a world; all of it is over when its faults are.
-
-
-DISTURBED: Final = 0.4
-"""Share of the worlds with options that have such a thing."""
-
-
-def draw_disturbances(rng: Random, fault_time: timedelta) -> list[JsonObject]:
-    """Return one or two steps of a world whose faults last for `fault_time`; none in most worlds."""
-    if rng.random() >= DISTURBED:
-        return []
-    last = round(fault_time.total_seconds())
-    draws = (_kubelets, _queues, _calls, _actors, _webhooks, _neighbours)
-    return [step for draw in rng.sample(draws, rng.choice((1, 1, 2))) for step in draw(rng, last)]
-
-
-def _span(rng: Random, last: int) -> tuple[int, int]:
-    """Return when something begins, and for how long it lasts at most."""
-    at = rng.randint(60, last - 60)
-    return at, rng.randint(30, last - at)
-
-
-def _kubelets(rng: Random, last: int) -> Iterator[JsonObject]:
-    at, lasting = _span(rng, last)
-    ready = rng.choice((False, "unknown"))
-    chosen: JsonObject = rng.choice(({"fraction": 0.3}, {"zone": rng.choice(ZONES)}, {"count": 2}))
-    cut_off = {"cutOff": True} if ready == "unknown" and rng.random() < 0.5 else {}
-    yield {"at": at, "kubelet": {**chosen, "ready": ready, "for": lasting, **cut_off}}
-
-
-def _queues(rng: Random, last: int) -> Iterator[JsonObject]:
-    at, lasting = _span(rng, last)
-    name = rng.choice(({}, {"name": "work"}, {"name": "wake-ups"}, {"name": "looks"}))
-    what = rng.choice(({"lag": rng.choice((90, 600, 1200)), "for": lasting}, {"down": True, "for": lasting}))
-    yield {"at": at, "queue": {**name, **what}}
-    yield {"at": last, "queue": {**name, "replay": {"since": at}}}
-
-
-def _calls(rng: Random, last: int) -> Iterator[JsonObject]:
-    at, lasting = _span(rng, last)
-    call = rng.choice(("*:*", "kube:*", "ec2:*", "dynamodb:*"))
-    yield {"at": at, "fault": {"call": call, "kind": "error", "share": rng.choice((0.1, 0.3)), "for": lasting}}
-
-
-def _actors(rng: Random, last: int) -> Iterator[JsonObject]:
-    at, lasting = _span(rng, last)
-    act = rng.choice(({"deleteNodes": {"fraction": 0.2}}, {"deleteNodeClaims": {"fraction": 0.2}}))
-    yield {"at": at, "actor": {"name": "cleaner", "every": rng.choice((45, 90)), "for": lasting, **act}}
-
-
-def _webhooks(rng: Random, last: int) -> Iterator[JsonObject]:
-    at, lasting = _span(rng, last)
-    on = rng.choice(("pods/create", "nodeclaims/create", "events/create", "nodes/update"))
-    yield {"at": at, "webhook": {"on": on, "delay": rng.choice((0, 5)), "fail": rng.choice((0.1, 0.5)), "for": lasting}}
-
-
-def _neighbours(rng: Random, last: int) -> Iterator[JsonObject]:
-    """A neighbour's row closes an offering for ten years."""
-    at, _ = _span(rng, last)
-    offering = f"{rng.choice(sorted(TYPES))}#{rng.choice(ZONES)}#{rng.choice(('spot', 'on-demand'))}"
-    yield {"at": at, "row": {"put": {"pk": "unavailable-offerings", "sk": offering, "until": 2_100_000_000}}}
-
-
-RARER: Final = 0.25
-"""Share of the worlds with options in which a kubelet lies, another scheduler binds, nodes never become ready, or etcd is
-restored. They are drawn apart, so that all other worlds stay as they are."""
-
-
-def draw_rarer_disturbances(rng: Random, fault_time: timedelta) -> list[JsonObject]:
-    """Return the steps of one such thing in a world whose faults last for `fault_time`; none in most worlds."""
-    if rng.random() >= RARER:
-        return []
-    draw = rng.choice((_lies, _schedulers, _never_ready, _restores))
-    return list(draw(rng, round(fault_time.total_seconds())))
-
-
-def _lies(rng: Random, last: int) -> Iterator[JsonObject]:
-    """Kubelets report more, or less, than their machines have."""
-    at, lasting = _span(rng, last)
-    cpu, memory = rng.choice((("512", "4Ti"), ("1", "1Gi")))
-    amounts = {"cpu": cpu, "memory": memory}
-    lie = {"fraction": rng.choice((0.3, 1.0)), "capacity": amounts, "allocatable": amounts, "for": lasting}
-    yield {"at": at, "kubelet": lie}
-
-
-def _schedulers(rng: Random, last: int) -> Iterator[JsonObject]:
-    at, lasting = _span(rng, last)
-    app = rng.choice(("app0", "app1"))
-    yield {"at": at, "scheduler": {"name": "other", "binds": {"app": app}, "for": lasting}}
-
-
-def _never_ready(rng: Random, last: int) -> Iterator[JsonObject]:
-    yield {"at": rng.randint(0, last), "boot": {"notReady": rng.choice((1, 3)), "zone": rng.choice(ZONES)}}
-
-
-def _restores(rng: Random, last: int) -> Iterator[JsonObject]:
-    at, _ = _span(rng, last)
-    yield {"at": at, "etcd": {"restore": rng.choice((30, 60, 180))}}
-
-
 NODE_OVERLAY: Final = "NodeOverlay"
 CAPACITY_BUFFER: Final = "CapacityBuffer"
 """Gates, each named after the kind of object that it enables."""
@@ -566,6 +467,7 @@ class DrawnWorld(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         fault_time: For how long after its start it has faults.
         keeps_ledger: Whether its functions keep a ledger.
+        drawn: The names of its disturbances and of what AWS does in its own way.
     """
 
     seed: int
@@ -575,14 +477,15 @@ class DrawnWorld(msgspec.Struct, frozen=True, kw_only=True):
     objects: list[dict[str, Any]]
     steps: list[dict[str, Any]]
     keeps_ledger: bool
+    drawn: tuple[str, ...] = ()
 
 
-def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
+def draw_world(seed: int, options_seed: int | None = None) -> DrawnWorld:
     """The world of this seed, the same in every process.
 
     Args:
         seed: The world's number.
-        opts_in: Whether it may have options beyond the defaults (`simulator.campaign.worlds`).
+        options_seed: The seed of its options, disturbances and silences of AWS; None: it has none.
     """
     rng = stream(seed, "world")
     large = rng.random() < _LARGE
@@ -592,11 +495,14 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
     objects += _gated_objects(gates)
     reservations, reserved_steps = draw_reservations(stream(seed, "reservations"), objects, fault_time)
     steps = draw_steps(rng, objects, fault_time, replicas=(0, 1, 3, 8, 15) if large else (0, 1, 3, 6))
-    options = draw_options(stream(seed, "options"), objects, steps, fault_time) if opts_in else Options()
-    disturbances = draw_disturbances(stream(seed, "disturbances"), fault_time) if opts_in else []
-    disturbances += draw_rarer_disturbances(stream(seed, "rarer disturbances"), fault_time) if opts_in else []
+    options, disturbances, spec = Options(), list[JsonObject](), dict[str, Any]()
+    if options_seed is not None:
+        options = draw_options(stream(options_seed, "options"), objects, steps, fault_time)
+        disturbances = draw_disturbances(options_seed, fault_time, ZONES, objects)
+        work = {} if large else draw_work(stream(options_seed, "work"))
+        spec = {"aws": draw_silences(stream(options_seed, "silences")), **work}
     steps += [*reserved_steps, *options.steps, *disturbances]
-    spec = {
+    spec |= {
         "duration": (fault_time + SETTLING).total_seconds(),
         "seed": seed,
         "nodeBootSeconds": rng.choice((20, 45, 90)),
@@ -605,7 +511,6 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
         "vcpuQuotas": options.quotas,
         "capacityReservations": reservations,
         "steps": steps,
-        "aws": draw_silences(stream(seed, "silences")) if opts_in else {},
     }
     scenario = scenario_of(Path("campaign"), {"metadata": {"name": f"seed-{seed}"}, "spec": spec})
     return DrawnWorld(
@@ -616,23 +521,14 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
         objects=objects,
         steps=steps,
         keeps_ledger=stream(seed, "ledger").random() < _WITH_LEDGER,
+        drawn=tuple(sorted({*(name for step in disturbances for name in step if name != "at"), *_silent(spec)})),
     )
 
 
-def draw_silences(rng: Random) -> dict[str, Any]:
-    """Draw how AWS behaves where it promises nothing (docs/engineering/aws-facts.md)."""
-    chosen: dict[str, Any] = {
-        "auditLogLag": rng.choice(("2s", "8s", {"p50": "8s", "p99": "60s"}, {"p50": "60s", "p99": "180s"})),
-        "boot": rng.choice(("25s", "60s", {"p50": "45s", "p99": "180s"})),
-        "describeLag": rng.choice(("0s", {"p50": "1s", "p99": "10s"}, {"p50": "5s", "p99": "30s"})),
-        "scheduleJitter": rng.choice(("0s", {"p50": "5s", "p99": "60s"})),
-        "repeatedLaunch": rng.choice(("whole", "silent")),
-    }
-    return {name: value for name, value in chosen.items() if rng.random() < _SILENT}
-
-
-_SILENT: Final = 0.5
-"""How many of AWS's silences a world that opts in draws again."""
+def _silent(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of what AWS does in its own way, and of a clock that counts."""
+    yield from (f"aws.{name}" for name in spec.get("aws", ()))
+    yield from (name for name in ("clock", "memoryMiB") if name in spec)
 
 
 def _feature_gates(rng: Random) -> dict[str, bool]:

@@ -50,7 +50,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """A fault on one attempt of a call.
 
     Attributes:
-        delay: How long `delay` holds the attempt up; how old the list of `stale` is.
+        delay: How long `delay` holds the attempt up; how old the list of `stale` is; how long AWS's caller waits for a
+            `lostReply`.
         code: The error code of `denied`: one of the service's own, or an HTTP status of the API server.
         form: The form of a `denied` error, one of `FORMS`.
         instance_type, zone, capacity_type: The offerings that a fleet error concerns; None: all.
@@ -110,6 +111,10 @@ Draw = Callable[[str, str], Fault | None]
 
 DrawMessage = Callable[[str], tuple[str, timedelta] | None]
 """Fault on a message on its way (kind, delay)."""
+
+
+def _once() -> bool:
+    return False
 
 
 class _Armed(msgspec.Struct, kw_only=True):
@@ -224,9 +229,14 @@ class Faults:
 
 
 class MessageFaults:
-    """The faults of the next messages on their way to functions."""
+    """The faults of the next messages on their way to functions.
+
+    Attributes:
+        repeats: Whether a message without a fault comes twice all the same: EventBridge and SQS promise one delivery at least.
+    """
 
     def __init__(self, clock: VirtualClock, recorder: Recorder) -> None:
+        self.repeats: Callable[[], bool] = _once
         self._clock = clock
         self._recorder = recorder
         self._armed: list[tuple[str, timedelta]] = []
@@ -247,6 +257,8 @@ class MessageFaults:
             fault = self._draw(what)
         if fault is None:
             deliver()
+            if self.repeats():
+                self._clock.after(COPY_AFTER, deliver)
             return
         kind, delay = fault
         self._recorder.emit("fault", call=what, kind=kind)

@@ -15,10 +15,10 @@ from typing import Final
 from installation.cluster_roles import RULES_FOR_APPROVAL, RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
 from installation.wiring import FUNCTIONS
 from tests.access.iam import Statement
-from tests.access.playing import played
 from tests.access.reasons import BY_LAMBDA, SELDOM, SELDOM_DONE, SELDOM_LISTED, WHY_ACTION, WHY_DONE, WHY_LISTED
 from tests.access.recording import Access, Verb
 from tests.access.template import Deployment
+from tests.access.world import played
 from tests.infra.conftest import ROOT, synthesize
 
 PAGE: Final = ROOT / "docs" / "reference" / "permissions.md"

@@ -8,7 +8,28 @@ from typing import Any, Final
 from installation.settings import Settings
 from installation.wiring import BY_NAME
 from tests.access.iam import Policy, read_statement
-from tests.infra.policies import KINDS
+
+# The policies of a synthesized template: CDK writes what does not fit into a role's inline policy into a managed one.
+
+
+KINDS: Final = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+
+
+def policies_of(template: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Logical id → properties of each policy."""
+    return {i: r["Properties"] for i, r in template["Resources"].items() if r["Type"] in KINDS}
+
+
+def statements_of(template: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The statements of all policies."""
+    return [found for policy in policies_of(template).values() for found in policy["PolicyDocument"]["Statement"]]
+
+
+def actions_of(statement: Mapping[str, Any]) -> list[str]:
+    """The actions of a statement, one or several."""
+    listed = statement["Action"]
+    return [listed] if isinstance(listed, str) else list(listed)
+
 
 ACCOUNT: Final = "123456789012"
 REGION: Final = "us-east-1"

@@ -19,8 +19,7 @@ from adapters.aws.dynamodb.launch_memory import PARTITION, DynamoOfferings
 from core.model.catalogue import OfferingKey
 from core.version import VERSION
 from tests.builders import NOW
-from tests.contract.stored_bodies import ROWS, TYPES, body_of
-from tests.contract.stored_news import with_news
+from tests.contract.stored_bodies import ROWS, TYPES, body_of, with_news
 from tests.infra.conftest import ROOT
 
 BODIES: Final = [

@@ -12,8 +12,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from tests.fakes.account import FakeAccount
-from tests.fakes.table import create_table
+from tests.fakes.account import FakeAccount, create_table
 
 pytestmark = pytest.mark.e2e
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.e2e.by_world import WORLD_OF
-from tests.e2e.suite import Suite, shared_dynamodb
+from tests.e2e.suite import WORLD_OF, Suite, shared_dynamodb
 
 if TYPE_CHECKING:
     from tests.e2e.report import Report

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
+from adapters.ports import JsonObject
+from cli.manifests.inventory import Document, take_inventory
+from core.manifests.assemble import assemble
+from core.model.catalogue import Catalogue, InstanceType
+from core.model.snapshot import Options
+from core.scheduling import schedule
+from installation.wiring import WAKE_UPS
+from tests.e2e.functions.sandbox import Invocation
 from tests.e2e.planned_pods import PlannedPods
 
 DAEMONS: Final = ("DaemonSet", "Node")
@@ -91,3 +101,54 @@ def _counts(pod: Mapping[str, Any]) -> bool:
 
 def _key(pod: Mapping[str, Any]) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+# The price of one plan of a whole workload, which the nodes of a real control plane are held against.
+
+
+STEPS: Final = 60
+"""Of the search for cheaper nodes; bounded by steps, so that the answer is the same on every machine."""
+
+
+def price_of_one_plan(manifests: Iterable[JsonObject], types: Iterable[InstanceType]) -> int:
+    """Nano-dollars per hour of the nodes for these workloads in an empty cluster.
+
+    Raises:
+        ValueError: If a pod of them can run nowhere: there is no price for all then.
+    """
+    inventory = take_inventory(Document("scene", number, one) for number, one in enumerate(manifests))
+    snapshot, _ = assemble(
+        inventory.objects,
+        now=datetime(2026, 1, 1, tzinfo=UTC),
+        catalogue=Catalogue(default=tuple(types)),
+        options=Options(improve_iterations=STEPS),
+    )
+    plan = schedule(snapshot)
+    if plan.unschedulable:
+        raise ValueError(f"{len(plan.unschedulable)} pods run nowhere, first {plan.unschedulable[0]}")
+    return sum(claim.price for claim in plan.claims)
+
+
+# Whether the audit log woke the planner: a launch in time proves nothing, for the schedule would have brought it, too.
+
+
+UNSCHEDULABLE: Final = "auditPodUnschedulable"
+WAKE_UP: Final = "wakeUps"
+
+
+def launched_when_woken(invocations: Iterable[Invocation]) -> set[str]:
+    """The claims launched by runs of `provision` that its queue started, once the audit log had told of a waiting pod."""
+    runs = [run for run in invocations if isinstance(run.response, Mapping)]
+    told = [
+        run.started_at
+        for run in runs
+        if run.function == "watch_audit_log" and run.response.get(UNSCHEDULABLE) and run.response.get(WAKE_UP)
+    ]
+    first = min(told, default=math.inf)
+    woken = [run for run in runs if (run.function, run.trigger) == ("provision", f"queue:{WAKE_UPS.name}")]
+    return {name for run in woken if run.started_at >= first for name in _launched(run.response)}
+
+
+def _launched(response: Mapping[str, Any]) -> list[str]:
+    decisions = response.get("decisions") or ()
+    return [str(decision["subject"]) for decision in decisions if decision["kind"] == "launch"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,16 +15,16 @@ import yaml
 
 from adapters.ports import JsonObject, PortError
 from core import labels
+from core.ledger.reading import PREFIX
 from core.lifecycle.launching import is_unnamed
 from simulator.aws.ec2.instances import Instance
 from tests.e2e.functions.sandbox import OK, Invocation
-from tests.e2e.judge import Elsewhere, Verdict, empty_nodes, judge
-from tests.e2e.latency import seconds_to_launch
+from tests.e2e.judge import Elsewhere, Verdict, empty_nodes, judge, launched_when_woken
 from tests.e2e.parts.admin import until
-from tests.e2e.report import Report
+from tests.e2e.report import Report, seconds_to_launch
 from tests.e2e.scenarios.objects import is_ready
-from tests.e2e.woken import launched_when_woken
 from tests.e2e.world import World
+from tests.replay import replayed
 
 SECONDS: Final = 600.0
 """What a scene waits for one thing at most: what happens ends a wait, and this only one that has no end."""
@@ -309,3 +310,24 @@ def _failures(world: World, invocations: Iterable[Invocation], forgiven: set[str
     yield from world.cloud.http.failures
     yield from map(repr, world.cloud.clock.failures)
     yield from world.kubelets.failures
+
+
+# The decisions of functions that ran with real parts: read from the bucket, and repeated.
+
+
+def assert_decisions_repeat(world: World, report: Report) -> None:
+    """Repeat every decision of the world's functions in another process, and note how many there were."""
+    folder = world.processes.logs / "ledger"
+    save(world.cloud.client("s3"), world.cloud.settings.bucket_name, folder)
+    found = replayed(sys.executable, folder)
+    assert found["equal"] == found["decisions"] > 0, [*found["different"], *found["unreadable"]]
+    report.decisions += found["decisions"]
+
+
+def save(s3: Any, bucket: str, folder: Path) -> None:
+    """Write the ledger from the bucket into a folder, as `aws s3 sync` does; `s3` is a client of boto3."""
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=PREFIX):
+        for item in page.get("Contents", ()):
+            file = folder / item["Key"].removeprefix(PREFIX)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read())

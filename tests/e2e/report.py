@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,8 +16,50 @@ from tests.e2e.audit_record import Verb, unused
 from tests.e2e.functions.account import cold_starts, figures
 from tests.e2e.functions.sandbox import Invocation
 from tests.e2e.judge import Elsewhere, Verdict
-from tests.e2e.latency import percentile
-from tests.e2e.moments import seconds_since_pods
+from tests.e2e.planned_pods import Launched
+
+# Measures the time from a pod's creation to the CreateFleet call for it.
+
+
+def seconds_to_launch(launches: Iterable[Launched], created: Mapping[str, datetime]) -> list[float]:
+    """Return the seconds for each pod with a launch, unordered; pods created after the launch do not count."""
+    return [
+        (launch.called_at - created[pod]).total_seconds()
+        for launch in launches
+        for pod in launch.pods
+        if pod in created and created[pod] <= launch.called_at
+    ]
+
+
+def percentile(values: Iterable[float], share: float) -> float | None:
+    """Return the smallest value that at least this share of the values does not exceed, or None without values."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    return round(ordered[math.ceil(share * len(ordered)) - 1], 2)
+
+
+# Splits the time from a pod's creation to its open node into parts.
+
+
+def seconds_since_pods(record: ClaimRecord) -> dict[str, float]:
+    """Return the seconds from the creation of the claim's first pod to each later known moment, in their usual order."""
+    moments = record.moments
+    began = moments.pods_created_at
+    if began is None:
+        return {}
+    later = (
+        ("marked", moments.pods_marked_at),
+        ("heard", moments.heard_at),
+        ("planned", record.requested_at),
+        ("launched", moments.launched_at),
+        ("seen", moments.seen_at),
+        ("usable", moments.usable_at),
+        ("bound", moments.bound_at),
+        ("opened", moments.opened_at),
+    )
+    return {name: (moment - began).total_seconds() for name, moment in later if moment is not None}
+
 
 COLUMNS: Final = ("pods", "bound_as_planned", "bound_elsewhere", "pending", "empty_nodes")
 
@@ -33,7 +77,7 @@ class Report(msgspec.Struct, kw_only=True):
     Attributes:
         scenarios: The verdicts, in the order in which they were played.
         latencies: Seconds from pod to CreateFleet, by what woke the functions; those of a burst, which pods wait for, apart.
-        moments: Seconds from a claim's first pod to each moment of the claim, by moment (`tests.e2e.moments`).
+        moments: Seconds from a claim's first pod to each moment of the claim, by moment (`tests.e2e.report`).
         elsewhere: By scene, the pods that are not where they were planned.
         seconds: By scene, and what it took to start a world.
         invocations: Every one, without what it answered.

@@ -10,17 +10,41 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-from tests.e2e.by_world import ByWorld
 from tests.e2e.first_failure import FAILURES
 from tests.e2e.parts.dynamodb_local import DynamoDBLocal
 from tests.e2e.parts.processes import Processes
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
-    from xdist.scheduler import LoadScopeScheduling
 
     from tests.e2e.report import Report
+
+
+# Assigns tests to the processes of pytest-xdist.
+
+
+POLLING: Final = "polling"
+WORLD_OF: Final = {
+    "test_outage.py": "outage",
+    "test_burst.py": "burst",
+    "test_scenarios.py": POLLING,
+    "test_audit_delivery.py": POLLING,
+    "test_access.py": POLLING,
+    "test_bad_input.py": POLLING,
+    "test_optional_settings.py": POLLING,
+}
+"""Which test modules play in one world, one after the other; the longest first. The others need none."""
+
+
+class ByWorld(LoadScopeScheduling):
+    """Gives a process all tests of a world, or of a module that needs none; a world takes half a minute to start."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = Path(nodeid.partition("::")[0]).name
+        return WORLD_OF.get(module, module)
+
 
 SECONDS: Final = 2400
 """For everything, so that no job hangs: more than ten times what a quiet machine takes."""

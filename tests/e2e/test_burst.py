@@ -6,16 +6,15 @@ from typing import Final
 
 import pytest
 
-from tests.e2e.expected_price import price_of_one_plan
-from tests.e2e.ledger import assert_decisions_repeat
-from tests.e2e.play import Outcome, Play, Scene, play_together
+from tests.e2e.judge import price_of_one_plan
+from tests.e2e.play import Outcome, Play, Scene, assert_decisions_repeat, play_together
 from tests.e2e.report import Report
-from tests.e2e.scenarios import burst, disruption
+from tests.e2e.scenarios import disruption, examples
 from tests.e2e.scenarios.objects import node_class
 from tests.e2e.world import World
 
-POOLS: Final = (node_class(), *burst.pools())
-WORKLOAD: Final = tuple(burst.workload("burst"))
+POOLS: Final = (node_class(), *examples.pools())
+WORKLOAD: Final = tuple(examples.workload("burst"))
 PERCENT_OF_ONE_PLAN: Final = 200
 """A burst arrives over seconds, so it is planned in parts: 168 at a load of 13 on two cores. Greedy plans cost 264."""
 
@@ -26,7 +25,7 @@ def thousand(playing: Play) -> None:
     playing.apply(*POOLS)
     playing.ready()
     playing.apply(*WORKLOAD)
-    playing.wait_until_running(burst.DEPLOYMENTS * burst.REPLICAS)
+    playing.wait_until_running(examples.DEPLOYMENTS * examples.REPLICAS)
     playing.wait_until_none_is_empty()
 
 

@@ -13,7 +13,7 @@ from core.api.objects import JsonObject
 from tests.e2e.parts.builds import hollow_kubelet
 from tests.e2e.play import Outcome, Play, play_together
 from tests.e2e.report import Report
-from tests.e2e.scenarios import burst
+from tests.e2e.scenarios import examples
 from tests.e2e.scenarios.objects import AMD64, deployment, node_class, node_pool, requirement
 from tests.e2e.suite import shared_dynamodb
 from tests.e2e.world import World
@@ -69,7 +69,7 @@ def hostile(playing: Play) -> None:
     both = requirement("karpenter.sh/capacity-type", "spot", "on-demand")
     # A kubelet that offers less than planned may leave a node without a pod.
     emptied: JsonObject = {"policy": "WhenEmpty", "consolidate_after": "10s"}
-    tainted: JsonObject = {"labels": {"pool": "dedicated"}, "template": {"taints": [burst.DEDICATED]}, "weight": 10}
+    tainted: JsonObject = {"labels": {"pool": "dedicated"}, "template": {"taints": [examples.DEDICATED]}, "weight": 10}
     small = requirement("karpenter.k8s.aws/instance-cpu", "9", operator="Lt")
     pools = [
         node_pool("burst", AMD64, both, small, **emptied),
@@ -77,7 +77,7 @@ def hostile(playing: Play) -> None:
     ]
     playing.apply(node_class(), *pools)
     playing.ready()
-    playing.apply(*strangers(), *burst.workload("burst", REPLICAS, DEPLOYMENTS))
+    playing.apply(*strangers(), *examples.workload("burst", REPLICAS, DEPLOYMENTS))
     playing.wait_until_running(DEPLOYMENTS * REPLICAS + 2 * STRANGERS)
     playing.wait_until_none_is_empty()
     playing.violations += refusals(playing.world)

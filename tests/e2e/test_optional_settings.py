@@ -10,8 +10,8 @@ import pytest
 
 from adapters.ports import JsonObject
 from tests.e2e.functions.sandbox import OK
-from tests.e2e.ledger import assert_decisions_repeat
 from tests.e2e.parts.admin import until
+from tests.e2e.play import assert_decisions_repeat
 from tests.e2e.report import Report
 from tests.e2e.scenarios.objects import deployment, namespace, node_class, node_pool
 from tests.e2e.world import World

@@ -7,10 +7,9 @@ from functools import partial
 
 import pytest
 
-from tests.e2e.ledger import assert_decisions_repeat
-from tests.e2e.play import SECONDS, Outcome, Play, Scene, play_together
+from tests.e2e.play import SECONDS, Outcome, Play, Scene, assert_decisions_repeat, play_together
 from tests.e2e.report import Report
-from tests.e2e.scenarios import killed, outage, singles
+from tests.e2e.scenarios import disruption
 from tests.e2e.world import World
 
 KILLED = "function killed in a launch"
@@ -28,12 +27,12 @@ def outcomes(world: World, report: Report) -> dict[str, Outcome]:
 
     def kill(playing: Play) -> None:
         all_run.wait(SECONDS)
-        killed.scene(playing, was_killed.set)
+        disruption.killed_in_a_launch(playing, was_killed.set)
 
     scenes: dict[str, Scene] = {
-        SINGLES: partial(singles.scene, launched=all_run.set),
+        SINGLES: partial(disruption.one_by_one, launched=all_run.set),
         KILLED: kill,
-        OUTAGE: partial(outage.scene, ready=both),
+        OUTAGE: partial(disruption.api_server_away, ready=both),
     }
     return play_together(world, report, scenes)
 

@@ -8,12 +8,12 @@ import pytest
 
 from tests.e2e.play import Outcome, Scene, play_together
 from tests.e2e.report import Report
-from tests.e2e.scenarios import examples, volumes
+from tests.e2e.scenarios import examples
 from tests.e2e.world import World
 
 SCENES: dict[str, Scene] = {
-    "examples": partial(examples.scene, apart=5),
-    "zonal volumes": volumes.scene,
+    "examples": partial(examples.all_examples, apart=5),
+    "zonal volumes": examples.volumes_in_zones,
 }
 
 

@@ -20,8 +20,7 @@ from installation.wiring import BY_NAME, FunctionSpec
 from tests.e2e.audit_record import WRITES_EVENTS, AuditRecord
 from tests.e2e.cloud import kubelets
 from tests.e2e.cloud.authenticator import Authenticator
-from tests.e2e.cloud.hollow_kubelets import HollowKubelets, Shrink
-from tests.e2e.cloud.kubelets import Kubelets
+from tests.e2e.cloud.kubelets import HollowKubelets, Kubelets, Shrink
 from tests.e2e.cloud.server import Cloud, HostedCluster
 from tests.e2e.functions.account import Functions
 from tests.e2e.functions.audit import AuditTail
@@ -29,8 +28,8 @@ from tests.e2e.functions.package import package
 from tests.e2e.functions.pump import Pace, Pump
 from tests.e2e.functions.sandbox import OK
 from tests.e2e.parts.admin import until
+from tests.e2e.parts.control_plane import Together
 from tests.e2e.parts.dynamodb_local import DynamoDBLocal
-from tests.e2e.parts.together import Together
 from tests.e2e.planned_pods import PlannedPods
 from tests.e2e.volumes import VolumeProvisioner
 

@@ -27,9 +27,8 @@ from core.model.catalogue import Catalogue, InstanceType
 from installation.settings import Settings
 from lambdas.application.controllers import Application
 from tests.builders import NOW, a_class_manifest, a_type
-from tests.fakes.brakes import FakeBrakes
+from tests.fakes.account import FakeBrakes, create_table
 from tests.fakes.store import MemoryLeases, MemoryProposals, MemorySweeps, MemoryTargets, Rows
-from tests.fakes.table import create_table
 from tests.fakes.world import (
     FakeCatalogues,
     FakeClock,

@@ -30,8 +30,7 @@ from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 from core.model.plan import StoredTarget
 from core.model.values import quantity
-from tests.fakes.brakes import FakeBrakes
-from tests.fakes.quotas import MemoryQuotas
+from tests.fakes.account import FakeBrakes, MemoryQuotas
 
 
 class Rows:
@@ -179,11 +178,9 @@ class MemoryClaims:
                 raise ConflictError("store", "the lease is another's")
             stored = self._rows.claims.get(claim.name)
             new = msgspec.structs.replace(claim, version=1)
-            used = quantity.add(self._used(claim.plan.node_pool).reserved, claim.reserved)
-            bounds = limits.get(claim.plan.node_pool, {})
             if stored is not None:
                 (accepted if stored.token == claim.token else refused).append(new)
-            elif any(used.get(name, 0) > bound for name, bound in bounds.items()):
+            elif not all(self._has_room(counter, claim.reserved, limits) for counter in claim.counters):
                 refused.append(new)
             else:
                 self._rows.claims[claim.name] = new
@@ -290,6 +287,10 @@ class MemoryClaims:
         )
         self._rows.after_call("write")
 
+    def _has_room(self, counter: str, reserved: Mapping[str, int], limits: Mapping[str, Mapping[str, int]]) -> bool:
+        used = quantity.add(self._used(counter).reserved, reserved)
+        return all(used.get(name, 0) <= limit for name, limit in limits.get(counter, {}).items())
+
     def _used(self, pool: str) -> PoolUsage:
         return self._rows.usage.get(pool, PoolUsage(node_pool=pool))
 
@@ -301,17 +302,17 @@ class MemoryClaims:
     def _move(self, before: ClaimRecord | None, after: ClaimRecord | None) -> None:
         if _holds(before) == _holds(after):
             return
-        pool = next(record.plan.node_pool for record in (before, after) if record is not None)
-        if not pool:
-            return
-        used, (old, had), (new, has) = self._used(pool), _holds(before), _holds(after)
-        reserved = quantity.add(quantity.subtract(used.reserved, old), new)
-        self._rows.usage[pool] = PoolUsage(
-            node_pool=pool,
-            reserved={name: amount for name, amount in sorted(reserved.items()) if amount},
-            disrupting=used.disrupting - had + has,
-            version=used.version + 1,
-        )
+        claim = next(record for record in (before, after) if record is not None)
+        (old, had), (new, has) = _holds(before), _holds(after)
+        for counter in claim.counters:
+            used = self._used(counter)
+            reserved = quantity.add(quantity.subtract(used.reserved, old), new)
+            self._rows.usage[counter] = PoolUsage(
+                node_pool=counter,
+                reserved={name: amount for name, amount in sorted(reserved.items()) if amount},
+                disrupting=used.disrupting + (has - had if counter == claim.plan.node_pool else 0),
+                version=used.version + 1,
+            )
 
 
 def _holds(record: ClaimRecord | None) -> tuple[dict[str, int], int]:

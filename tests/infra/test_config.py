@@ -10,6 +10,7 @@ import pytest
 from infra.config import ClusterConfig
 from infra.context import ContextError, clusters
 from installation.stack_names import ROLE_NAME_MAX, SLUG_MAX
+from tests.template_checks.acknowledged import ACKNOWLEDGED, Acknowledgement, Finding, idle, unexplained
 
 VPC = "vpc-0a1b2c3d"
 SUBNETS = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]
@@ -187,3 +188,23 @@ def test_roles_of_long_named_clusters_are_told_apart() -> None:
     }
     assert len(names) == 8
     assert max(map(len, names)) <= ROLE_NAME_MAX
+
+
+# A finding without a reason, and a reason without a finding, are both reported.
+
+
+ROWS = (Acknowledgement(r"AwsSolutions-L1", r"stack/.*", "a reason"), Acknowledgement("S1", "bucket", "another"))
+
+
+def test_a_finding_is_explained_only_by_a_row_that_matches_all_of_it() -> None:
+    explained, elsewhere = Finding("AwsSolutions-L1", "stack/f"), Finding("AwsSolutions-L1", "other/f")
+    longer = Finding("AwsSolutions-L12", "stack/f")
+    assert unexplained([explained, elsewhere, longer], ROWS) == [elsewhere, longer]
+
+
+def test_a_row_that_nothing_needs_is_told() -> None:
+    assert idle([Finding("AwsSolutions-L1", "stack/f")], ROWS) == [ROWS[1]]
+
+
+def test_every_row_has_a_reason() -> None:
+    assert all(row.reason.endswith(".") for row in ACKNOWLEDGED)

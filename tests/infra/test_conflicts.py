@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from adapters.aws.dynamodb import launch_memory
 from infra.conflicts import ENVIRONMENT_MAX
+from infra.constructs.grants import state
 from infra.context import ContextError, clusters
 from installation.wiring import BY_NAME
-from tests.access.template import Deployment
+from tests.access import page
+from tests.access.iam import Policy, Request
+from tests.access.template import ACCOUNT, REGION, Deployment
 from tests.infra.conftest import synthesize
 
 VPC = {"id": "vpc-0a1b2c3d", "subnets": ["subnet-0a1b2c3d"]}
@@ -126,3 +130,155 @@ def test_the_longest_settings_that_pass_fit_into_the_environment(cluster: str, t
     # CloudFormation makes names of the stack's, the logical id and a suffix: three queues, table, bucket, and one function.
     size = written + 6 * (len(stack) + len("--1A2B3C4D5E6F"))
     assert ENVIRONMENT_MAX * 9 // 10 < size < ENVIRONMENT_MAX
+
+
+# `cdk deploy` of a new release over an old one: nothing that is kept, named or imported gets another logical id.
+#
+# CloudFormation creates what has a new id before it deletes the old one. A table would be empty, a queue would lose its
+# messages, a fixed name would exist already, and an export that vanishes is still imported: the update fails, or succeeds with
+# a loss. `logical_ids.json` has what releases have deployed: add what is new, and change nothing.
+
+
+DEPLOYED: Final[dict[str, dict[str, dict[str, str]]]] = json.loads(
+    (Path(__file__).parent / "logical_ids.json").read_text(encoding="utf-8")
+)
+"""Stack → `kept`, `named` and `exported` → logical id (or name of an export) → kind, fixed name, or value."""
+
+KEPT: Final = ("AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::Logs::LogGroup", "AWS::SNS::Topic")
+"""Kinds whose contents would be lost: rows, objects, messages, logs, confirmed subscriptions."""
+
+NAMES: Final = {
+    "AWS::CloudWatch::Alarm": "AlarmName",
+    "AWS::CloudWatch::Dashboard": "DashboardName",
+    "AWS::CodeDeploy::DeploymentGroup": "DeploymentGroupName",
+    "AWS::IAM::Role": "RoleName",
+    "AWS::Lambda::Alias": "Name",
+    "AWS::Scheduler::ScheduleGroup": "Name",
+    "AWS::SSM::Parameter": "Name",
+}
+"""Kind → the property with its fixed name."""
+
+Templates = dict[str, dict[str, Any]]
+
+
+def kept(template: dict[str, Any]) -> dict[str, str]:
+    return {i: found["Type"] for i, found in template["Resources"].items() if found["Type"] in KEPT}
+
+
+def named(template: dict[str, Any]) -> dict[str, str]:
+    return {
+        i: f"{found['Type']} {found['Properties'][NAMES[found['Type']]]}"
+        for i, found in template["Resources"].items()
+        if NAMES.get(found["Type"], "") in found.get("Properties", {})
+    }
+
+
+def exported(template: dict[str, Any]) -> dict[str, str]:
+    outputs = template.get("Outputs", {}).values()
+    return {
+        str(told["Export"]["Name"]): json.dumps(told["Value"], sort_keys=True) for told in outputs if "Export" in told
+    }
+
+
+READ: Final = {"kept": kept, "named": named, "exported": exported}
+
+
+@pytest.mark.parametrize("stack", DEPLOYED)
+@pytest.mark.parametrize("what", READ)
+def test_what_a_release_has_deployed_keeps_its_logical_id(templates: Templates, stack: str, what: str) -> None:
+    now = READ[what](templates[stack])
+    gone = {i: told for i, told in DEPLOYED[stack][what].items() if now.get(i) != told}
+    assert gone == {}, "an update would replace or refuse it"
+
+
+@pytest.mark.parametrize("stack", DEPLOYED)
+@pytest.mark.parametrize("what", READ)
+def test_what_is_new_is_written_down(templates: Templates, stack: str, what: str) -> None:
+    """Otherwise, the next release could change it, and no test would notice."""
+    assert set(READ[what](templates[stack])) <= set(DEPLOYED[stack][what])
+
+
+def test_every_stack_is_written_down(templates: Templates) -> None:
+    assert set(templates) == set(DEPLOYED)
+
+
+@pytest.mark.parametrize("stack", DEPLOYED)
+def test_no_logical_id_contains_the_stacks_name(templates: Templates, stack: str) -> None:
+    """A release has one template for every cluster: with such ids, it would replace what `cdk deploy` made."""
+    written = stack.replace("-", "")
+    assert "-" not in stack or [i for i in templates[stack]["Resources"] if written in i] == []
+
+
+def test_no_resource_takes_a_logical_id_of_another_kind(templates: Templates) -> None:
+    """CloudFormation refuses an update that changes the type of a resource."""
+    for stack, found in DEPLOYED.items():
+        was = {i: told.partition(" ")[0] for i, told in {**found["kept"], **found["named"]}.items()}
+        now = templates[stack]["Resources"]
+        assert {i for i, kind in was.items() if i in now and now[i]["Type"] != kind} == set()
+
+
+# Clusters that share a table or a bucket reach only their own rows and objects, and the few that all of them share.
+
+
+ITEM_ACTIONS = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem", "Query")
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["shares", "alone"])
+def deployment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """Templates of a cluster that shares capacity with others, or does not."""
+    context = {**page.CONTEXT, "shareCapacity": request.param}
+    return Deployment(synthesize(tmp_path_factory.mktemp("neighbours"), context))
+
+
+def test_the_names_of_shared_partitions_are_those_that_functions_use() -> None:
+    assert (state.REFUSALS, state.REQUEST_RATES) == (launch_memory.PARTITION, launch_memory.PACE_PARTITION)
+
+
+@pytest.mark.parametrize("function", sorted(BY_NAME))
+def test_a_function_reaches_no_rows_of_another_cluster(deployment: Deployment, function: str) -> None:
+    """Even where both use one table: a name that begins like another cluster's is another cluster's too."""
+    policy, settings = deployment.policy(function), deployment.settings(function)
+    own = settings.cluster_name
+    for table in {settings.table_name, settings.shared_table_name} - {""}:
+        for action in ITEM_ACTIONS:
+            for partition in ("neighbour#claims#0", f"{own}-2#claims#0", f"x{own}#claims#0", own, "anything"):
+                assert not policy.allows(row(action, table, partition)), (action, partition)
+            if table != settings.table_name:
+                assert not policy.allows(row(action, table, f"{own}#claims#0"))
+
+
+def test_a_function_that_keeps_state_reaches_its_own_rows(deployment: Deployment) -> None:
+    policy, settings = deployment.policy("execute"), deployment.settings("execute")
+    for action in ITEM_ACTIONS:
+        assert policy.allows(row(action, settings.table_name, f"{settings.cluster_name}#claims#0")), action
+
+
+def test_clusters_share_refusals_and_counts_of_launches(deployment: Deployment) -> None:
+    """The rates of requests are read and counted up: nobody replaces or deletes them."""
+    policy, settings = deployment.policy("provision"), deployment.settings("provision")
+    table = settings.shared_table_name or settings.table_name
+    allowed = {p: may(policy, table, p) for p in (state.REFUSALS, state.REQUEST_RATES)}
+    assert allowed == {
+        state.REFUSALS: {"Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"},
+        state.REQUEST_RATES: {"GetItem", "UpdateItem"},
+    }
+
+
+@pytest.mark.parametrize("function", sorted(BY_NAME))
+def test_only_the_reader_of_the_market_writes_to_the_shared_bucket_and_only_the_market(
+    deployment: Deployment, function: str
+) -> None:
+    policy, settings = deployment.policy(function), deployment.settings(function)
+    bucket = settings.shared_bucket_name or settings.bucket_name
+    keys = ("catalogue/market.json.gz", "elsewhere/market.json.gz")
+    writes = [policy.allows(Request("s3:PutObject", f"arn:aws:s3:::{bucket}/{key}")) for key in keys]
+    assert writes == [function == "refresh_catalogue", False]
+
+
+def may(policy: Policy, table: str, partition: str) -> set[str]:
+    return {action for action in ITEM_ACTIONS if policy.allows(row(action, table, partition))}
+
+
+def row(action: str, table: str, partition: str) -> Request:
+    arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{table}"
+    return Request(f"dynamodb:{action}", arn, {"dynamodb:LeadingKeys": (partition,)})

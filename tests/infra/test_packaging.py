@@ -26,7 +26,7 @@ from infra.packaging.manifest import Manifest, Packaged, PackageError, check_pac
 from infra.packaging.sources import digest
 from infra.packaging.start import ENVIRONMENT, check_starts, host, why_not_started
 from installation.wiring import BY_NAME, FUNCTIONS
-from tests.infra.policies import actions_of, statements_of
+from tests.access.template import actions_of, statements_of
 
 MODULE_OF = {
     "backports-zstd": "backports",

@@ -10,9 +10,8 @@ import pytest
 from installation.cluster_roles import RULES_OF
 from installation.network_services import ANNOUNCING, SERVICES
 from installation.wiring import BY_NAME
-from tests.access.template import Deployment
+from tests.access.template import Deployment, actions_of, policies_of, statements_of
 from tests.infra.conftest import synthesize
-from tests.infra.policies import actions_of, policies_of, statements_of
 
 VPC = {
     "id": "vpc-0a1b2c3d",

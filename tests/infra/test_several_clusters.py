@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.access.template import actions_of, statements_of
 from tests.infra.conftest import synthesize
-from tests.infra.policies import actions_of, statements_of
 
 pytestmark = pytest.mark.slow  # `make lint-templates` runs it: twelve stacks take as long as all other tests here
 

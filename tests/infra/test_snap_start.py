@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
-from infra.packaging.start import ENVIRONMENT
-from installation.wiring import FUNCTIONS
+from infra import start_check
+from infra.constructs.gradual_update import CHECK_TIMEOUT
+from infra.packaging.start import CONTROLLERS, ENVIRONMENT
+from installation.wiring import BY_NAME, FUNCTIONS
 from tests.infra.conftest import ROOT, synthesize
 
 PROBING: Final = """
@@ -106,3 +111,143 @@ def snapshots(templates: dict[str, dict[str, Any]]) -> set[str]:
     for function in (one for one in functions if "SnapStart" in one):
         assert function["Environment"]["Variables"]["AWS_ACCOUNT_ID_ENDPOINT_MODE"] == "disabled"
     return {f["Handler"] for f in functions if f.get("SnapStart") == {"ApplyOn": "PublishedVersions"}}
+
+
+# The modules that each function loads before its controller exists: the cost of a cold start.
+
+
+LOADED: Final = """
+import sys
+from importlib import import_module
+function, controller = sys.argv[1:]
+import_module(f"lambdas.handlers.{function}")
+getattr(import_module("lambdas.bootstrap").application(), controller)
+print(*sys.modules)
+"""
+
+SOLVER: Final = ("numpy", "highspy")
+SCHEMAS: Final = ("pydantic", "core.api.schemas")
+"""The models of users' objects: the first run that reads a NodePool loads them."""
+
+PLANNER: Final = ("core.scheduling.planner", "core.disruption.decision", "core.packing.optimize")
+CANDIDATES: Final = ("core.disruption.candidate", "fractions")
+"""What only functions that decide about disruption need."""
+
+NO_CLUSTER: Final = ("adapters.observation.observer", "lambdas.controllers.node_lifecycle")
+"""Modules that only functions with access to the cluster need."""
+
+LIGHT: Final = ("watch_audit_log", "refresh_catalogue")
+
+
+def test_the_benchmark_knows_every_function() -> None:
+    assert set(CONTROLLERS) == set(BY_NAME)
+
+
+@cache
+def loaded_by(function: str) -> frozenset[str]:
+    """Return the modules that a cold start of the function loads."""
+    command = [sys.executable, "-c", LOADED, function, CONTROLLERS[function]]
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
+    answer = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603
+    return frozenset(answer.stdout.split())
+
+
+@pytest.mark.parametrize("function", [spec.name for spec in FUNCTIONS])
+def test_a_function_starts_without_what_it_may_not_need(function: str) -> None:
+    """One import too many delays every pending pod, and no other test notices it."""
+    loaded = loaded_by(function)
+    forbidden = (*SOLVER, *SCHEMAS)
+    if not BY_NAME[function].needs_solver:
+        forbidden += (*PLANNER, *CANDIDATES)
+    if function in LIGHT:
+        forbidden += NO_CLUSTER
+    assert [name for name in forbidden if name in loaded] == []
+
+
+# The hook that asks a new version whether it can start.
+
+
+VERSIONS = {"disrupt": "arn:aws:lambda:us-east-1:123456789012:function:disrupt:8"}
+EVENT = {"DeploymentId": "d-1", "LifecycleEventHookExecutionId": "hook-1"}
+
+
+class BusyError(Exception):
+    """Lambda's TooManyRequestsException."""
+
+
+class NotReadyError(Exception):
+    """Lambda's SnapStartNotReadyException."""
+
+
+class Functions:
+    """Lambda, whose function is taken for some calls and then answers."""
+
+    exceptions = SimpleNamespace(TooManyRequestsException=BusyError, SnapStartNotReadyException=NotReadyError)
+
+    def __init__(self, *, error: str = "", taken: int = 0, refuses: Exception | None = None) -> None:
+        self.error, self.taken, self.refuses = error, taken, refuses
+        self.invoked: list[tuple[str, Any]] = []
+
+    def invoke(self, *, FunctionName: str, Payload: str) -> dict[str, Any]:  # noqa: N803 - as botocore has them
+        if self.refuses is not None:
+            raise self.refuses
+        if self.taken:
+            self.taken -= 1
+            raise BusyError if self.taken % 2 else NotReadyError
+        self.invoked.append((FunctionName, json.loads(Payload)))
+        told = {"FunctionError": "Unhandled"} if self.error else {}
+        return {"Payload": io.BytesIO(self.error.encode() or b"{}"), **told}
+
+
+class Deployments:
+    """CodeDeploy, which knows one deployment and keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, str] = {}
+
+    def get_deployment(self, *, deploymentId: str) -> dict[str, Any]:  # noqa: N803
+        assert deploymentId == "d-1"
+        return {"deploymentInfo": {"deploymentGroupName": "disrupt"}}
+
+    def put_lifecycle_event_hook_execution_status(self, **told: str) -> None:
+        self.told = told
+
+
+def asked(functions: Functions, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What CodeDeploy is told of the version."""
+    deployments = Deployments()
+    monkeypatch.setenv("VERSIONS", json.dumps(VERSIONS))
+    clients = {"lambda": functions, "codedeploy": deployments}
+    monkeypatch.setattr(start_check.boto3, "client", lambda service, **_: clients[service])
+    monkeypatch.setattr(start_check.time, "sleep", lambda _: None)
+    start_check.handler(EVENT, None)
+    assert deployments.told["deploymentId"] == "d-1"
+    assert deployments.told["lifecycleEventHookExecutionId"] == "hook-1"
+    return deployments.told["status"]
+
+
+def test_the_slowest_check_ends_before_the_hook_does() -> None:
+    """Without an answer CodeDeploy would wait for an hour."""
+    slowest = max(spec.timeout.total_seconds() for spec in FUNCTIONS)
+    tries = start_check.TRIES * start_check.PAUSE_SECONDS
+    assert slowest < start_check.CHECK_SECONDS
+    assert tries + start_check.CHECK_SECONDS < CHECK_TIMEOUT.to_seconds()
+
+
+def test_a_version_that_starts_gets_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = Functions(taken=3)
+    assert asked(functions, monkeypatch) == "Succeeded"
+    assert functions.invoked == [(VERSIONS["disrupt"], {"source": "fleetwright.start-check"})]
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        Functions(error='{"errorType": "Runtime.ImportModuleError"}'),
+        Functions(taken=start_check.TRIES),
+        Functions(refuses=RuntimeError("AccessDenied")),
+    ],
+    ids=["fails", "is busy for ever", "may not be asked"],
+)
+def test_a_version_of_which_nobody_knows_gets_none(functions: Functions, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asked(functions, monkeypatch) == "Failed"

@@ -18,8 +18,8 @@ from installation import metric_names
 from installation.array_threads import ARRAY_THREADS
 from installation.settings import Settings
 from installation.wiring import AUDIT_LOG_FILTER, BY_NAME, FUNCTIONS, QUEUES
+from tests.access.template import actions_of, policies_of, statements_of
 from tests.infra.conftest import ROOT, synthesize
-from tests.infra.policies import actions_of, policies_of, statements_of
 
 Templates = dict[str, dict[str, Any]]
 

@@ -6,16 +6,21 @@ import base64
 import gzip
 import json
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from importlib import import_module
+from io import StringIO
 from typing import Any
 
 import boto3
 import msgspec
 import pytest
+from aws_lambda_powertools import Logger
 
+from adapters import observability
 from adapters.aws.session import SchedulerWindows
 from adapters.composition.functions import Adapters
 from adapters.ports import DeniedError, TransientError
+from core import labels
 from core.manifests.wire import resources
 from core.model.catalogue import Catalogue
 from installation import wiring
@@ -267,3 +272,54 @@ def test_a_run_that_fails_says_why_and_is_counted(
     assert [record.reason for record in caplog.records if record.getMessage() == "run failed"] == ["DeniedError"]  # type: ignore[attr-defined]
     (counted,) = [record.counts for record in caplog.records if record.getMessage() == "counted"]  # type: ignore[attr-defined]
     assert counted["failedRunsDeniedError"] == 1
+
+
+# The id of one decision, from the ledger through log, metric, event and tag to the node's later steps.
+
+
+__all__ = ["deployed"]
+
+
+class Written:
+    """What the functions write to their log: a place that is emptied when it is read."""
+
+    def __init__(self) -> None:
+        self.stream = StringIO()
+
+    def lines(self) -> list[dict[str, Any]]:
+        text = self.stream.getvalue()
+        self.stream.seek(0)
+        self.stream.truncate()
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Written:
+    made = Written()
+    monkeypatch.setattr(observability, "logger", Logger(service=request.node.name, stream=made.stream))
+    return made
+
+
+def decisions_in(lines: list[dict[str, Any]], kind: str) -> set[str]:
+    return {line.get("decision", "") for line in lines if line.get("message") == "decision" and line["kind"] == kind}
+
+
+def test_one_decision_is_followed_by_its_id(deployed: Deployed, written: Written) -> None:
+    lab = deployed.lab
+    lab.kubernetes.put(a_pending_pod("p"))
+    with redirect_stdout(written.stream):
+        provision.handler({}, Context())
+    (claim,) = (instance.tags[labels.CLAIM] for instance in lab.cloud.instances())
+    (decision,) = (instance.tags[labels.DECISION] for instance in lab.cloud.instances())
+    lines = written.lines()
+    assert decision
+    assert decisions_in(lines, "launch") == {decision}
+    assert [line["decisions"] for line in lines if "DecisionsLaunch" in line] == [[decision]]
+    told = [lab.kubernetes.raw(resources.EVENTS, name, "default") for name in lab.kubernetes.names(resources.EVENTS)]
+    assert {f"(decision {decision})" in event["message"] for event in told} == {True}
+    lab.boot()
+    with redirect_stdout(written.stream):
+        deployed.execute({"claim": claim})
+    assert decisions_in(written.lines(), "register") == {decision}
+    (node,) = lab.kubernetes.names(resources.NODES)
+    assert lab.kubernetes.raw(resources.NODES, node)["metadata"]["annotations"][labels.DECISION] == decision

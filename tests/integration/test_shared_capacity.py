@@ -14,8 +14,8 @@ from core.catalogue.build import MarketFacts
 from core.catalogue.document import Market
 from core.model.catalogue import OfferingKey
 from lambdas.controllers.refresh import CatalogueRefresh
+from tests.fakes.account import create_table
 from tests.fakes.lab import SETTINGS, Lab, aws
-from tests.fakes.table import create_table
 
 REFUSED = OfferingKey("m5.large", "us-east-1a", "spot")
 

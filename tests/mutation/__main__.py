@@ -25,13 +25,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from tests.mutation import equivalent, named
+from tests.mutation import exclusions
 from tests.mutation.areas import ROOT, SUITES, area_of, is_under, modules, own_tests
 from tests.mutation.coverage_map import kept_map
+from tests.mutation.exclusions import keep
 from tests.mutation.fates import Fate, Round, fates_of, used
-from tests.mutation.kept import keep
-from tests.mutation.left_out import LISTED
-from tests.mutation.mutants import BY_TEXT, Mutant, left_out, mutants
+from tests.mutation.mutants import BY_TEXT, LISTED, Mutant, left_out, mutants
 from tests.mutation.selection import own_suites, suites_of, whole_suites
 from tests.mutation.session import Limits
 
@@ -69,7 +68,7 @@ def main() -> int:
     parser.add_argument("--keep", metavar="NAME", help="put the sample into docs/figures.json as `mutants-NAME`")
     arguments = parser.parse_args()
     own = [own_tests(path) for path in arguments.module or ()]
-    problems = [*equivalent.stale(equivalent.entries()), *named.stale(named.named())]
+    problems = [*exclusions.stale(exclusions.entries()), *exclusions.stale_named(exclusions.named())]
     problems += [f"--module: there are no tests at {path}" for path in own if not (ROOT / path).is_file()]
     if problems:
         _say("\n".join(problems))
@@ -94,7 +93,7 @@ def main() -> int:
     failing = failing_without(chosen, rounds)
     summary = summarised(fates, arguments.seed) | {"failWithoutMutant": len(failing)}
     if arguments.named:
-        summary["named"] = noticed(fates, named.named())
+        summary["named"] = noticed(fates, exclusions.named())
     else:
         summary |= {"leftOut": not_drawn(paths), "ownTestsAlone": arguments.own}
     if arguments.json:
@@ -138,7 +137,7 @@ def _said(words: Sequence[str], left_out_options: Collection[str]) -> list[str]:
 
 def faults(areas: Sequence[str], paths: Sequence[str] | None = None) -> list[Mutant]:
     """The faults of named.toml that lie in these areas, and in these modules if any are named."""
-    found = [fault for fault in named.as_mutants(named.named()) if area_of(fault.path) in areas]
+    found = [fault for fault in exclusions.as_mutants(exclusions.named()) if area_of(fault.path) in areas]
     return [fault for fault in found if paths is None or fault.path in paths]
 
 
@@ -146,12 +145,12 @@ def sample(paths: Sequence[str], count: int, seed: int) -> list[Mutant]:
     """A sample of all mutants of these modules that can be killed, the same for a seed, in the order of the modules."""
     every = [mutant for path in paths for mutant in mutants(path, (ROOT / path).read_text())]
     draw = Random(seed)  # noqa: S311 - a sample
-    listed = equivalent.entries()
+    listed = exclusions.entries()
     chosen: list[Mutant] = []
     for mutant in draw.sample(every, len(every)):
         if len(chosen) == count:
             break
-        chosen += equivalent.without([mutant], listed)
+        chosen += exclusions.without([mutant], listed)
     return sorted(chosen)
 
 
@@ -160,7 +159,7 @@ def not_drawn(paths: Sequence[str]) -> dict[str, dict[str, int]]:
     found: dict[str, Counter[str]] = {}
     for path in paths:
         found.setdefault(area_of(path), Counter()).update(left_out(path, (ROOT / path).read_text()))
-    for entry in equivalent.entries():
+    for entry in exclusions.entries():
         if entry.file in paths:
             found[area_of(entry.file)][LISTED] += 1
     return {area: dict(sorted(counts.items())) for area, counts in sorted(found.items())}
@@ -195,7 +194,7 @@ def summarised(fates: Sequence[Fate], seed: int) -> dict[str, Any]:
     }
 
 
-def noticed(fates: Sequence[Fate], listed: Sequence[named.Named]) -> list[dict[str, str]]:
+def noticed(fates: Sequence[Fate], listed: Sequence[exclusions.Named]) -> list[dict[str, str]]:
     """What each named fault takes away, where, and the test that noticed it; empty for none."""
     killers = {(fate.mutant.path, fate.mutant.was, fate.mutant.now): fate.killer for fate in fates}
     keys = ((one, (one.file, one.was, one.now)) for one in listed)

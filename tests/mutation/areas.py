@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from tests.mutation.mutants import Mutant
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -20,16 +27,16 @@ _COURSES: Final = ("tests/simulation/test_expected_courses.py", "tests/simulatio
 _FUNCTIONS: Final = ("tests/unit/adapters", "tests/unit/lambdas", "tests/integration/test_handlers.py", *_COURSES)
 _COMMANDS: Final = (
     "tests/simulation/test_approval.py",
-    "tests/simulation/test_drain_all.py",
+    "tests/simulation/test_drains.py",
     "tests/simulation/test_ledger.py",
-    "tests/simulation/test_shadow.py",
+    "tests/simulation/test_takeover.py",
     "tests/simulation/test_status.py",
     "tests/simulation/test_takeover.py",
 )
 """Commands that act on a cluster or read its ledger are tested in a simulated one."""
 
 _PAGES: Final = (
-    "tests/unit/docs/test_commands.py",
+    "tests/unit/docs/test_pages.py",
     "tests/unit/docs/test_pages.py",
     "tests/unit/docs/test_reference.py",
 )
@@ -40,14 +47,14 @@ SUITES: Final = {
     "cli": ("tests/unit/cli", *_PAGES, *_COMMANDS),
     "core/commitments.py": (
         "tests/unit/test_commitments.py",
-        "tests/property/scheduling/test_commitments.py",
-        "tests/property/disruption/test_commitments.py",
+        "tests/property/scheduling/test_planner_laws.py",
+        "tests/property/disruption/test_laws.py",
     ),
     "core/scheduling": ("tests/unit/scheduling", *_EXPLANATIONS, "tests/property/scheduling"),
     "core/packing": ("tests/unit/packing", "tests/property/packing"),
     "core/disruption": ("tests/unit/disruption", "tests/property/disruption"),
     "core/lifecycle": ("tests/unit/lifecycle", "tests/unit/lambdas", "tests/property/test_binding_rules.py", *_COURSES),
-    "core/ami_families": ("tests/unit/ami_families", "tests/property/hostile/test_user_data.py"),
+    "core/ami_families": ("tests/unit/ami_families", "tests/property/hostile/test_launches.py"),
     "core/launch": (
         "tests/unit/launch",
         "tests/property/hostile/test_launches.py",
@@ -62,7 +69,7 @@ SUITES: Final = {
     "core/manifests": (
         "tests/unit/manifests",
         "tests/property/scheduling/test_from_manifests.py",
-        "tests/property/scheduling/test_reading.py",
+        "tests/property/scheduling/test_from_manifests.py",
     ),
     "core/model": (
         "tests/unit/model",
@@ -90,7 +97,10 @@ WHOLE_RESULTS: Final = {
     "core/catalogue": ("tests/unit/catalogue/test_defaults.py",),
     "core/disruption": ("tests/property/disruption/test_expected_decisions.py",),
     "core/lifecycle": _COURSES,
-    "core/manifests": ("tests/property/scheduling/test_reading.py", "tests/unit/manifests/wire/test_defaults.py"),
+    "core/manifests": (
+        "tests/property/scheduling/test_from_manifests.py",
+        "tests/unit/manifests/wire/test_defaults.py",
+    ),
     "core/model": ("tests/unit/model/test_defaults.py",),
     "core/packing": ("tests/unit/packing/test_problem.py",),
     "core/scheduling": (
@@ -130,3 +140,90 @@ def own_tests(path: str) -> str:
     module = Path(path)
     folders = module.parent.parts[1:] if path.startswith("core/") else module.parent.parts
     return str(Path("tests/unit", *folders, f"test_{module.name}"))
+
+
+# Locates a mutant: its function, the lines of its statement, and the names by which other code refers to it.
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A mutant's surroundings.
+
+    Attributes:
+        function: The qualified name of the outermost function whose body holds it; empty for code that runs at import, which
+            includes defaults of parameters and decorators.
+        function_line: The first line of that function, its decorators included; 0 without one.
+        first, last: The lines of its statement; only the head of one that has a body.
+        names: What the statement defines, where it runs at import: constants, fields, functions, classes.
+    """
+
+    function: str
+    function_line: int
+    first: int
+    last: int
+    names: tuple[str, ...]
+
+
+def place_of(mutant: Mutant, source: str) -> Place:
+    """The place of a mutant in the text of its module.
+
+    Raises:
+        LookupError: If the module has no such line.
+    """
+    inner: ast.stmt | None = None
+    function, function_line, qualified, names = "", 0, "", []
+    body: list[ast.stmt] = _tree(source).body
+    while (found := _at(body, mutant.line)) is not None:
+        inner = found
+        if isinstance(found, _Function | ast.ClassDef):
+            qualified = f"{qualified}.{found.name}" if qualified else found.name
+        if not function and isinstance(found, _Function) and mutant.line >= found.body[0].lineno:
+            function, function_line = qualified, _first_line(found)
+        if not function:
+            names += defined(found)
+        body = [statement for statement in _inside(found) if isinstance(statement, ast.stmt)]
+    if inner is None:
+        raise LookupError(f"{mutant.path} has no statement in line {mutant.line}")
+    return Place(function, function_line, _first_line(inner), _last_line_of_head(inner), tuple(names))
+
+
+@lru_cache(maxsize=8)
+def _tree(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+def _at(body: list[ast.stmt], line: int) -> ast.stmt | None:
+    return next((one for one in body if _first_line(one) <= line <= (one.end_lineno or one.lineno)), None)
+
+
+def _inside(statement: ast.stmt) -> list[ast.AST]:
+    """The statements one level below, also those of handlers and cases."""
+    found: list[ast.AST] = []
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, ast.ExceptHandler | ast.match_case):
+            found += child.body
+        else:
+            found.append(child)
+    return found
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(one.lineno for one in decorators)])
+
+
+def _last_line_of_head(statement: ast.stmt) -> int:
+    below = [one.lineno for one in _inside(statement) if isinstance(one, ast.stmt)]
+    if not below:
+        return statement.end_lineno or statement.lineno
+    return max(statement.lineno, min(below) - 1)
+
+
+def defined(statement: ast.stmt) -> list[str]:
+    """The names that a statement gives to what it makes."""
+    if isinstance(statement, _Function | ast.ClassDef):
+        return [statement.name]
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    return [one.id for target in targets if target is not None for one in ast.walk(target) if isinstance(one, ast.Name)]

@@ -10,9 +10,8 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.mutation.applied import apply_at_import
 from tests.mutation.forks import KILLED, SURVIVED, allow, forked, sound
-from tests.mutation.mutants import Mutant
+from tests.mutation.mutants import Mutant, apply_at_import
 from tests.mutation.session import OPTIONS
 
 _LIBRARIES: Final = ("highspy", "hypothesis", "moto", "msgspec", "numpy", "pydantic", "scipy.sparse", "yaml")

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
-from collections.abc import Iterable, Mapping
+import sqlite3
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import coverage
 import msgspec
+import pytest
 
 from tests.mutation.areas import CODE, ROOT
 
@@ -157,3 +166,118 @@ def _united(one: bytes, other: bytes) -> bytes:
 
 def _bits(lines: Iterable[int]) -> int:
     return sum(1 << line for line in lines)
+
+
+# The caches of the project and of its tests, which would hide the lines that a test needs, and a mutant in them.
+
+
+_Caching: Final = type(lru_cache(lambda: None))
+_FOLDERS: Final = (*CODE, "tests")
+
+
+class Caches:
+    """Empties the caches of functions that exist; looks for new ones when more modules have been imported."""
+
+    def __init__(self) -> None:
+        self._emptied: list[Callable[[], None]] = []
+        self._modules = 0
+
+    def empty(self) -> None:
+        """Forget all results, so that they are computed again."""
+        if len(sys.modules) != self._modules:
+            self._modules = len(sys.modules)
+            self._emptied = _found()
+        for forget in self._emptied:
+            forget()
+
+
+def _found() -> list[Callable[[], None]]:
+    """What empties each cache: those of `functools`, and those by identity of `core.interpreter`."""
+    identity_cache = sys.modules.get("core.interpreter")
+    by_identity = getattr(identity_cache, "ByIdentity", None)
+    found: list[Callable[[], None]] = []
+    is_frozen = gc.get_freeze_count() > 0
+    gc.unfreeze()  # objects that are frozen are not listed, and whatever ran before may have frozen them
+    for one in gc.get_objects():
+        if type(one) is _Caching and _is_ours(one.__wrapped__):
+            found.append(one.cache_clear)
+        elif type(one) is by_identity:
+            found.append(one._known.clear)
+    if is_frozen:
+        gc.freeze()
+    return found
+
+
+def _is_ours(function: Any) -> bool:
+    file = Path(getattr(getattr(function, "__code__", None), "co_filename", ""))
+    return file.is_relative_to(ROOT) and file.relative_to(ROOT).parts[0] in _FOLDERS
+
+
+# Runs tests on the unchanged project with coverage.py, one context per test, and returns the lines that each executed.
+
+
+class Tracing:
+    """Notes the lines of a process: those of its imports from `start` on, then those of each test."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="fleetwright-lines-")
+        self._file = Path(self._folder.name) / "lines"
+        self._coverage = coverage.Coverage(
+            data_file=str(self._file),
+            source=[str(ROOT / package) for package in CODE],
+            branch=False,
+            config_file=False,
+        )
+        self._tracers: tuple[Any, Any] = (None, None)
+        self._failed: set[str] = set()
+        self._seconds: dict[str, float] = {}
+
+    def start(self) -> None:
+        """Begin, before the project is imported."""
+        self._coverage.start()
+        self._tracers = (sys.gettrace(), threading.gettrace())
+
+    def stop(self) -> None:
+        """End without keeping anything."""
+        self._coverage.stop()
+        self._folder.cleanup()
+
+    def run(self, items: Sequence[pytest.Item]) -> tuple[dict[str, TestRun], dict[str, bytes]]:
+        """Run these; returns what each did and what ran before the first."""
+        caches = Caches()
+        for number, item in enumerate(items):
+            caches.empty()  # otherwise, only the first test that needs a result would run its lines
+            self._coverage.switch_context(item.nodeid)
+            began = time.process_time()
+            following = items[number + 1] if number + 1 < len(items) else None
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            self._seconds[item.nodeid] = round(time.process_time() - began, 4)
+        self._coverage.stop()
+        self._coverage.save()
+        return self._read()
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_protocol(self) -> Iterator[None]:
+        """Trace whole-system tests, too: the project's conftest.py switches the tracer off around them."""
+        sys.settrace(self._tracers[0])
+        threading.settrace(self._tracers[1])
+        return (yield)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember who fails without any mutant."""
+        if report.failed:
+            self._failed.add(report.nodeid)
+
+    def _read(self) -> tuple[dict[str, TestRun], dict[str, bytes]]:
+        runs = {test: TestRun(seconds, {}, fails=test in self._failed) for test, seconds in self._seconds.items()}
+        imported: dict[str, bytes] = {}
+        question = (
+            "select context.context, file.path, numbits from line_bits "
+            "join context on context.id = context_id join file on file.id = file_id"
+        )
+        with sqlite3.connect(self._file) as rows:
+            for test, file, bits in rows.execute(question):
+                lines = runs[test].lines if test in runs else imported
+                lines[str(Path(file).relative_to(ROOT))] = bits
+        self._file.unlink()
+        return runs, imported

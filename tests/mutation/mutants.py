@@ -3,13 +3,117 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
-from collections.abc import Iterator
+import gc
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import SourceFileLoader
+from types import CodeType, FunctionType
 from typing import Final
 
 import msgspec
 
-from tests.mutation.left_out import kind_of, mark
+from tests.mutation.areas import ROOT, Place
+
+# Kinds of code in which no fault is put, each with the reason: what changes there, no caller can see.
+#
+# A single mutant that changes nothing is listed in equivalent.toml; here the reason holds for a kind of code, wherever it is.
+
+
+SETTINGS: Final = ("core/packing/settings.py", "core/packing/settings.py")
+"""The modules of the search's tuning constants; a test fails for one that is elsewhere."""
+
+LISTED: Final = "listed"
+"""What mutants are counted as that equivalent.toml lists one by one."""
+
+_OF_TYPE_CHECKER: Final = ("TypeVar", "NewType", "ParamSpec", "TypeVarTuple")
+_UNSEEN_OPTIONS: Final = ("cache_hash", "frozen", "gc", "kw_only", "slots", "weakref")
+_CACHES: Final = ("lru_cache", "ByIdentity")
+_SIZES: Final = ("_KEPT", "_REMEMBERED")
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A kind of code: its name, why a fault in it changes nothing, and which parts of a node of a module belong to it."""
+
+    name: str
+    why: str
+    parts: Callable[[ast.AST, str], Iterator[ast.AST]]
+
+
+def mark(tree: ast.AST, path: str) -> None:
+    """Note on each node of a module of which kind it is; `kind_of` returns it."""
+    for node in ast.walk(tree):
+        for kind in KINDS:
+            for piece in kind.parts(node, path):
+                for one in ast.walk(piece):
+                    one.left_out = kind.name  # type: ignore[attr-defined]
+
+
+def kind_of(node: ast.AST) -> str:
+    """The kind of a marked node; empty for code that is broken."""
+    return getattr(node, "left_out", "")
+
+
+def _texts(node: ast.AST, _: str) -> Iterator[ast.AST]:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        yield node
+    if isinstance(node, ast.JoinedStr):
+        yield node
+    if isinstance(node, ast.Raise) and node.exc is not None:
+        yield node.exc
+
+
+def _of_type_checker(node: ast.AST, _: str) -> Iterator[ast.AST]:
+    for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+        if part is not None:
+            yield part
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield node
+    if isinstance(node, ast.Call) and _called(node) in _OF_TYPE_CHECKER:
+        yield node
+
+
+def _options(node: ast.AST, _: str) -> Iterator[ast.AST]:
+    if isinstance(node, ast.ClassDef):
+        calls = [one for one in node.decorator_list if isinstance(one, ast.Call)]
+        keywords = [*node.keywords, *(keyword for call in calls for keyword in call.keywords)]
+        yield from (keyword.value for keyword in keywords if keyword.arg in _UNSEEN_OPTIONS)
+    if isinstance(node, ast.Call) and _called(node) == "zip":
+        yield from (keyword.value for keyword in node.keywords)
+
+
+def _sizes(node: ast.AST, _: str) -> Iterator[ast.AST]:
+    if isinstance(node, ast.Call) and _called(node) in _CACHES:
+        yield node
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and f"_{node.target.id}".endswith(_SIZES):
+        yield from (one for one in (node.value,) if isinstance(one, ast.Constant))
+
+
+def _tuning(node: ast.AST, path: str) -> Iterator[ast.AST]:
+    if path in SETTINGS and isinstance(node, ast.Constant):
+        yield node
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+KINDS: Final = (
+    Kind("text", "docstrings, and the wording of messages and errors", _texts),
+    Kind("type", "annotations, imports and type variables: only the type checker reads them", _of_type_checker),
+    Kind(
+        "option",
+        "`frozen` and `kw_only` of a class and `strict` of `zip` forbid what no caller does; `gc` and `slots` are costs",
+        _options,
+    ),
+    Kind("cache size", "how many results a pure function remembers: a forgotten one is computed again", _sizes),
+    Kind(
+        "tuning",
+        f"a number of `{'` or `'.join(SETTINGS)}` plus one: plans are valid either way, and `make bench` measures their cost",
+        _tuning,
+    ),
+)
+"""Every kind; where two claim one node, the later one has it."""
+
 
 _COMPARED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -48,7 +152,7 @@ def mutants(path: str, source: str) -> list[Mutant]:
 
 
 def left_out(path: str, source: str) -> Counter[str]:
-    """Kind of code → how many faults could be made of it, but are not (`tests.mutation.left_out`)."""
+    """Kind of code → how many faults could be made of it, but are not (`tests.mutation.mutants`)."""
     return Counter(kind for _, kind in _made(path, source) if kind)
 
 
@@ -141,3 +245,76 @@ def _calls(node: ast.Call) -> Iterator[str]:
 def _with(node: ast.AST, **changes: object) -> str:
     fields = {name: getattr(node, name) for name in node._fields}
     return ast.unparse(type(node)(**{**fields, **changes}))
+
+
+# Puts a mutant into a running process: into functions that exist, and into modules that are imported later.
+#
+# Only code objects are replaced, so every name under which a function was imported runs the mutant.
+
+
+Functions = dict[tuple[str, str, int], list[FunctionType]]
+"""(file, qualified name, first line) → the functions that are made of this code."""
+
+
+class NotAppliedError(Exception):
+    """The functions that exist cannot run the mutant: its module must be imported with it."""
+
+
+def functions() -> Functions:
+    """Every function of the project in this process."""
+    found: Functions = defaultdict(list)
+    root = f"{ROOT}/"
+    for one in gc.get_objects():
+        if isinstance(one, FunctionType) and one.__code__.co_filename.startswith(root):
+            code = one.__code__
+            found[(code.co_filename, code.co_qualname, code.co_firstlineno)].append(one)
+    return found
+
+
+def apply_at_import(mutant: Mutant) -> CodeType:
+    """Make the module be imported with the mutant from now on; returns its code."""
+    file = ROOT / mutant.path
+    code = compile(broken(file.read_text(), mutant), str(file), "exec", dont_inherit=True)
+    sound: Final = SourceFileLoader.get_code
+
+    def get_code(self: SourceFileLoader, fullname: str) -> CodeType | None:
+        return code if self.path == str(file) else sound(self, fullname)
+
+    SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
+    return code
+
+
+def apply_to_functions(mutant: Mutant, place: Place, existing: Functions) -> None:
+    """Make the functions that exist run the mutant, also those that its function has made.
+
+    Raises:
+        NotAppliedError: If there is none, or if the mutant closes over other variables.
+    """
+    code = apply_at_import(mutant)
+    key = (place.function, place.function_line)
+    changed = [one for one in _codes(code) if (one.co_qualname, one.co_firstlineno) == key]
+    running = existing.get((code.co_filename, *key), [])
+    if len(changed) != 1 or not running:
+        raise NotAppliedError(f"{mutant.path}: {len(changed)} times {place.function!r}, {len(running)} functions")
+    _replace(running, changed[0])
+    inner = {one.co_qualname: one for one in _codes(changed[0])}
+    for (file, name, _), made in existing.items():
+        if file == code.co_filename and name in inner:
+            if sum(one.co_qualname == name for one in _codes(changed[0])) > 1:
+                raise NotAppliedError(f"{mutant.path}: several functions are {name!r}")
+            _replace(made, inner[name])
+
+
+def _replace(running: Sequence[FunctionType], code: CodeType) -> None:
+    for function in running:
+        try:
+            function.__code__ = code
+        except ValueError as error:
+            raise NotAppliedError(str(error)) from error
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield one
+            yield from _codes(one)

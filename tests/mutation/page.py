@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from tests.mutation.areas import own_tests
-from tests.mutation.left_out import KINDS, LISTED
+from tests.mutation.mutants import KINDS, LISTED
 
 Step = Mapping[str, Any]
 """A step of the night that drew faults."""

@@ -11,10 +11,9 @@ from typing import Final
 
 import msgspec
 
-from tests.mutation.areas import CODE, ROOT, SUITES, WHOLE_RESULTS, area_of, is_of_area, own_tests
+from tests.mutation.areas import CODE, ROOT, SUITES, WHOLE_RESULTS, Place, area_of, defined, is_of_area, own_tests
 from tests.mutation.coverage_map import CoverageMap
 from tests.mutation.mutants import Mutant
-from tests.mutation.places import Place, defined
 
 _STEPS: Final = (0.02, 0.1, 0.5, 2.0, 8.0)
 """Cheap tests are asked first; within a step, those of the module's own, then those that run most of the module."""

@@ -13,14 +13,11 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.mutation.applied import NotAppliedError
-from tests.mutation.areas import ROOT, is_under
-from tests.mutation.coverage_map import CoverageMap, kept_map
+from tests.mutation.areas import ROOT, is_under, place_of
+from tests.mutation.coverage_map import CoverageMap, Tracing, kept_map
 from tests.mutation.forks import forked, in_hands
-from tests.mutation.mutants import Mutant
-from tests.mutation.places import place_of
+from tests.mutation.mutants import Mutant, NotAppliedError
 from tests.mutation.selection import tests_at_import, tests_for
-from tests.mutation.tracing import Tracing
 from tests.mutation.warm import Warm
 
 OPTIONS: Final = (

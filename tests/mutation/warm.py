@@ -8,12 +8,10 @@ from typing import Final
 
 import pytest
 
-from tests.mutation.applied import Functions, NotAppliedError, apply_to_functions, functions
-from tests.mutation.caches import Caches
-from tests.mutation.coverage_map import CoverageMap
+from tests.mutation.areas import Place
+from tests.mutation.coverage_map import Caches, CoverageMap
 from tests.mutation.forks import KILLED, NOT_APPLIED, SURVIVED, Ended, allow, forked, sound
-from tests.mutation.mutants import Mutant
-from tests.mutation.places import Place
+from tests.mutation.mutants import Functions, Mutant, NotAppliedError, apply_to_functions, functions
 
 _PATIENCE: Final = 5.0
 """A mutant counts as killed if a test takes this many times as long as on the unchanged project."""

@@ -1,12 +1,19 @@
 """What is done with every field of the definitions, found out by experiment: docs/reference/karpenter-fields.md.
 
-`python -m tests.oracle.field_table` writes the page. A field is changed and left out in objects that have every
+`python -m tests.oracle.field_table` writes the page; with folders of definitions it lists their fields instead:
+
+    python -m tests.oracle.field_table FOLDER             # of the definitions in a folder, as pkg/apis/crds of the provider
+    python -m tests.oracle.field_table OLD NEW            # what a release adds and removes, and what crds/ lacks of it
+    python -m tests.oracle.field_table FOLDER --record VERSION    # keep them: the tests compare crds/ with the recording
+
+For the page, a field is changed and left out in objects that have every
 field, and what the functions make of the object before and after is compared: its translation, its hash, a plan and a
 disruption with it, and the requests to EC2 for a node of it. A field is validated if a value of a wrong type is refused.
 """
 
 from __future__ import annotations
 
+import argparse
 import copy
 import sys
 from collections.abc import Iterator
@@ -35,8 +42,39 @@ from core.scheduling import schedule
 from lambdas.controllers.launching import order_of, requested
 from simulator.market.embedded import builtin_market, builtin_shapes
 from tests.builders import NOW, a_node_of, a_pod
-from tests.oracle.crd_fields import ROOT, fields_of
 from tests.oracle.request_cases import TYPES, resolved
+
+ROOT: Final = Path(__file__).parents[2]
+RECORDED: Final = Path(__file__).with_name("karpenter_fields.txt")
+KINDS: Final = ("NodePool", "NodeClaim", "NodeOverlay", "EC2NodeClass")
+
+
+def fields_of(folder: Path) -> list[str]:
+    """The paths of all fields below `spec` of the kinds that we read, sorted."""
+    found = set[str]()
+    for path in sorted(folder.glob("*.yaml")):
+        for definition in yaml.safe_load_all(path.read_text()):
+            if not definition or definition.get("spec", {}).get("names", {}).get("kind") not in KINDS:
+                continue
+            kind = definition["spec"]["names"]["kind"]
+            newest = next(version for version in definition["spec"]["versions"] if version["storage"])
+            schema = newest["schema"]["openAPIV3Schema"]["properties"]["spec"]
+            found.update(f"{kind} {path}" for path in _paths(schema, "spec"))
+    return sorted(found)
+
+
+def _paths(schema: dict[str, Any], at: str) -> Iterator[str]:
+    for name, inner in schema.get("properties", {}).items():
+        yield f"{at}.{name}"
+        yield from _paths(inner, f"{at}.{name}")
+    if isinstance(schema.get("items"), dict):
+        yield from _paths(schema["items"], f"{at}[]")
+
+
+def recorded() -> list[str]:
+    """The paths in the definitions of the Karpenter that the tests compare with."""
+    return [line for line in RECORDED.read_text().splitlines() if not line.startswith("#")]
+
 
 PAGE: Final = ROOT / "docs/reference/karpenter-fields.md"
 OBJECTS: Final = Path(__file__).with_name("field_objects.yaml")
@@ -414,9 +452,26 @@ def explained(row: str) -> str:
 
 
 def main() -> None:
-    """Write the page."""
-    PAGE.write_text(page())
-    sys.stdout.write(f"{PAGE.name}\n")
+    """Write the page; with folders print or record the paths of their fields, or compare two releases."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--record", metavar="VERSION", help="keep the paths as those of this version")
+    given = parser.parse_args()
+    if not given.folders:
+        PAGE.write_text(page())
+        sys.stdout.write(f"{PAGE.name}\n")
+        return
+    newest = fields_of(given.folders[-1])
+    if given.record:
+        head = f"# Fields of Karpenter's definitions, {given.record}: python -m tests.oracle.field_table\n"
+        RECORDED.write_text(head + "".join(f"{line}\n" for line in newest))
+    elif len(given.folders) == 1:
+        sys.stdout.write("".join(f"{line}\n" for line in newest))
+    else:
+        before, ours = set(fields_of(given.folders[0])), set(fields_of(ROOT / "crds"))
+        for line in sorted(before ^ set(newest)):
+            change = "removed" if line in before else "added  " if line in ours else "MISSING"
+            sys.stdout.write(f"{change} {line}\n")
 
 
 if __name__ == "__main__":

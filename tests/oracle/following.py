@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.oracle.crd_fields import KINDS, ROOT, fields_of
+from tests.oracle.field_table import KINDS, ROOT, fields_of
 
 SECONDS_MAX: Final = 1_800
 NAMES_MAX: Final = 40

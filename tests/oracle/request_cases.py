@@ -72,7 +72,7 @@ def _family(alias: str, **spec: Any) -> Case:
     return Case(spec={"amiSelectorTerms": [{"alias": f"{alias}@latest"}], **spec})
 
 
-def _reserved(name: str, **changes: Any) -> Case:
+def _reserved(name: str, *, selected: dict[str, Any] | None = None, **changes: Any) -> Case:
     reservation = {
         "id": name,
         "instanceType": "m5.large",
@@ -85,7 +85,7 @@ def _reserved(name: str, **changes: Any) -> Case:
         **changes,
     }
     return Case(
-        spec={"capacityReservationSelectorTerms": [{"id": name}]},
+        spec={"capacityReservationSelectorTerms": [selected or {"id": name}]},
         status={"capacityReservations": [reservation]},
         metadata={"annotations": {labels.RESERVATION_PLACES: written_places({name: 5})}},
         claim=of_capacity(labels.RESERVED, labels.ON_DEMAND),
@@ -155,6 +155,37 @@ _KUBELET: Final = {
     "containerLogMaxSize": "20Mi",
 }
 
+_INTERFACES: Final = [
+    {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
+    {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
+]
+
+_TWO_VOLUMES: Final = [
+    {
+        "deviceName": f"/dev/xvd{letter}",
+        "ebs": {
+            "volumeSize": size,
+            "volumeType": "gp3",
+            "encrypted": True,
+            "kmsKeyID": "arn:aws:kms:us-east-1:111122223333:key/1",
+            "deleteOnTermination": True,
+        },
+    }
+    for letter, size in (("a", "6Gi"), ("b", "200Gi"))
+]
+
+_SETTINGS: Final = """\
+[settings.kubernetes]
+kube-api-qps = 30
+[settings.kubernetes.eviction-hard]
+"memory.available" = "2.5%"
+"nodefs.inodesFree" = "10%"
+[settings.kubernetes.eviction-soft]
+"memory.available" = "5%"
+[settings.kubernetes.eviction-soft-grace-period]
+"memory.available" = "5m30s"
+"""
+
 _TAINTED: Final = {
     "taints": [{"key": "dedicated", "value": "a", "effect": "NoSchedule"}],
     "startupTaints": [{"key": "cilium", "effect": "NoExecute"}],
@@ -169,9 +200,16 @@ CASES: Final[dict[str, Case]] = {
         spec={"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]}, claim=_TAINTED, labels={"team": "a"}
     ),
     "windows": _family("windows2022"),
+    "bottlerocket-settings": _family("bottlerocket", blockDeviceMappings=_TWO_VOLUMES, userData=_SETTINGS),
+    "pinned-image": Case(spec={"amiSelectorTerms": [{"alias": "al2023@v20240625"}]}),
+    "image-by-name": Case(spec={"amiFamily": "AL2023", "amiSelectorTerms": [{"name": "x", "owner": "123456789012"}]}),
+    "image-by-tags": Case(spec={"amiFamily": "AL2023", "amiSelectorTerms": [{"tags": {"a": "b"}}]}),
+    "custom-by-alias": _family("bottlerocket", amiFamily="Custom"),
     "custom": Case(spec={"amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-1"}], "userData": "own"}),
     "every-field": Case(spec=_EVERY_FIELD, claim=_TAINTED, labels={"team": "a"}),
     "kubelet": Case(spec={"kubelet": _KUBELET}),
+    "kubelet-images": Case(spec={"kubelet": {"imageGCHighThresholdPercent": 80, "imageGCLowThresholdPercent": 60}}),
+    "kubelet-upstream-field": Case(spec={"kubelet": {"serializeImagePulls": False}}),
     "kubelet-expression": Case(spec={"kubelet": {"maxPods": "min(110, max_pods)"}}),
     "instance-profile": Case(spec={"role": None, "instanceProfile": "own-profile"}),
     "spot": Case(claim=of_capacity(labels.SPOT)),
@@ -190,17 +228,16 @@ CASES: Final[dict[str, Case]] = {
     "two-interfaces": Case(
         spec={
             "associatePublicIPAddress": False,
-            "networkInterfaces": [
-                {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
-                {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
-            ],
+            "networkInterfaces": _INTERFACES,
         },
         claim=on("p4d.24xlarge"),
     ),
+    "efa-only": Case(spec={"networkInterfaces": _INTERFACES}),
     "efa": Case(claim=on("p4d.24xlarge") | {"efa": "4"}),
     "ipv6": Case(addresses="ipv6"),
     "ipv6-prefixes": Case(spec={"ipPrefixCount": 1}, addresses="ipv6"),
     "reservation": _reserved("cr-1"),
+    "reservation-by-owner": _reserved("cr-4", selected={"ownerID": "111122223333", "tags": {"reservation": "cr-4"}}),
     "capacity-block": _reserved("cr-2", reservationType="capacity-block"),
     "interruptible-reservation": _reserved("cr-3", interruptible=True),
     "cluster-group": _grouped(name="near"),
@@ -299,3 +336,59 @@ def node_pool(node_class_name: str) -> dict[str, Any]:
 def _documents(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("*.yaml")):
         yield from (document for document in yaml.safe_load_all(path.read_text()) if document)
+
+
+# The EC2NodeClasses for which our catalogue is compared with Karpenter's provider: each AMI family in six configurations.
+
+
+FAMILIES: Final = {
+    "al2": "al2@latest",
+    "al2023": "al2023@latest",
+    "bottlerocket": "bottlerocket@latest",
+    "windows2022": "windows2022@latest",
+    "custom": "",
+}
+"""Family → alias of its images; Custom has none."""
+
+CONFIGURATIONS: Final[dict[str, dict[str, Any]]] = {
+    "plain": {},
+    "max-pods": {"kubelet": {"maxPods": 42}},
+    "pods-per-core": {"kubelet": {"podsPerCore": 3, "systemReserved": {"cpu": "200m", "memory": "300Mi"}}},
+    "eviction": {
+        "kubelet": {
+            "evictionHard": {"memory.available": "5%", "nodefs.available": "15%"},
+            "kubeReserved": {"memory": "1Gi"},
+        }
+    },
+    "raid0": {"instanceStorePolicy": "RAID0"},
+    "volume": {
+        "blockDeviceMappings": [{"deviceName": "/dev/xvda", "rootVolume": True, "ebs": {"volumeSize": "77Gi"}}],
+    },
+}
+
+OWN_USER_DATA: Final = {
+    "al2": "#!/bin/bash\necho own\n",
+    "al2023": "#!/bin/bash\necho own\n",
+    "bottlerocket": '[settings.kernel]\nlockdown = "integrity"\n',
+    "windows2022": "Write-Host own",
+    "custom": "own",
+}
+"""Family → the user's own data of the configuration `volume`."""
+
+MAX_PODS: Final = 42
+"""Karpenter's launches fill in what the type holds; the user data of all classes is asked for with this number."""
+
+
+def classes(*, with_max_pods: bool = False) -> Iterator[dict[str, Any]]:
+    """The manifests, named FAMILY.CONFIGURATION."""
+    for family, alias in FAMILIES.items():
+        for name, spec in CONFIGURATIONS.items():
+            images = {"amiSelectorTerms": [{"alias": alias} if alias else {"id": "ami-1"}]}
+            own = {"userData": OWN_USER_DATA[family]} if name == "volume" else {}
+            kubelet = {**spec.get("kubelet", {}), **({"maxPods": MAX_PODS} if with_max_pods else {})}
+            yield {
+                "apiVersion": "karpenter.k8s.aws/v1",
+                "kind": "EC2NodeClass",
+                "metadata": {"name": f"{family}.{name}"},
+                "spec": {**images, **({} if alias else {"amiFamily": "Custom"}), **own, **spec, "kubelet": kubelet},
+            }

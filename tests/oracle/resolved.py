@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.oracle.configurations import classes
+from tests.oracle.request_cases import classes
 
 RECORDING: Final = Path(__file__).with_name("resolved.json.gz")
 SECONDS_MAX: Final = 300

@@ -22,7 +22,7 @@ from core.catalogue.node_class import RAID0, read_node_class
 from core.model.catalogue import Catalogue, InstanceType
 from core.model.values import quantity
 from simulator.market.embedded import builtin_market, builtin_shapes
-from tests.oracle.configurations import FAMILIES, MAX_PODS, classes
+from tests.oracle.request_cases import FAMILIES, MAX_PODS, classes
 from tests.oracle.resolved import LABELS, TAINT, resolved
 
 REGION: Final = "us-east-1"

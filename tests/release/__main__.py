@@ -26,6 +26,8 @@ def main() -> int:
     if changed:
         print(f"not what release.json says: {', '.join(changed)}")  # noqa: T201 - the answer
         return 1
+    if (folder / artefacts.SIGNATURE).exists():
+        artefacts.verify_checksums(folder)
     results = {}
     for name in [name for _, name in artefacts.TEST_OF if not chosen or name in chosen]:
         results[name] = tested(name, folder, release)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import csv
+import gzip
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -104,12 +106,15 @@ def charts(place: Place) -> str:
             archive.extractall(place.work, filter="data")
     found = list(yaml.safe_load_all(_yaml(place.work / "fleetwright-crd" / "templates")))
     kinds = sorted(document["spec"]["names"]["kind"] for document in found if document)
-    if kinds != ["EC2NodeClass", "NodeClaim", "NodeOverlay", "NodePool"]:
+    wanted = sorted(
+        yaml.safe_load(path.read_text())["spec"]["names"]["kind"] for path in (ROOT / "crds").glob("*.yaml")
+    )
+    if kinds != wanted:
         raise AssertionError(f"the chart of definitions has {kinds}")
     try:
         helm = tool("helm")
     except MissingToolError as error:
-        return f"both can be unpacked, and have the four definitions; {error}"
+        return f"both can be unpacked, and have the {len(kinds)} definitions; {error}"
     for name in ("fleetwright-crd", "fleetwright-access"):
         _run([helm, "lint", "--strict", str(place.work / name)])
     for values, wanted in (((), manifests()), (("--set", "shadow=true"), manifests(shadow=True))):
@@ -135,6 +140,45 @@ def bill_of_materials(place: Place) -> str:
     return f"{len(listed)} packages as in the single file, {licensed} with a license; no vulnerabilities were looked up"
 
 
+def image(place: Place) -> str:
+    """Follow the image's digests from its index, unpack its layers, and run the program in them alone."""
+    with tarfile.open(place.only("*.oci.tar")) as archive:
+        contents = {entry.name: archive.extractfile(entry).read() for entry in archive if entry.isfile()}  # type: ignore[union-attr] - a file has content
+
+    def blob(described: Mapping[str, Any]) -> bytes:
+        content = contents[f"blobs/{described['digest'].replace(':', '/')}"]
+        if len(content) != described["size"] or f"sha256:{sha256(content).hexdigest()}" != described["digest"]:
+            raise AssertionError(f"{described['digest']} is not what the image says")
+        return content
+
+    (named,) = json.loads(contents["index.json"])["manifests"]
+    manifest = json.loads(blob(named))
+    config = json.loads(blob(manifest["config"]))
+    layers = [gzip.decompress(blob(layer)) for layer in manifest["layers"]]
+    if [f"sha256:{sha256(layer).hexdigest()}" for layer in layers] != config["rootfs"]["diff_ids"]:
+        raise AssertionError("the layers are not those of the configuration")
+    root = place.work / "root"
+    for layer in layers:
+        with tarfile.open(fileobj=io.BytesIO(layer)) as archive:
+            archive.extractall(root, filter="data")
+    size = sum(len(layer) for layer in layers) // 10**6
+    if os.geteuid() != 0:
+        raise MissingToolError(f"digests hold, {size} MB unpacked; not run: chroot needs root")
+    shutil.copytree(EXAMPLES, root / "examples")
+    (root / "tmp").mkdir(mode=0o777, exist_ok=True)
+    inside = config["config"]
+    around = dict(variable.split("=", 1) for variable in inside["Env"])
+    chroot = shutil.which("chroot", path="/usr/sbin:/usr/bin:/sbin:/bin") or "chroot"
+    command = [chroot, str(root), *inside["Entrypoint"]]
+    if Version(place.version).of_python not in _run([*command, "--version"], around):
+        raise AssertionError("--version says something else")
+    if "on-demand" not in _run(
+        [*command, "plan", "-f", "/examples/pools", "-f", "/examples/workloads/shop.yaml"], around
+    ):
+        raise AssertionError("the plan of the examples names no price")
+    return f"{len(layers)} layers, {size} MB unpacked; --version and a plan ran in them alone, with chroot"
+
+
 CHECKS: Final[Mapping[str, Callable[[Place], str]]] = {
     "wheel": wheel,
     "single_file": single_file,
@@ -147,6 +191,7 @@ CHECKS: Final[Mapping[str, Callable[[Place], str]]] = {
     "homebrew_formula": lambda place: channel_checks.homebrew_formula(place.folder),
     "terraform_module": lambda place: channel_checks.terraform_module(place.folder, place.work),
     "bill_of_materials": bill_of_materials,
+    "image": image,
 }
 
 

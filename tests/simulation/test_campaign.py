@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
 from functools import cache
 from random import Random
 
@@ -15,6 +14,7 @@ from simulator.campaign import crashes as crash_schedule
 from simulator.campaign.crashes import (
     CRASHES,
     LATE,
+    NONE,
     Chances,
     Crash,
     Intensity,
@@ -28,9 +28,9 @@ from simulator.campaign.crashes import (
 )
 from simulator.campaign.page import figures
 from simulator.campaign.trial import plan_of, play, report
-from simulator.campaign.worlds import draw_rarer_disturbances, draw_world
+from simulator.campaign.worlds import draw_world
 from simulator.clock import VirtualClock
-from simulator.draws import stream
+from simulator.draws import Silences
 from simulator.invocation import faults
 from simulator.invocation.faults import Fault
 from tests.builders import NOW
@@ -155,7 +155,7 @@ def test_laps_begin_again(sites: Record) -> None:
 def test_options_are_drawn_beside_everything_else() -> None:
     """If this failed, a seed with options would be another world, and one without them would have some."""
     for seed in range(1, 61):
-        plain, world = draw_world(seed), draw_world(seed, opts_in=True)
+        plain, world = draw_world(seed), draw_world(seed, seed)
         assert (plain.scenario.settings, plain.scenario.vcpu_quotas) == ({}, {})
         names = [(found["kind"], found["metadata"]["name"]) for found in world.objects]
         assert names[: len(plain.objects)] == [(found["kind"], found["metadata"]["name"]) for found in plain.objects]
@@ -165,7 +165,7 @@ def test_options_are_drawn_beside_everything_else() -> None:
 
 def test_each_option_is_drawn() -> None:
     """If this failed, a feature would be believed to be played under faults, and none of its code would run."""
-    worlds = [draw_world(seed, opts_in=True) for seed in range(1, 121)]
+    worlds = [draw_world(seed, seed) for seed in range(1, 121)]
     settings = {name for world in worlds for name in world.scenario.settings}
     steps = {key for world in worlds for step in world.steps for key in step}
     kinds = {found["kind"] for world in worlds for step in world.steps for found in step.get("apply", ())}
@@ -185,12 +185,40 @@ def test_each_option_is_drawn() -> None:
     assert any("StaticCapacity" in world.scenario.feature_gates for world in worlds)
 
 
-@pytest.mark.parametrize("seed", [604043, 603035, 300010])
-def test_nothing_is_lost_in_a_world_with_options(seed: int) -> None:
-    """One has a NodePool with `replicas`, one NodeClaims by hand, too, and in one the table is restored during a spot drain."""
-    outcome = play(plan_of(seed, opts_in=True))
-    assert outcome.violations == ()
-    assert outcome.injected > 0
+def test_the_seeds_of_ci_draw_every_disturbance_and_silence() -> None:
+    """If this failed, `.ci/run` would claim that worlds have a kind of trouble that none of its seeds has."""
+    plans = [plan_of(seed) for seed in range(1, 61)]
+    worlds = [draw_world(plan.world, plan.chance) for plan in plans if plan.opts_in]
+    of_steps = {
+        *("actor", "boot", "copy", "etcd", "fault", "instances", "kubelet", "queue", "row", "scheduler", "webhook"),
+        *("clock", "memoryMiB"),
+    }
+    fields = msgspec.structs.fields(Silences)
+    assert {name for world in worlds for name in world.drawn} == of_steps | {f"aws.{f.encode_name}" for f in fields} | {
+        "delete"
+    }
+    kubelets = [step["kubelet"].keys() for world in worlds for step in world.steps if "kubelet" in step]
+    assert {"ready", "cutOff", "capacity", "stuck"} <= {key for keys in kubelets for key in keys}
+
+
+def test_disturbances_end_with_the_faults() -> None:
+    """If this failed, a world could not come to rest."""
+    for seed in range(1, 401):
+        world = draw_world(seed, seed)
+        until = world.fault_time.total_seconds()
+        lasting = [(step["at"], form["for"]) for step in world.steps for form in step.values() if _has_end(form)]
+        assert all(at + seconds <= until for at, seconds in lasting)
+
+
+def _has_end(form: object) -> bool:
+    return isinstance(form, dict) and "for" in form
+
+
+def test_the_seed_decides_whether_a_world_is_disturbed() -> None:
+    """If this failed, plain `make sim` would play no disturbances, or gentle seeds would leave their recorded course."""
+    plans = [plan_of(seed) for seed in range(1, 101)]
+    assert sum(plan.opts_in for plan in plans) == 50
+    assert not any(plan.opts_in for plan in plans if plan.intensity is NONE)
 
 
 def test_two_hundred_seeds_crash_at_every_site() -> None:
@@ -214,7 +242,7 @@ def test_a_world_follows_from_its_seed() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_violated(seed: int) -> None:
     """If this failed, a fault would lose, double or exceed something; `make sim SEEDS=1 FIRST=…` plays it alone."""
-    found = report([play(plan_of(seed))])
+    found = report([play(plan_of(seed, opts_in=False))])
     assert found["violated"] == []
     assert found["faults"] > 0
 
@@ -225,16 +253,7 @@ def test_the_page_has_the_figures_of_the_json() -> None:
     written = figures(run)
     assert f"{run['faults']:,} faults in {run['calls']:,} calls" in written
     assert "1 min 1 s in 2 processes" in written
+    drawn = {**run, "withOptions": 1, "drawn": {"copy": 1200}}
+    assert "1 of the worlds had options and disturbances; so many had each: `copy` 1,200." in figures(drawn)
     violated = [{"seed": 7, "law": "limitViolations", "message": "cpu | 7"}]
     assert "| 7 | limitViolations | cpu / 7 |" in figures({**run, "violated": violated})
-
-
-def test_rarer_disturbances_are_drawn_and_end_with_the_faults() -> None:
-    """A world comes to rest: whatever lasts ends within the time of its faults."""
-    time = timedelta(minutes=6)
-    drawn = [step for n in range(400) for step in draw_rarer_disturbances(stream(n, "rarer disturbances"), time)]
-    kinds = Counter(kind for step in drawn for kind in step if kind != "at")
-    assert kinds.keys() == {"kubelet", "scheduler", "boot", "etcd"}
-    assert sum(kinds.values()) in range(60, 140)
-    lasting = [(step["at"], step[kind]["for"]) for step in drawn for kind in ("kubelet", "scheduler") if kind in step]
-    assert all(at + seconds <= time.total_seconds() for at, seconds in lasting)

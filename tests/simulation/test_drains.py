@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from adapters.aws.services import AwsService
+from cli import removal
+from cli.commands import drain
+from cli.removal import OwnedResources, drain_table
+from core import labels
+from core.manifests.wire import resources
+from simulator.record import Event
 from simulator.run import Result
+from tests.shown import is_told, shown
+from tests.simulation.operated import WorldOperator, operated
+from tests.simulation.test_reservations import BLOCK, launched, node_class, pool
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 
 DELETE_POOL = {"at": "6m", "delete": [{"kind": "NodePool", "name": "default"}]}
@@ -136,4 +151,350 @@ def test_an_expired_node_is_replaced_first_although_consolidation_is_switched_of
     ]
     assert story[:5] == ["nodeReady", "nodeTainted", "nodeReady", "podEvicted", "podEvicted"]
     assert {found["node"] for found in named(result, "podEvicted")} == {first}
+    assert_lawful(result)
+
+
+# `drain --all` in the embedded world: every node goes, and everything that was made for them is removed.
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "remove.md"
+BUDGET = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+}
+
+
+class Operator(WorldOperator):
+    """A person who drains at chosen minutes of a world."""
+
+    def resources(self) -> OwnedResources:
+        session = self.world.account.session
+        return OwnedResources(self.adapters(), AwsService(session.client("ec2")), AwsService(session.client("iam")))
+
+    def drain(self, *, acts: bool = True, grace: str | None = None) -> Callable[[], None]:
+        """One round, as of a person who interrupts the command."""
+        given = Namespace(
+            cluster="fleetwright", region=None, profile=None, stack=None, yes=acts, output="json", timeout="0s"
+        )
+        given.all, given.grace_period = True, grace
+        return lambda: self.answer(lambda: drain.run(given), "drain")
+
+    def left(self) -> dict[str, list[Any]]:
+        """What the functions made and what is left of it, read from the world itself."""
+        session, nodes = self.world.account.session, list(self.world.cluster.objects("Node"))
+        found = {kind: list(self.world.cluster.objects(kind)) for kind in ("NodePool", "EC2NodeClass", "NodeClaim")}
+        templates = session.client("ec2").describe_launch_templates()["LaunchTemplates"]
+        profiles = session.client("iam").list_instance_profiles()["InstanceProfiles"]
+        schedules = session.client("scheduler").list_schedules(GroupName=self.world._settings().schedule_group)
+        running = [one for one in self.world.account.instances.all() if one.state == "running"]
+        claims = self.resources().observe().claims
+        of_account = {"templates": templates, "profiles": profiles, "schedules": schedules["Schedules"]}
+        return {**found, **of_account, "nodes": nodes, "instances": running, "claims": list(claims)}
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[Operator, Result]]:
+    def playing(script: Callable[[Operator], None], *objects: dict[str, Any]) -> tuple[Operator, Result]:
+        operators = operated(monkeypatch, Operator, script)
+        monkeypatch.setattr(removal, "open_owned_resources", lambda _: operators[0].resources())
+        window = {"nodes": "0", "schedule": "0 8 * * sun", "duration": "2h"}
+        pool = node_pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}, window]})
+        result = play(tmp_path, pool, deployment(3, cpu="12"), *objects, duration="40m")
+        return operators[0], result
+
+    return playing
+
+
+def test_every_node_goes_and_nothing_is_left(played: Any) -> None:
+    """A role with a profile cannot be deleted, a node with our finalizer neither, and an instance without functions runs on."""
+    before: list[dict[str, list[Any]]] = []
+    left: list[dict[str, list[Any]]] = []
+
+    def script(operator: Operator) -> None:
+        operator.at(8, lambda: before.append(operator.left()))
+        operator.at(8.1, operator.drain(acts=False))
+        operator.at(8.2, operator.drain())
+        operator.at(8.3, operator.drain())
+        operator.at(25, operator.drain())
+        operator.at(30, operator.drain(acts=False))
+        operator.at(31, lambda: left.append(operator.left()))
+
+    operator, result = played(script)
+    assert {kind: len(found) for kind, found in before[0].items()} == {
+        "NodePool": 1,
+        "EC2NodeClass": 1,
+        "NodeClaim": 3,
+        "nodes": 3,
+        "instances": 3,
+        "claims": 3,
+        "templates": len(before[0]["templates"]),
+        "profiles": 1,
+        "schedules": 2,
+    }
+    assert before[0]["templates"]
+    assert {kind: found for kind, found in left[0].items() if found} == {}
+    first, *_, drained, last = operator.answers
+    for (answer, _), command in ((first, "drain --cluster prod --all"), (drained, "drain --cluster prod --all --yes")):
+        printed = drain_table(answer | {"cluster": "prod"})
+        assert is_told(shown("remove", command), printed), printed
+    assert [item["state"] for item in first[0]["items"]] == ["running"] * 3
+    assert {found.partition("/")[0] for found in first[0]["leftovers"]} == {
+        *("NodePool", "EC2NodeClass", "NodeClaim", "Node", "LaunchTemplate", "InstanceProfile")
+    }
+    assert (last[0]["items"], last[0]["leftovers"], last[1]) == ([], [], 0)
+    assert [code for _, code in operator.answers] == [1, 1, 1, 0, 0]
+    assert len(happened(result, "podEvicted")) == 3
+    page = PAGE.read_text(encoding="utf-8")
+    assert {call for call in operator.called if call.startswith(("ec2:", "iam:")) and f"`{call}`" not in page} == set()
+    assert len({call for call in operator.called if call.startswith("iam:")}) == 3
+    assert_lawful(result)
+
+
+def test_a_budget_that_never_opens_holds_its_node_until_the_grace_period_is_over(played: Any) -> None:
+    left: list[int] = []
+
+    def script(operator: Operator) -> None:
+        operator.at(8, operator.drain())
+        operator.at(20, lambda: left.append(len(operator.left()["nodes"])))
+        operator.at(20.1, operator.drain(grace="15m"))
+        operator.at(35, operator.drain(grace="15m"))
+        operator.at(36, lambda: left.append(len(operator.left()["nodes"])))
+
+    operator, _ = played(script, BUDGET)
+    assert left == [3, 0]
+    assert [code for _, code in operator.answers] == [1, 1, 0]
+
+
+def test_nothing_begins_while_the_functions_stand_still_or_karpenter_has_nodes(played: Any) -> None:
+    """Deleted NodePools would end Karpenter's nodes, or wait for functions that do nothing."""
+    spec = {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        "requirements": [],
+    }
+    theirs = {"labels": {labels.NODEPOOL: "default"}, "finalizers": [labels.KARPENTER_FINALIZER]}
+    foreign = {"metadata": {"name": "theirs", **theirs}, "spec": spec}
+
+    def script(operator: Operator) -> None:
+        operator.at(8, operator.switch("stop"))
+        operator.at(9, operator.drain())
+        operator.at(10, operator.switch("run"))
+        store: Any = operator.world.cluster._store
+        operator.at(11, lambda: store.create(resources.NODE_CLAIMS, foreign))
+        operator.at(11.5, operator.drain())
+
+    operator, _ = played(script)
+    stopped, beside = (document["hindrances"] for document, _ in operator.answers)
+    assert "resume" in stopped[0]
+    assert "NodeClaims" in beside[0]
+    assert len(operator.left()["instances"]) == 3
+    assert [item["state"] for item in operator.answers[-1][0]["items"]] == ["running"] * 3
+
+
+# The end of a capacity block moves, EC2 hides it, or pods have nowhere to go. EC2 takes instances half an hour earlier.
+
+
+BLOCK_ENDS = "CapacityBlockEnds"
+LEAVES = "00:20"
+"""When the nodes of a block leave that ends after an hour."""
+
+
+def played_to_the_block_end(
+    tmp_path: Path, *steps: dict[str, Any], ends: str = "60m", kinds: tuple[str, ...] = ("reserved", "on-demand")
+) -> Result:
+    """Two pods that need a node each, in a block for two; budgets close everything that is voluntary."""
+    closed = pool(list(kinds))
+    closed["spec"]["disruption"]["budgets"] = [{"nodes": "0"}]
+    blocks = [{**BLOCK, "ends": ends}]
+    objects = (node_class({"id": "cr-block"}), closed, deployment(2, cpu="12"))
+    result = play(tmp_path, *objects, steps=list(steps), capacityReservations=blocks, duration="45m")
+    assert_lawful(result)
+    return result
+
+
+def minutes(result: Result, event: str, **fields: str) -> list[str]:
+    return [one.t[11:16] for one in happened(result, event) if fields.items() <= one.fields.items()]
+
+
+def check_nodes_leave_in_time(result: Result, at: str) -> None:
+    """Their pods have other nodes before the drain, and EC2 finds no instance to take."""
+    assert minutes(result, "nodeTainted", reason=BLOCK_ENDS) == [at, at]
+    assert launched(result) == ["reserved", "reserved", "on-demand", "on-demand"]
+    assert {event.fields["by"] for event in happened(result, "instanceTerminated")} == {"api"}
+    assert result.summary["podsPending"] == 0
+
+
+def test_nodes_leave_although_ec2_hides_the_reservation_until_its_end(tmp_path: Path) -> None:
+    """The status keeps the end that was read last."""
+    fault = {"call": "ec2:DescribeCapacityReservations", "kind": "throttle", "for": "60m"}
+    check_nodes_leave_in_time(played_to_the_block_end(tmp_path, {"at": "10m", "fault": fault}), LEAVES)
+
+
+def test_a_block_that_is_extended_keeps_its_nodes(tmp_path: Path) -> None:
+    result = played_to_the_block_end(tmp_path, {"at": "15m", "capacityReservation": {**BLOCK, "ends": "5h"}})
+    assert launched(result) == ["reserved", "reserved"]
+    assert minutes(result, "nodeTainted", reason=BLOCK_ENDS) == []
+
+
+def test_an_end_that_moves_forward_is_kept_to(tmp_path: Path) -> None:
+    result = played_to_the_block_end(
+        tmp_path, {"at": "15m", "capacityReservation": {**BLOCK, "ends": "45m"}}, ends="5h"
+    )
+    check_nodes_leave_in_time(result, LEAVES)
+
+
+def test_pods_without_another_place_stay_until_shortly_before_ec2_takes_their_nodes(tmp_path: Path) -> None:
+    """They are evicted in time to end in order, and not ten minutes earlier for nothing."""
+    result = played_to_the_block_end(tmp_path, kinds=("reserved",))
+    assert minutes(result, "nodeTainted", reason=BLOCK_ENDS) == [LEAVES, LEAVES]
+    assert minutes(result, "podEvicted", by="eviction") == ["00:29", "00:29"]
+    assert {event.fields["by"] for event in happened(result, "instanceTerminated")} == {"api"}
+    assert result.summary["podsPending"] == 2
+
+
+def unmovable(replicas: int, cpu: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A Deployment whose pods carry do-not-disrupt, and a PodDisruptionBudget that never lets one go."""
+    found = deployment(replicas, cpu=cpu)
+    found["spec"]["template"]["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
+    selector = {"matchLabels": {"app": "web"}}
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": selector},
+    }
+    return found, budget
+
+
+def waits(result: Result) -> list[timedelta]:
+    """How long each pod waited that replaces one that its node took along."""
+    lost = datetime.fromisoformat(happened(result, "podEvicted")[0].t)
+    made = {e.fields["pod"]: datetime.fromisoformat(e.t) for e in happened(result, "podCreated")}
+    bound = {e.fields["pod"]: datetime.fromisoformat(e.t) for e in happened(result, "podBound")}
+    return [bound[pod] - moment for pod, moment in made.items() if moment >= lost]
+
+
+@pytest.mark.parametrize("budgets", ["0", "100%"])
+def test_pods_that_may_not_be_disrupted_find_nodes_ready_when_ec2_takes_theirs(tmp_path: Path, budgets: str) -> None:
+    """They got nodes only after the block had taken theirs, two minutes later. Open budgets leave the empty nodes alone."""
+    allowed = pool(["reserved", "on-demand"])
+    allowed["spec"]["disruption"] |= {"budgets": [{"nodes": budgets}], "consolidateAfter": "0s"}
+    objects = (node_class({"id": "cr-block"}), allowed, *unmovable(2, "12"))
+    result = play(tmp_path, *objects, capacityReservations=[{**BLOCK, "ends": "60m"}], duration="45m")
+    assert_lawful(result)
+    assert launched(result) == ["reserved", "reserved", "on-demand", "on-demand"]
+    assert min(minutes(result, "podEvicted", by="nodeLost")) >= "00:30", "nobody moves them before"
+    assert {event.fields["by"] for event in happened(result, "podEvicted")} == {"nodeLost"}
+    assert max(waits(result)) < timedelta(seconds=15)
+    assert result.summary["podsPending"] == 0
+
+
+def test_pods_that_may_not_be_disrupted_are_replaced_within_the_notice_of_a_spot_instance(tmp_path: Path) -> None:
+    """Their nodes were launched when the notice was over."""
+    steps = [{"at": "10m", "interrupt": {"fraction": 1.0}}]
+    result = play(tmp_path, pool(["spot"]), *unmovable(2, "12"), steps=steps, duration="20m")
+    assert_lawful(result)
+    assert launched(result) == ["spot"] * 4
+    assert {event.fields["by"] for event in happened(result, "podEvicted")} == {"nodeLost"}
+    assert max(waits(result)) < timedelta(seconds=15)
+
+
+# A cluster sleeps at zero nodes outside its hours, and is warm when they begin.
+
+
+PODS = 12
+CLOSES, WAKES, OPENS = (f"2026-11-20T{clock}:00Z" for clock in ("00:20", "01:10", "01:20"))
+
+
+def hours(**settings: Any) -> dict[str, Any]:
+    """The Calendar of a short night, on clocks that show an hour more."""
+    window = {"start": "2026-11-20T01:20", "end": "2026-11-20T02:20"}
+    rule = {"name": "night", "windows": [window], "settings": {"closed": True, "leadTime": "10m", **settings}}
+    return {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Calendar",
+        "metadata": {"name": "office"},
+        "spec": {"timeZone": "Europe/Berlin", "rules": [rule]},
+    }
+
+
+def at(event: Event) -> datetime:
+    return datetime.fromisoformat(event.t)
+
+
+def times(events: tuple[Event, ...], name: str) -> list[datetime]:
+    return [at(event) for event in events if event.event == name]
+
+
+def test_a_cluster_sleeps_and_is_warm_before_the_first_user(tmp_path: Path) -> None:
+    closes, wakes, opens = map(datetime.fromisoformat, (CLOSES, WAKES, OPENS))
+    result = play(tmp_path, node_pool(), deployment(PODS), hours(), duration="90m", nodeBootSeconds=40)
+    launches, ends = times(result.events, "instanceLaunched"), times(result.events, "instanceTerminated")
+    evening, morning = [one for one in launches if one < closes], [one for one in launches if one > closes]
+    assert len(evening) + len(morning) == len(launches)
+    assert evening
+    assert all(one >= wakes for one in morning)
+    assert len([one for one in ends if closes <= one < wakes]) == len(evening)
+    ready = [one for one in times(result.events, "podReady") if one > closes]
+    assert len(ready) == PODS
+    assert max(ready) < opens
+    assert max(ready) - wakes <= timedelta(seconds=40 + 30 + 60)  # boot, half a minute, and the run of the minute
+    reasons = [fields["object"]["message"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
+    told = [message for message in reasons if message.startswith("OutsideHours")]
+    assert told
+    assert f"until {OPENS}" in told[0]
+    assert_lawful(result)
+
+
+def test_a_protected_pod_keeps_its_node_until_the_configured_end(tmp_path: Path) -> None:
+    protected = deployment(1, "notebook")
+    annotations = {"karpenter.sh/do-not-disrupt": "true"}
+    protected["spec"]["template"]["metadata"]["annotations"] = annotations
+    calendar = hours(podsThatStay="Force", forceAfter="15m")
+    result = play(tmp_path, node_pool(), protected, calendar, duration="65m", nodeBootSeconds=40)
+    closes = datetime.fromisoformat(CLOSES)
+    (end,) = times(result.events, "instanceTerminated")
+    assert closes + timedelta(minutes=15) <= end <= closes + timedelta(minutes=35)
+    assert times(result.events, "instanceLaunched")[1:] == []
+
+
+# Functions that let nodes go in the same second: the budgets hold for all of them together.
+
+
+PROTECTED = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "old", "namespace": "default"},
+    "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "old"}}},
+}
+
+
+def apart(name: str, cpu: str) -> dict[str, Any]:
+    """Two pods that share no node."""
+    found = deployment(2, name=name, cpu=cpu)
+    labels = found["spec"]["template"]["metadata"]["labels"]
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": dict(labels)}}
+    rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    found["spec"]["template"]["spec"]["affinity"] = {"podAntiAffinity": rule}
+    return found
+
+
+def test_an_expiry_and_two_commands_at_once_stay_within_the_budget(tmp_path: Path) -> None:
+    """Found by a seed: a write that came 1.5 s late, and three of three nodes went where two were allowed."""
+    pool = node_pool()
+    pool["spec"]["disruption"]["budgets"] = [{"nodes": "2"}]
+    pool["spec"]["template"]["spec"]["expireAfter"] = "11m30s"
+    pool["spec"]["template"]["spec"]["requirements"] = [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
+    ]
+    slow = {"call": "dynamodb:*", "kind": "delay", "seconds": 1.5, "count": 3}
+    steps = [
+        {"at": 0, "events": {"kind": "duplicate", "count": 60}},
+        {"at": "4m", "apply": [apart("small", "3"), apart("big", "10")]},
+        {"at": "10m30s", "scale": {"kind": "Deployment", "name": "big", "replicas": 0}},
+        {"at": "12m15s", "fault": slow},
+    ]
+    result = play(tmp_path, pool, PROTECTED, deployment(1, name="old", cpu="14"), steps=steps, duration="16m")
+    assert len(named(result, "nodeTainted")) > 1
     assert_lawful(result)

@@ -24,8 +24,7 @@ from simulator.run import run
 from simulator.world import World
 from tests.builders import a_class_manifest
 from tests.expected import Expected
-from tests.simulation.course import Course
-from tests.simulation.course_watch import Acts, watched
+from tests.simulation.course import Acts, Course, watched
 from tests.simulation.worlds import assert_lawful, deployment, node_pool, write
 
 Scene = tuple[tuple[dict[str, Any], ...], list[dict[str, Any]], dict[str, Any], Acts]

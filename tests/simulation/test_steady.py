@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections import Counter
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+import yaml
 
-from simulator.run import Result
-from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
+from core import labels
+from simulator.aws.installation import read_region
+from simulator.clock import VirtualClock
+from simulator.events import Pump
+from simulator.record import Event, Recorder
+from simulator.run import Result, run, seeded
+from simulator.scenario import read_scenario
+from simulator.world import open_world
+from tests.e2e.peer import objects
+from tests.e2e.scenarios.objects import node_class
+from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play, write
 
 SETTLED = timedelta(minutes=20)
 PRICES_CHANGE_EVERY = timedelta(minutes=15)
@@ -65,4 +76,162 @@ def test_price_noise_a_sold_out_type_and_cron_pods_move_nothing(tmp_path: Path, 
     assert named(result, "podEvicted") == []
     assert result.summary["nodesTerminated"] == 0
     assert result.summary["podsPending"] == 0
+    assert_lawful(result)
+
+
+# The API requests of an idle cluster, and that a change ends the rest soon.
+
+
+IDLE_FROM: timedelta = timedelta(minutes=30)
+STEADY: timedelta = timedelta(minutes=30)
+REQUESTS_A_MINUTE = 3
+FOR_CALENDARS = 4
+"""Two functions ask in each quarter of an hour whether there are Calendars."""
+A_NODE_EACH = "12"
+"""CPUs of a pod that fills the largest type."""
+
+
+def requests(path: Path, *, has_audit_log: bool) -> tuple[Counter[tuple[str, str]], int]:
+    """Requests to the API server by function and call in the steady half hour, and how many nodes there are."""
+    scenario, counts = read_scenario(path), Counter[tuple[str, str]]()
+    clock = VirtualClock(scenario.start)
+    region, recorder = read_region(scenario.catalogue_file), Recorder(clock)
+    with seeded(1), open_world(scenario, region, 1, recorder, clock) as world, pytest.MonkeyPatch.context() as patched:
+        if not has_audit_log:
+            patched.setattr(Pump, "audit", lambda *_: None)
+
+        def count(call: str, when: Literal["before", "after"]) -> None:
+            if when == "before" and clock.now() >= scenario.start + IDLE_FROM:
+                counts[world.sandboxes.running(), call] += 1
+
+        world.cluster.api.on_fault_point(count)
+        world.play([])
+        world.clock.run_until(scenario.start + IDLE_FROM + STEADY)
+        world.finish()
+        return counts, world.summary.figures({})["nodesAtEnd"]
+
+
+@pytest.mark.parametrize("has_audit_log", [True, False])
+@pytest.mark.parametrize("nodes", [0, 5])
+def test_an_idle_cluster_is_asked_three_times_a_minute_at_most(tmp_path: Path, nodes: int, has_audit_log: bool) -> None:
+    """Otherwise, many clusters that do nothing load their API servers, and fill their audit logs, for nothing."""
+    path = write(tmp_path, node_pool(), deployment(nodes, cpu=A_NODE_EACH), steps=[], duration="60m")
+    counts, present = requests(path, has_audit_log=has_audit_log)
+    assert present == nodes
+    by_function: Counter[str] = Counter()
+    for (function, _), number in counts.items():
+        by_function[function] += number
+    assert by_function["provision"] >= 30
+    assert by_function["reconcile"] > 0
+    assert counts.total() <= REQUESTS_A_MINUTE * 30 + FOR_CALENDARS, sorted(counts.items())
+
+
+def minutes(result: Result, event: str, **fields: str) -> list[float]:
+    """When events happened, in minutes from the start."""
+    start = datetime.fromisoformat(result.events[0].t)
+    found = [e for e in result.events if e.event == event and fields.items() <= e.fields.items()]
+    return [(datetime.fromisoformat(e.t) - start) / timedelta(minutes=1) for e in found]
+
+
+def test_pods_that_go_are_noticed_in_a_long_resync_period(tmp_path: Path) -> None:
+    """Otherwise, a node that nobody needs is paid for half an hour longer."""
+    steps = [{"at": "50m", "scale": {"kind": "Deployment", "name": "web", "replicas": 1}}]
+    result = play(tmp_path, node_pool(), deployment(3, cpu=A_NODE_EACH), steps=steps, duration="60m")
+    tainted = minutes(result, "nodeTainted", key=labels.DISRUPTED_TAINT)
+    assert len(tainted) == 2
+    assert max(tainted) < 50 + 5
+    assert_lawful(result)
+
+
+def test_a_changed_node_pool_is_noticed_in_a_long_resync_period(tmp_path: Path) -> None:
+    """Otherwise, nodes keep an old template for half an hour."""
+    changed = node_pool()
+    changed["spec"]["template"]["metadata"] = {"labels": {"team": "blue"}}
+    steps = [{"at": "50m", "apply": [changed]}]
+    result = play(tmp_path, node_pool(), deployment(1, cpu=A_NODE_EACH), steps=steps, duration="65m")
+    joined = minutes(result, "nodeJoined")
+    assert len(joined) == 2
+    assert joined[-1] < 50 + 5
+    assert_lawful(result)
+
+
+def test_a_node_that_somebody_deletes_is_noticed_in_a_long_resync_period(tmp_path: Path) -> None:
+    """Otherwise, its instance runs unnoticed until the next observation."""
+    before = play(tmp_path, node_pool(), deployment(2, cpu=A_NODE_EACH), duration="3m")
+    node = named(before, "nodeJoined")[0]["node"]
+    steps = [{"at": "50m", "delete": [{"kind": "Node", "name": node}]}]
+    result = play(tmp_path, node_pool(), deployment(2, cpu=A_NODE_EACH), steps=steps, duration="62m")
+    assert (result.summary["nodesTerminated"], result.summary["podsPending"]) == (1, 0)
+    assert_lawful(result)
+
+
+# How soon a cluster has settled after half of its pods went: nothing waits for the next minute.
+
+
+SETTLED_WITHIN = timedelta(seconds=100)
+"""The audit log takes 9 s here, consolidateAfter 10, validation 15, a launch and a boot 25 to 30, the drain 6, and EC2 20 to
+end an instance: what is left is ours."""
+
+HALVED_AT = 240
+
+
+def on_demand(**disruption: Any) -> dict[str, Any]:
+    """The NodePool `default` with on-demand nodes alone, which may be replaced."""
+    pool = node_pool(disruption={"budgets": [{"nodes": "100%"}], **disruption})
+    (requirement,) = pool["spec"]["template"]["spec"]["requirements"]
+    requirement["values"] = ["on-demand"]
+    return pool
+
+
+def settled_after(events: tuple[Event, ...], since: timedelta) -> timedelta:
+    """From that moment to the last change of the nodes."""
+    start = datetime.fromisoformat(events[0].t)
+    changes = [
+        one
+        for one in events
+        if one.event in ("instanceLaunched", "instanceTerminated", "nodeDeleted")
+        or (one.event == "nodeTainted" and one.fields["key"] == labels.DISRUPTED_TAINT)
+    ]
+    return datetime.fromisoformat(changes[-1].t) - start - since
+
+
+@pytest.mark.parametrize("offset", [3, 41])
+def test_half_the_pods_go_and_the_cluster_settles_whenever_that_is(tmp_path: Path, offset: int) -> None:
+    """It took 120 to 280 s: passes, the checks of commands and their validation each waited for the next minute."""
+    at = HALVED_AT + offset
+    steps: list[dict[str, Any]] = [
+        {"at": f"{at}s", "scale": {"kind": "Deployment", "name": name, "replicas": 4}} for name in ("web", "api")
+    ]
+    steps.append({"at": f"{at}s", "apply": [on_demand(consolidateAfter="10s")]})
+    workloads = [deployment(9, name) for name in ("web", "api")]
+    before = on_demand(consolidateAfter="Never")
+    result = play(tmp_path, before, *workloads, steps=steps, duration="9m", nodeBootSeconds=20)
+    assert result.summary["nodesTerminated"] > 0
+    assert settled_after(result.events, timedelta(seconds=at)) <= SETTLED_WITHIN
+    assert_lawful(result)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("offset", [0, 35])
+def test_the_burst_beside_karpenter_settles(tmp_path: Path, offset: int) -> None:
+    """300 pods in thirty Deployments with every kind of constraint, as in docs/reference/e2e-peer.md."""
+    at, deployments = 300 + offset, objects.workload(300)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": objects.NAMESPACE}}
+    steps: list[dict[str, Any]] = [{"at": "120s", "apply": [namespace, *deployments]}]
+    for one in deployments:
+        half = {"kind": "Deployment", "namespace": objects.NAMESPACE, "name": one["metadata"]["name"]}
+        steps.append({"at": f"{at}s", "scale": {**half, "replicas": one["spec"]["replicas"] // 2}})
+    pools = objects.pools()
+    consolidating = [yaml.safe_load(yaml.safe_dump(pool)) for pool in pools]
+    for pool in consolidating:
+        pool["spec"]["disruption"]["consolidateAfter"] = objects.CONSOLIDATE_AFTER
+    steps.append({"at": f"{at}s", "apply": consolidating})
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all([node_class(), *pools]))
+    spec = {"duration": f"{at + 330}s", "seed": 1, "nodeBootSeconds": 20, "manifests": ["objects.yaml"], "steps": steps}
+    scenario = {"apiVersion": "fleetwright.dev/v1", "kind": "Scenario", "metadata": {"name": "halved"}, "spec": spec}
+    path = tmp_path / "scenario.yaml"
+    path.write_text(yaml.safe_dump(scenario))
+    result = run(path)
+    assert result.summary["podsPending"] == 0
+    assert settled_after(result.events, timedelta(seconds=at)) <= 2 * SETTLED_WITHIN
     assert_lawful(result)

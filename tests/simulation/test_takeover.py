@@ -2,31 +2,198 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from adapters.aws.dynamodb.table import Cancelled, DynamoTable, Item
+from adapters.aws.services import AwsService
 from adapters.ports import DeniedError, LostReplyError
+from cli.__main__ import main
 from cli.commands import adopt, release
+from cli.schemas.periods import ANSWERS
 from cli.takeover import environment
-from cli.takeover.environment import adoption_table, release_table
+from cli.takeover.environment import TakeoverEnvironment, adoption_table, release_table
 from core import labels
 from core.lifecycle.deletion import leaving, tainted
 from core.manifests.wire import resources
 from core.reasons.code import TerminationReason
-from simulator.run import Result
+from simulator.run import Result, run
+from simulator.world import World
 from tests.shown import is_told, shown
-from tests.simulation.operated import operated
-from tests.simulation.takeover_operator import (
-    Operator,
-    as_after_karpenter,
-    assert_karpenters,
-    assert_ours,
-)
+from tests.simulation.karpenter import Karpenter, beside_karpenter
+from tests.simulation.operated import WorldOperator, operated
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
+
+# A person who hands nodes to Karpenter and takes them back, and what the objects must say afterwards.
+
+
+KARPENTER = labels.KARPENTER_FINALIZER
+OURS = labels.TERMINATION_FINALIZER
+
+
+class Operator(WorldOperator):
+    """A person at the command line, at chosen moments of a world.
+
+    Attributes:
+        asked: What the commands asked of the cluster, as `verb plural`.
+        breaks: Called with each call before it is done; may raise.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.store: Any = world.cluster._store
+        self.asked: set[str] = set()
+        self.breaks: Callable[[str], None] = lambda _: None
+        world.cluster.api.on_fault_point(self._seen)
+
+    def environment(self) -> TakeoverEnvironment:
+        session, adapters = self.world.account.session, self.adapters()
+        table = self.world._settings().table_name
+        adapters.__dict__["table"] = BreakingTable(session.client("dynamodb"), table, self)
+        return TakeoverEnvironment(
+            adapters, BreakingService(session.client("ec2"), self), AwsService(session.client("ssm"))
+        )
+
+    def run(self, command: Any, *more: str) -> None:
+        """Run a command as the program does, and keep its answer."""
+        name = command.__name__.rpartition(".")[2]
+        given = Namespace(
+            cluster="fleetwright", region=None, profile=None, stack=None, yes="--yes" in more, output="json"
+        )
+        self.answer(lambda: command.run(given), name)
+
+    def observe_with(self, command: Any) -> Callable[[], None]:
+        return lambda: self.run(command)
+
+    def act(self, command: Any) -> Callable[[], None]:
+        return lambda: self.run(command, "--yes")
+
+    def states(self, answer: int) -> list[str]:
+        return [item["state"] for item in self.answers[answer][0]["items"]]
+
+    def start_karpenter(self) -> None:
+        spec = {"holderIdentity": "karpenter-1", "renewTime": "2030-01-01T00:00:00.000000Z"}
+        lease = {"metadata": {"name": "karpenter-leader-election", "namespace": "kube-system"}, "spec": spec}
+        self.store.create(resources.LEASES, lease)
+
+    def objects(self, kind: str) -> list[dict[str, Any]]:
+        return list(self.world.cluster.objects(kind))
+
+    def instances(self) -> list[Any]:
+        return [found for found in self.world.account.instances.all() if found.state == "running"]
+
+    def claims(self) -> list[str]:
+        return [record.name for record in self.environment().stores.claims.all()]
+
+    def reserved(self) -> dict[str, int]:
+        return {
+            key: amount for usage in self.environment().stores.claims.usage() for key, amount in usage.reserved.items()
+        }
+
+    def _seen(self, call: str, when: str) -> None:
+        if self._is_running and when == "before":
+            verb = call.removeprefix("kube:")
+            self.asked.add(verb)
+            self.breaks(verb)
+
+
+class BreakingTable(DynamoTable):
+    """The table, with an operator whose calls may break."""
+
+    def __init__(self, client: Any, name: str, operator: Operator) -> None:
+        super().__init__(client, name, lambda _: None)
+        self._operator = operator
+
+    def transact(self, operations: Sequence[tuple[str, Item]]) -> Cancelled | None:
+        self._operator.breaks("dynamodb:TransactWriteItems")
+        return super().transact(operations)
+
+
+class BreakingService(AwsService):
+    """EC2, with an operator whose calls may break."""
+
+    def __init__(self, client: Any, operator: Operator) -> None:
+        super().__init__(client)
+        self._operator = operator
+
+    def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        self._operator.breaks(f"ec2:{operation}")
+        return super().call(operation, **arguments)
+
+
+def owners(obj: dict[str, Any]) -> list[str]:
+    return [ref["kind"] for ref in obj["metadata"].get("ownerReferences") or ()]
+
+
+def is_drifted_to_karpenter(claim: dict[str, Any], other: dict[str, Any], keys: tuple[str, str]) -> bool:
+    """Its comparison: hashes that differ under the same version; where one is missing it compares nothing."""
+    own, theirs = (found["metadata"].get("annotations") or {} for found in (claim, other))
+    has_all = all(key in found for key in keys for found in (own, theirs))
+    return has_all and own[keys[1]] == theirs[keys[1]] and own[keys[0]] != theirs[keys[0]]
+
+
+def assert_karpenters(operator: Operator) -> None:
+    """What Karpenter's controllers need: otherwise they end the instances, or ignore the nodes."""
+    claims = {obj["metadata"]["name"]: obj for obj in operator.objects("NodeClaim")}
+    nodes = {obj["metadata"]["name"]: obj for obj in operator.objects("Node")}
+    assert len(claims) == len(nodes) == len(operator.instances()) == 3
+    assert operator.claims() == []
+    for name, obj in claims.items():
+        metadata, status = obj["metadata"], obj["status"]
+        assert (metadata["finalizers"], owners(obj)) == ([KARPENTER], ["NodePool"])
+        assert labels.CLAIM not in metadata["annotations"]
+        assert metadata["labels"][labels.NODEPOOL] == "default"
+        told = {c["type"]: c["status"] for c in status["conditions"]}
+        assert {told[kind] for kind in ("Launched", "Registered", "Initialized", "Ready")} == {"True"}
+        (pool,), (node_class,) = operator.objects("NodePool"), operator.objects("EC2NodeClass")
+        if "Drifted" not in told:
+            assert not is_drifted_to_karpenter(obj, pool, (labels.NODEPOOL_HASH, labels.NODEPOOL_HASH_VERSION))
+            assert not is_drifted_to_karpenter(obj, node_class, (labels.NODECLASS_HASH, labels.NODECLASS_HASH_VERSION))
+        node = nodes[status["nodeName"]]
+        assert node["metadata"]["finalizers"] == [KARPENTER]
+        assert node["metadata"]["ownerReferences"][0]["uid"] == metadata["uid"]
+        assert labels.CLAIM not in node["metadata"]["annotations"]
+        assert (node["spec"].get("taints") or []) == []
+        instance = next(found for found in operator.instances() if status["providerID"].endswith(found.id))
+        assert instance.tags[labels.NODECLAIM] == name
+        assert instance.tags[labels.CLUSTER_TAG] == "fleetwright"
+        assert not {labels.CLAIM, labels.NODEPOOL_HASH} & instance.tags.keys()
+
+
+def assert_ours(operator: Operator) -> None:
+    claims, nodes = operator.objects("NodeClaim"), operator.objects("Node")
+    assert len(claims) == len(nodes) == len(operator.claims()) == 3
+    for obj in (*claims, *nodes):
+        assert (obj["metadata"]["finalizers"], owners(obj)) == ([OURS], [])
+        assert obj["metadata"]["annotations"][labels.CLAIM] in operator.claims()
+    assert {found.tags[labels.CLAIM] for found in operator.instances()} == set(operator.claims())
+
+
+def as_after_karpenter(operator: Operator) -> None:
+    """What Karpenter's controllers write once they have the objects: hashes of their own, and a finalizer on the class."""
+    stamps = {
+        resources.NODE_POOLS: ("NodePool", {labels.NODEPOOL_HASH: "41", labels.NODEPOOL_HASH_VERSION: "v3"}),
+        resources.EC2_NODE_CLASSES: (
+            "EC2NodeClass",
+            {labels.NODECLASS_HASH: "42", labels.NODECLASS_HASH_VERSION: "v6"},
+        ),
+    }
+    both = {key: value for _, hashes in stamps.values() for key, value in hashes.items()}
+    stamps[resources.NODE_CLAIMS] = ("NodeClaim", {**both, "karpenter.k8s.aws/tagged": "true"})
+    for resource, (kind, hashes) in stamps.items():
+        for obj in operator.objects(kind):
+            operator.store.patch(resource, obj["metadata"]["name"], {"metadata": {"annotations": hashes}})
+    kept = {"metadata": {"finalizers": [labels.KARPENTER_CLASS_FINALIZER]}}
+    operator.store.patch(resources.EC2_NODE_CLASSES, "default", kept)
+
 
 SHOWN = {
     "release --cluster prod": release_table,
@@ -292,3 +459,122 @@ def test_what_cannot_change_hands_says_why(played: Any) -> None:
         ("refused", "NoNodeClaim"),
     ]
     assert len(operator.claims()) == 1
+
+
+# A whole cluster beside Karpenter: everything is decided and recorded, nothing is done, and the report plays it forward.
+
+
+class Site:
+    """The world with Karpenter in it, and every call that a function makes."""
+
+    def __init__(self, world: Any) -> None:
+        self.world = world
+        self.karpenter = Karpenter(world)
+        self.calls: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
+        world.account.wire.listen(self._heard)
+        world.cluster.api.on_fault_point(self._seen)
+
+    def _heard(self, call: Any, _: Any) -> None:
+        self.calls[call.name] += 1
+
+    def _seen(self, call: str, when: str) -> None:
+        if when == "before":
+            self.asked[call.removeprefix("kube:").partition(" ")[0]] += 1
+
+
+@pytest.fixture(scope="module")
+def played_in_shadow(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result, Site]:
+    """Twelve pods of one CPU each get a node of four of their own; most leave, and some come again."""
+    folder = tmp_path_factory.mktemp("shadow")
+    scenario = beside_karpenter(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        sites = operated(patch, Site, lambda site: site.karpenter.start())
+        result = run(scenario, ledger=folder / "ledger")
+    return folder / "ledger", result, sites[0]
+
+
+def test_nothing_but_the_ledger_and_the_catalogue_is_written(played_in_shadow: tuple[Path, Result, Site]) -> None:
+    _, result, site = played_in_shadow
+    assert set(site.asked) == {"list"}
+    assert {name for name in site.calls if name.startswith(("ec2:", "dynamodb:", "iam:"))} <= {
+        "ec2:DescribeInstances",
+        "ec2:DescribeInstanceTypes",
+        "ec2:DescribeInstanceTypeOfferings",
+        "ec2:DescribeSpotPriceHistory",
+    }
+    assert {name.partition(":")[0] for name in site.calls} <= {
+        "ec2",
+        "pricing",
+        "s3",
+        "service-quotas",
+        "sqs",
+        "ssm",
+    }
+    assert happened(result, "instanceLaunched") == happened(result, "instanceTerminated") == []
+    assert {event["function"] for event in named(result, "invocation")} == {"provision", "disrupt", "refresh_catalogue"}
+    assert result.failures == ()
+    assert len(site.karpenter.launched) >= 12
+
+
+def test_what_would_be_done_is_recorded_and_repeats(
+    played_in_shadow: tuple[Path, Result, Site], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger, _, _ = played_in_shadow
+    assert main(["log", "--ledger", str(ledger), "-o", "json"]) == 0
+    entries = json.loads(capsys.readouterr().out)["entries"]
+    assert {entry["state"] for entry in entries} == {"observed"}
+    assert {entry["function"] for entry in entries} == {"provision", "disrupt"}
+    told = " ".join(entry["what"] for entry in entries)
+    consolidated = [entry["time"] for entry in entries if "only observed: replace" in entry["what"]]
+    assert min(consolidated) < "2026-11-20T00:10:00", "nothing changes, but consolidateAfter has run out"
+    assert "only observed: launch" in told
+    assert "only observed: remove karpenter-" in told or "only observed: replace karpenter-" in told
+    assert main(["replay", "--ledger", str(ledger)]) == 0
+
+
+PERIOD = ("--since", "2026-11-20T00:05:00Z", "--until", "2026-11-20T00:42:00Z")
+
+
+def report(ledger: Path, capsys: pytest.CaptureFixture[str], form: str) -> str:
+    capsys.readouterr()
+    assert main(["shadow", "report", "--ledger", str(ledger), *PERIOD, "-o", form]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_report_tells_both_sides(
+    played_in_shadow: tuple[Path, Result, Site], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Karpenter keeps a node for each pod here; ours is far cheaper and moves pods for it, each saving counted once."""
+    document = json.loads(report(played_in_shadow[0], capsys, "json"))
+    msgspec.convert(document, type=ANSWERS["shadow"])
+    did, would, minimum = document["recorded"], document["simulated"], document["provenMinimum"]
+    assert document["from"] == "2026-11-20T00:05:00Z"
+    # Twelve nodes of 0.20 an hour; eight are empty after 15 minutes and gone five later; six come in the last minute.
+    assert did["dollars"] == pytest.approx(0.2 * (12 * 20.5 + 4 * 16.5 + 6) / 60, rel=0.03)
+    assert (did["evictions"], did["nodesLaunched"], did["waits"]["withoutPlace"]) == (0, 6, [])
+    assert 60 <= did["waits"]["max"] <= 90
+    assert document["bootSeconds"] == 50
+    assert would["dollars"] < did["dollars"] / 3
+    assert would["evictions"] == 12
+    assert minimum["dollars"] < minimum["spentMeanwhile"]
+    assert minimum["dollars"] / minimum["hours"] <= would["dollars"] / (37 / 60) * 1.1
+    assert document["violations"] == []
+    assert {found["what"] for found in document["worse"]} == {"evictions", "waits"}
+    assert document["difference"]["dollars"] == pytest.approx(would["dollars"] - did["dollars"], abs=1e-5)
+
+
+def test_the_page_shows_such_a_report(
+    played_in_shadow: tuple[Path, Result, Site], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert is_told(shown("beside-karpenter", "shadow report --since 7d"), report(played_in_shadow[0], capsys, "table"))
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "html"])
+def test_the_report_is_for_people_too(
+    played_in_shadow: tuple[Path, Result, Site], capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    text = report(played_in_shadow[0], capsys, form)
+    assert "evictions: 12 instead of 0" in text
+    assert "the median of the recorded ones" in text
+    assert text.startswith("<!doctype html>") == (form == "html")

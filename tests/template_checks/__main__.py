@@ -20,12 +20,12 @@ from cfnlint import api
 from cfnlint.config import ManualArgs
 
 from tests.infra.conftest import ROOT
-from tests.template_checks import configurations, partitions_page
+from tests.template_checks import partitions_page, synthesis
 from tests.template_checks.acknowledged import Finding, idle, unexplained
 from tests.template_checks.synthesis import NAG_FOLDER, REPORT
 
 TEMPLATES: Final = "*.template.json"
-ALL_REGIONS: Final = {**configurations.REGIONS, **configurations.FURTHER_REGIONS}
+ALL_REGIONS: Final = {**synthesis.REGIONS, **synthesis.FURTHER_REGIONS}
 LINTED: Final = ("public-aws", *(f"private-{partition}" for partition in ALL_REGIONS))
 """All else has the same resources under other names; one template takes seconds."""
 

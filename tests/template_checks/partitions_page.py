@@ -18,12 +18,13 @@ from adapters.aws.market import pricing_region
 from adapters.kube import domain_of
 from adapters.list_prices import price_list
 from tests.infra.conftest import ROOT
-from tests.template_checks import configurations
+from tests.template_checks import synthesis
+from tests.template_checks.acknowledged import ACKNOWLEDGED
 from tests.template_checks.synthesis import synthesize
 
 PAGE: Final = ROOT / "docs" / "reference" / "partitions.md"
 REGIONS: Final = {
-    partition: regions[0] for partition, regions in {**configurations.REGIONS, **configurations.FURTHER_REGIONS}.items()
+    partition: regions[0] for partition, regions in {**synthesis.REGIONS, **synthesis.FURTHER_REGIONS}.items()
 }
 _WRITTEN_BY: Final = "<!-- Written by `make docs`. Change the code, not this page. -->"
 _WHAT: Final = (
@@ -119,7 +120,7 @@ def _statements(templates: Iterable[Mapping[str, Any]], partition: str) -> froze
         json.dumps({"Ref": "AWS::Partition"}): '"PARTITION"',
         f"arn:{partition}:": "arn:PARTITION:",
         REGIONS[partition]: "REGION",
-        configurations.ACCOUNTS[0]: "ACCOUNT",
+        synthesis.ACCOUNTS[0]: "ACCOUNT",
     }
     written = (json.dumps(found, sort_keys=True) for found in _policy_statements(templates))
     return frozenset(_VERSION.sub("", reduce(_replaced, placeholders.items(), one)) for one in written)
@@ -201,3 +202,42 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+# The text of `docs/reference/template-findings.md`: what cdk-nag and cfn-lint find in the templates, and why it stays.
+
+
+RULES: Final = {
+    "AwsSolutions-DDB3": "a table without point-in-time recovery",
+    "AwsSolutions-IAM4": "a policy of AWS",
+    "AwsSolutions-IAM5": "a wildcard in a policy",
+    "AwsSolutions-L1": "a function without the newest runtime",
+    "AwsSolutions-S1": "a bucket without a log of its requests",
+    "W3005": "a dependency that a reference implies",
+}
+"""Rule of cdk-nag (AwsSolutions) or cfn-lint → what it finds."""
+
+INTRODUCTION: Final = (
+    "`make lint-templates` synthesizes a public cluster, a private one with every option, and twenty clusters, and asks "
+    "cfn-lint and cdk-nag (AwsSolutions) about the templates. It fails for a finding that is not in this table, and for a row "
+    "that explains none."
+)
+
+
+def findings_text() -> str:
+    """Return the page: a row for each group of findings that is accepted."""
+    named = sorted((row.what.partition(r"\[")[0], row.reason) for row in ACKNOWLEDGED)
+    return "\n".join(
+        (
+            "# Findings of cdk-nag and cfn-lint",
+            "",
+            "<!-- Written by `make docs`. Change the code, not this page. -->",
+            "",
+            INTRODUCTION,
+            "",
+            "| rule | what it finds | why it stays |",
+            "| --- | --- | --- |",
+            *(f"| `{rule}` | {RULES[rule]} | {reason} |" for rule, reason in named),
+            "",
+        )
+    )

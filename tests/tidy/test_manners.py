@@ -5,10 +5,18 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Final
 
 import pytest
+
+from tests.expected import MODULES, Expected
+from tests.mutation import exclusions
+from tests.prose import pages
+from tests.walk import ALL, imports
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "installation", "adapters", "lambdas", "simulator", "cli", "infra", "benchmarks")
@@ -135,3 +143,180 @@ def test_no_symbolic_link_is_committed() -> None:
     listed = done.stdout.splitlines()
     assert listed
     assert not [line.partition("\t")[2] for line in listed if line.startswith("120000 ")]
+
+
+# Docstrings name what is there: an attribute or argument that was renamed keeps its old name in prose otherwise.
+
+
+ENTRY = re.compile(r"    \*{0,2}([A-Za-z_][\w, *]*?):(?: |$)")
+
+
+def named(docstring: str, heading: str) -> list[str]:
+    """The names that a section of a docstring explains."""
+    found: list[str] = []
+    for line in docstring.partition(f"{heading}:\n")[2].splitlines():
+        if line and not line.startswith(" "):
+            break
+        if match := ENTRY.match(line):
+            found += [name.strip(" *") for name in match[1].split(",")]
+    return found
+
+
+def attributes(node: ast.ClassDef) -> set[str]:
+    found: set[str] = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.FunctionDef):
+            found.add(inner.name)
+        elif isinstance(inner, ast.Name | ast.Attribute) and isinstance(inner.ctx, ast.Store):
+            found.add(inner.id if isinstance(inner, ast.Name) else inner.attr)
+    return found
+
+
+def arguments(node: ast.ClassDef | ast.FunctionDef) -> set[str]:
+    functions = (
+        [node] if isinstance(node, ast.FunctionDef) else [n for n in node.body if isinstance(n, ast.FunctionDef)]
+    )
+    function = next((f for f in functions if isinstance(node, ast.FunctionDef) or f.name == "__init__"), None)
+    if function is None:
+        return set()
+    given = function.args
+    more = [one for one in (given.vararg, given.kwarg) if one is not None]
+    return {one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs, *more)}
+
+
+def test_what_a_docstring_explains_is_there() -> None:
+    lost = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef):
+                continue
+            text = ast.get_docstring(node) or ""
+            gone = set(named(text, "Args")) - arguments(node)
+            if isinstance(node, ast.ClassDef):
+                gone |= set(named(text, "Attributes")) - attributes(node)
+            lost += [f"{relative(path)}:{node.lineno} {node.name}: {name}" for name in sorted(gone)]
+    assert not lost
+
+
+# Numbered steps of a page keep their numbers on GitHub and on the site, whose Markdown wants four spaces.
+
+
+_STEP = re.compile(r"^\d+\. ")
+
+
+def broken_steps(page: str) -> list[str]:
+    """Return lines at which the site would end a list of steps and begin at 1 again."""
+    text = re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
+    found, steps, before = [], False, ""
+    for line in text.splitlines():
+        if steps and (re.match(r" {1,3}\S", line) or (_STEP.match(line) and re.match(r" {4}\S", before))):
+            found.append(line)
+        steps = bool(_STEP.match(line)) or (steps and (line.startswith(" ") or not line.strip()))
+        before = line
+    return found
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
+def test_steps_are_not_numbered_again(page: Path) -> None:
+    """A reader who is sent to step 5 finds none if each list has two steps."""
+    assert broken_steps(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "broken"),
+    [
+        ("1. One\n\n        code\n\n    Text.\n\n2. Two\n", []),
+        ("1. One\n   and more\n2. Two\n", ["   and more"]),
+        ("1. One\n\n    Text.\n2. Two\n", ["2. Two"]),
+        ("```\n1. One\n   two\n```\n", []),
+    ],
+)
+def test_what_the_site_cannot_continue_is_noticed(page: str, broken: list[str]) -> None:
+    assert broken_steps(page) == broken
+
+
+# The lists of mutants name code that exists: change an entry with its code, or drop it.
+
+
+def test_every_listed_mutant_can_be_made() -> None:
+    """An entry whose code has moved on proves nothing."""
+    assert exclusions.stale(exclusions.entries()) + exclusions.stale_named(exclusions.named()) == []
+
+
+# Every process of a test run collects the same tests, by the same ids.
+
+
+def test_no_id_is_made_of_bytes(request: pytest.FixtureRequest) -> None:
+    named_by_bytes = [
+        item.nodeid
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and hasattr(item, "callspec")
+        and any(isinstance(value, bytes) and "\\x" in item.callspec.id for value in item.callspec.params.values())
+    ]
+    assert named_by_bytes == []
+
+
+# Texts of whole results belong to cases: one that no test compares would be read in vain.
+
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_text_has_a_case_and_each_case_a_text(module: str) -> None:
+    expected: Expected = import_module(module).EXPECTED
+    assert list(expected.texts()) == list(expected.cases)
+
+
+def test_every_file_of_texts_is_written_by_the_command() -> None:
+    """Otherwise, `python -m tests.expected` leaves texts behind that no longer hold."""
+    files = {import_module(module).EXPECTED.file for module in MODULES}
+    assert files == set(TESTS.rglob("expected/*.txt"))
+
+
+def test_a_file_is_read_as_it_is_written(tmp_path: Path) -> None:
+    expected = Expected(tmp_path / "a" / "texts.txt", {"one": lambda: "first\n\n# line", "two, too": lambda: "second"})
+    expected.write()
+    assert expected.texts() == {"one": "first\n\n# line", "two, too": "second"}
+    with pytest.raises(KeyError):
+        expected.text("three")
+
+
+# Each package says in its `__init__` which of its files the rest of the project may import.
+
+
+SURFACES: Final = sorted(
+    str(path.parent.relative_to(ROOT))
+    for package in ALL
+    for path in (ROOT / package).rglob("__init__.py")
+    if str(path.parent.relative_to(ROOT)) not in ALL
+)
+"""All packages but the outermost, which the contracts of `pyproject.toml` are about."""
+
+
+def surface(package: str) -> set[str]:
+    """The names in the package's `PUBLIC`."""
+    for node in ast.parse((ROOT / package / "__init__.py").read_text()).body:
+        if isinstance(node, ast.Assign) and [target.id for target in node.targets if isinstance(target, ast.Name)] == [
+            "PUBLIC"
+        ]:
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+@pytest.fixture(scope="module")
+def imported() -> dict[str, set[str]]:
+    """Package → its files that others import."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for file, targets in imports((*ALL, "infra", "benchmarks")).items():
+        for target in map(Path, targets):
+            if not file.startswith(f"{target.parent}/"):
+                found[str(target.parent)].add(target.stem)
+    return found
+
+
+@pytest.mark.parametrize("package", SURFACES)
+def test_others_import_what_a_package_offers_and_nothing_else(package: str, imported: dict[str, set[str]]) -> None:
+    """An offer that nobody takes up would hide what the inside is."""
+    assert imported.get(package, set()) == surface(package)

@@ -134,7 +134,8 @@ def _shard_of(name: str) -> int:
 
 # Counts in DynamoDB what each NodePool's claims hold of its limits, and how many of its claims are leaving.
 #
-# There is one item per NodePool. It changes only in a transaction with the claims that it counts, so the two stay consistent.
+# There is one item per NodePool, and one per group of NodePools that share limits. It changes only in a transaction with the
+# claims that it counts, so the two stay consistent.
 
 
 _RESOURCE: Final = "r:"
@@ -144,31 +145,34 @@ _NOT_RESOURCES: Final = frozenset({_DISRUPTING, _VERSION})
 
 
 class Moves:
-    """The changes of each NodePool's counters, summed over several claims."""
+    """The changes of the counters of NodePools and their groups, summed over several claims."""
 
     def __init__(self, changes: Iterable[ClaimChange] = ()) -> None:
         self.reserved: dict[str, dict[str, int]] = {}
         self.disrupting: dict[str, int] = {}
         for change in changes:
-            self.add(change.before.plan.node_pool, change.before, change.after)
+            self.add(change.before, change.after)
 
-    def add(self, pool: str, before: ClaimRecord | None, after: ClaimRecord | None) -> None:
+    def add(self, before: ClaimRecord | None, after: ClaimRecord | None) -> None:
         """Count a claim that is added (no `before`), changed, or forgotten (no `after`), if it has a NodePool."""
-        if not pool:
+        claim = after or before
+        if claim is None:
             return
         old, new = before.reserved if before else {}, after.reserved if after else {}
-        self.reserved[pool] = quantity.add(self.reserved.get(pool, {}), quantity.subtract(new, old))
         places = int(after is not None and after.is_disrupting) - int(before is not None and before.is_disrupting)
-        self.disrupting[pool] = self.disrupting.get(pool, 0) + places
+        for counter in claim.counters:
+            self.reserved[counter] = quantity.add(self.reserved.get(counter, {}), quantity.subtract(new, old))
+            in_budget = places if counter == claim.plan.node_pool else 0  # budgets are those of a NodePool
+            self.disrupting[counter] = self.disrupting.get(counter, 0) + in_budget
 
-    def of(self, pool: str) -> dict[str, int]:
+    def of(self, counter: str) -> dict[str, int]:
         """Return attribute → change; unchanged counters are left out."""
-        moves = {_RESOURCE + name: amount for name, amount in sorted(self.reserved[pool].items()) if amount}
-        return moves | ({_DISRUPTING: self.disrupting[pool]} if self.disrupting[pool] else {})
+        moves = {_RESOURCE + name: amount for name, amount in sorted(self.reserved[counter].items()) if amount}
+        return moves | ({_DISRUPTING: self.disrupting[counter]} if self.disrupting[counter] else {})
 
-    def pools(self) -> list[str]:
-        """NodePools with a counter that changes, by name."""
-        return [pool for pool in sorted(self.reserved) if self.of(pool)]
+    def counters(self) -> list[str]:
+        """Counters that change, by name."""
+        return [counter for counter in sorted(self.reserved) if self.of(counter)]
 
 
 class UsageItems:
@@ -177,18 +181,18 @@ class UsageItems:
     def __init__(self, cluster: str) -> None:
         self.partition = partition_of(cluster, "usage")
 
-    def moved(self, pool: str, moves: Moves, bounds: Mapping[str, int] | None = None) -> Operation | None:
-        """Return the operation that changes a NodePool's counters on condition that each stays within its bound.
+    def moved(self, counter: str, moves: Moves, bounds: Mapping[str, int] | None = None) -> Operation | None:
+        """Return the operation that changes a counter's amounts on condition that each stays within its bound.
 
         Args:
-            pool: The NodePool.
+            counter: Name of the counter (`ClaimRecord.counters`).
             moves: The changes.
             bounds: Attribute (`limit_bounds`, `place_bound`) → its maximum; only counters that grow are checked.
 
         Returns:
             None if the change alone exceeds a bound.
         """
-        moved = moves.of(pool)
+        moved = moves.of(counter)
         limited = {name: bound for name, bound in (bounds or {}).items() if moved.get(name, 0) > 0}
         if any(moved[name] > bound for name, bound in limited.items()):
             return None
@@ -201,7 +205,7 @@ class UsageItems:
                 values[f":m{index}"] = number(limited[name] - amounts[name])
                 conditions.append(f"(attribute_not_exists(#c{index}) OR #c{index} <= :m{index})")
         update: dict[str, Any] = {
-            "Key": key(self.partition, pool),
+            "Key": key(self.partition, counter),
             "UpdateExpression": "ADD " + ", ".join(f"#c{index} :c{index}" for index in range(len(amounts))),
             "ExpressionAttributeNames": names,
             "ExpressionAttributeValues": values,
@@ -274,8 +278,9 @@ def _whole(typed: Mapping[str, str]) -> int | None:
 
 
 _CLAIMS_MAX: Final = 40
-"""Claims per transaction; with a lease, a command and at most one counter per claim it stays below DynamoDB's limit of a
-hundred operations."""
+_ITEMS_MAX: Final = 80
+"""Claims per transaction, and claims with their counters: with their index rows, a lease and a command, a transaction stays
+within DynamoDB's limit of a hundred operations."""
 
 _CALL: Final = "dynamodb:TransactWriteItems"
 _T = TypeVar("_T", ClaimRecord, ClaimChange)
@@ -294,13 +299,18 @@ class ClaimTransactions:
     def parts(self, claims: Sequence[tuple[ClaimRecord, _T]]) -> Iterator[list[tuple[_T, Item]]]:
         """Yield the claims with their items in parts, each as large as one transaction allows."""
         part: list[tuple[_T, Item]] = []
+        counters: set[str] = set()
         size = 0
         for record, subject in claims:
             item = self._items.item(record.name, record)
-            if part and (len(part) == _CLAIMS_MAX or size + size_of(item) > TRANSACTION_BYTES):
+            operations = 1 + len(part) + len(counters.union(record.counters))
+            is_full = len(part) == _CLAIMS_MAX or operations > _ITEMS_MAX or size + size_of(item) > TRANSACTION_BYTES
+            if part and is_full:
                 yield part
                 part, size = [], 0
+                counters.clear()
             part.append((subject, item))
+            counters.update(record.counters)
             size += size_of(item)
         if part:
             yield part
@@ -311,9 +321,8 @@ class ClaimTransactions:
         """Run one transaction; return False if a limit or an existing claim prevents it."""
         moves = Moves()
         for claim, _ in part:
-            moves.add(claim.plan.node_pool, None, claim)
-        bounds = {pool: limit_bounds(limits.get(pool, {})) for pool in moves.pools()}
-        counts = {pool: self._usage.moved(pool, moves, bounds[pool]) for pool in moves.pools()}
+            moves.add(None, claim)
+        counts = {name: self._usage.moved(name, moves, limit_bounds(limits.get(name, {}))) for name in moves.counters()}
         if None in counts.values():
             return False
         operations: list[Operation] = [("ConditionCheck", self.holds(lease))] if lease is not None else []
@@ -329,10 +338,10 @@ class ClaimTransactions:
     ) -> tuple[str, ...]:
         """Run one transaction; return the NodePools whose budgets are used up, none if it succeeded."""
         moves = Moves(change for change, _ in part)
-        pools = moves.pools()
+        counters = moves.counters()
         counts = {
-            pool: self._usage.moved(pool, moves, place_bound(bounds[pool]) if pool in bounds else None)
-            for pool in pools
+            name: self._usage.moved(name, moves, place_bound(bounds[name]) if name in bounds else None)
+            for name in counters
         }
         spent = tuple(pool for pool, count in counts.items() if count is None)
         if spent:
@@ -342,13 +351,13 @@ class ClaimTransactions:
         report = self._table.transact([*operations, *others])
         if report is None:
             return ()
-        if any(report.failed[len(pools) :]):
+        if any(report.failed[len(counters) :]):
             raise ConflictError(_CALL, "a claim, the command or the lease has changed")
-        return tuple(pool for pool, failed in zip(pools, report.failed, strict=False) if failed)
+        return tuple(pool for pool, failed in zip(counters, report.failed, strict=False) if failed)
 
     def counted(self, moves: Moves) -> list[Operation]:
-        """Return the operations that move the counters of NodePools."""
-        return [count for pool in moves.pools() if (count := self._usage.moved(pool, moves)) is not None]
+        """Return the operations that move the counters."""
+        return [count for name in moves.counters() if (count := self._usage.moved(name, moves)) is not None]
 
     def command_change(self, command: CommandChange | None) -> tuple[list[Operation], CommandRecord | None]:
         """Return the operations that change a command, and the command as it is then stored."""
@@ -423,7 +432,7 @@ class DynamoClaims:
         """Store a claim whose row is lost, with what it holds; return None if the name is taken."""
         first = msgspec.structs.replace(claim, version=1)
         moves = Moves()
-        moves.add(first.plan.node_pool, None, first)
+        moves.add(None, first)
         put = ("Put", {"Item": self._items.item(first.name, first), **ABSENT})
         operations = [put, *self._transactions.counted(moves), *self._index.changes(None, first)]
         return first if self._table.transact(operations) is None else None
@@ -456,8 +465,9 @@ class DynamoClaims:
         put: Operation = ("Put", {"Item": self._items.item(stored.name, stored), **at_version(before.version)})
         moves = Moves([ClaimChange(before, stored)])
         operations = [put]
-        for pool in moves.pools():
-            count = self._usage.moved(pool, moves, limit_bounds(limits))
+        for counter in moves.counters():
+            bounds = limit_bounds(limits) if counter == before.plan.node_pool else None
+            count = self._usage.moved(counter, moves, bounds)
             if count is None:
                 return None
             operations.append(count)
@@ -500,7 +510,7 @@ class DynamoClaims:
         """Delete the claim and release all that it held."""
         condition = at_version(record.version)
         moves = Moves()
-        moves.add(record.plan.node_pool, record, None)
+        moves.add(record, None)
         others = [*self._transactions.counted(moves), *self._index.changes(record, None)]
         if not others:
             try:

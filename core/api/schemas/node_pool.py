@@ -15,9 +15,10 @@ from core.api.objects import JsonObject
 from core.api.schemas import fields
 from core.api.schemas.fields import ApiModel, Change, Metadata, Rule
 from core.api.status import Location
+from core.errors import InvalidInputError
 from core.model.node_pool import PER_MILLE
 from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES
-from core.model.values.quantity import CPU, EPHEMERAL_STORAGE, MEMORY, NODES, PODS, parse
+from core.model.values.quantity import CPU, EPHEMERAL_STORAGE, HOURLY, MEMORY, NODES, PODS, parse
 from core.model.values.requirements import INTEGER_OPERATORS, is_label_key
 
 # Decides which label keys users may set or require (Karpenter's restricted domains, with the AWS provider's list).
@@ -363,6 +364,9 @@ _FACTORS: Final = re.compile(rf"{_FACTOR}(, *{_FACTOR})*")
 _AMOUNT: Final = r"(cpu|memory)=[0-9]+(\.[0-9]+)?(m|k|[MGT]i?|Ki)?"
 _AMOUNTS: Final = re.compile(rf"{_AMOUNT}(, *{_AMOUNT})*")
 
+SHARED_LIMITS_MAX: Final = 4
+"""Groups of one NodePool: each has a counter, which every launch of the NodePool writes."""
+_SHARED: Final = re.compile(r"([a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?):([A-Za-z0-9][A-Za-z0-9./_-]{0,252})=([^=,: ]+)")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 FACTORS_MEANING: Final = "must be families with factors, such as m5a=1.2,m8g=0.85"
@@ -371,6 +375,9 @@ EXPIRY_FORCEFUL: Final = "Forceful"
 EXPIRY_MEANING: Final = f"must be {EXPIRY_WITHIN_BUDGETS} or {EXPIRY_FORCEFUL}"
 MODE_MEANING: Final = f"must be {labels.OBSERVE}, or left out"
 LARGEST_NODE_MEANING: Final = "must be cpu, memory or both, such as cpu=64,memory=256Gi"
+SHARED_LIMITS_MEANING: Final = (
+    "must be amounts by group and resource, such as team-a:dollars-per-hour=12.50,team-a:cpu=400,everything:nodes=100"
+)
 MOVES_MEANING: Final = f"must be {THOROUGH_MOVES}, {BALANCED_MOVES} or {GENTLE_MOVES}"
 PREFIX_DELEGATION_MEANING: Final = "must be true or false"
 EVICTIONS_MEANING: Final = "must be a number of pods, such as 50"
@@ -386,6 +393,30 @@ def largest_node(annotations: Mapping[str, str]) -> dict[str, int]:
     """Return the CPU (millicores) and memory (bytes) that a node should not exceed; empty where any size is allowed."""
     sizes = _pairs(annotations.get(labels.LARGEST_NODE, ""))
     return {name: parse(amount, name) for name, amount in sizes.items()}
+
+
+def shared_limits(annotations: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """Return group → resource → the most that all NodePools of the group may have together.
+
+    Raises:
+        InvalidInputError: If an entry is malformed or repeated, if its amount is no quantity of zero or more, or if there are
+            more groups than `SHARED_LIMITS_MAX`.
+    """
+    limits: dict[str, dict[str, int]] = {}
+    text = annotations.get(labels.SHARED_LIMITS)
+    for written in text.split(",") if text is not None else ():
+        match = _SHARED.fullmatch(written.strip())
+        if match is None:
+            raise InvalidInputError(f"{written!r} is no amount of a group such as team-a:cpu=400")
+        group, resource, amount = match[1], match[3], match[4]
+        resource = HOURLY if resource == HOURLY.partition("/")[2] else resource
+        most = parse(amount, resource)
+        if most < 0 or resource in limits.get(group, {}):
+            raise InvalidInputError(f"{written!r} is below zero, or repeats a resource of its group")
+        limits.setdefault(group, {})[resource] = most
+    if len(limits) > SHARED_LIMITS_MAX:
+        raise InvalidInputError(f"names {len(limits)} groups, {SHARED_LIMITS_MAX} are possible")
+    return limits
 
 
 def expires_forcefully(annotations: Mapping[str, str]) -> bool:
@@ -435,6 +466,15 @@ def bad_largest_node(metadata: JsonObject) -> list[Location]:
     """Return the field where the bound on node size is invalid."""
     text = metadata.get("annotations", {}).get(labels.LARGEST_NODE)
     return [] if text is None or _AMOUNTS.fullmatch(text) else [("annotations", labels.LARGEST_NODE)]
+
+
+def bad_shared_limits(metadata: JsonObject) -> list[Location]:
+    """Return the field where limits that NodePools share are invalid."""
+    try:
+        shared_limits(metadata.get("annotations", {}))
+    except InvalidInputError:
+        return [("annotations", labels.SHARED_LIMITS)]
+    return []
 
 
 def bad_prefix_delegation(metadata: JsonObject) -> list[Location]:
@@ -593,6 +633,7 @@ class PoolMetadata(Metadata):
         *Metadata.rules,
         Rule(("annotations",), bad_price_factors, FACTORS_MEANING),
         Rule(("annotations",), bad_largest_node, LARGEST_NODE_MEANING),
+        Rule(("annotations",), bad_shared_limits, SHARED_LIMITS_MEANING),
         Rule(("annotations",), bad_expiry, EXPIRY_MEANING),
         Rule(("annotations",), bad_moves, MOVES_MEANING),
         Rule(("annotations",), bad_evictions_per_hour, EVICTIONS_MEANING),

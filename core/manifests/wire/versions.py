@@ -26,6 +26,9 @@ _KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "apps": ("ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
     "batch": ("CronJob", "Job"),
     "policy": ("Eviction", "PodDisruptionBudget", "PodSecurityPolicy"),
+    "autoscaling": ("HorizontalPodAutoscaler", "Scale"),
+    "networking.k8s.io": ("IPAddress", "Ingress", "IngressClass", "NetworkPolicy", "ServiceCIDR"),
+    "rbac.authorization.k8s.io": ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
     "scheduling.k8s.io": ("PodGroup", "PriorityClass", "Workload"),
     "storage.k8s.io": (
         *("CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"),
@@ -46,6 +49,16 @@ _REMOVED: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("apps", "StatefulSet"): ("1.16", "apps/v1"),
     ("batch", "CronJob"): ("1.25", "batch/v1"),
     ("policy", "PodDisruptionBudget"): ("1.25", "policy/v1"),
+    ("policy", "PodSecurityPolicy"): ("1.25", ""),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): ("1.22", "admissionregistration.k8s.io/v1"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): ("1.22", "admissionregistration.k8s.io/v1"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): ("1.22", "apiextensions.k8s.io/v1"),
+    ("apiregistration.k8s.io", "APIService"): ("1.22", "apiregistration.k8s.io/v1"),
+    ("coordination.k8s.io", "Lease"): ("1.22", "coordination.k8s.io/v1"),
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): ("1.32", "flowcontrol.apiserver.k8s.io/v1"),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): ("1.32", "flowcontrol.apiserver.k8s.io/v1"),
+    ("networking.k8s.io", "IngressClass"): ("1.22", "networking.k8s.io/v1"),
+    ("node.k8s.io", "RuntimeClass"): ("1.25", "node.k8s.io/v1"),
     ("autoscaling", "HorizontalPodAutoscaler"): ("1.26", "autoscaling/v2"),
     ("networking.k8s.io", "Ingress"): ("1.22", "networking.k8s.io/v1"),
     ("rbac.authorization.k8s.io", "ClusterRole"): ("1.22", "rbac.authorization.k8s.io/v1"),
@@ -59,8 +72,8 @@ _REMOVED: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("storage.k8s.io", "CSIDriver"): ("1.22", "storage.k8s.io/v1"),
     ("storage.k8s.io", "CSIStorageCapacity"): ("1.27", "storage.k8s.io/v1"),
 }
-"""Group and kind → the release of Kubernetes that removed the last version before v1, and what replaced it (Kubernetes' guide
-to deprecated API versions)."""
+"""Group and kind → the release of Kubernetes that removed the last version before v1, and what replaced it, empty for nothing
+(Kubernetes' guide to deprecated API versions)."""
 _CURRENT: Final = {kind: (resource.group, resource.version) for kind, resource in BY_KIND.items()}
 
 
@@ -98,7 +111,9 @@ def removed_version(obj: JsonObject) -> tuple[str, str] | None:
 def _misspelt(group: str, kind: str) -> str:
     """Return the kind of a group of Kubernetes that a kind probably means; empty if it is one, or like none of them."""
     kinds = _KINDS_OF["apps" if group == _EXTENSIONS else group] if group in (*_KINDS_OF, _EXTENSIONS) else ()
-    return "" if kind in kinds or kind.endswith("List") else _near(kind, kinds)
+    if kind in kinds or kind.endswith("List"):
+        return ""
+    return next((known for known in kinds if known.lower() == kind.lower()), "") or _near(kind, kinds)
 
 
 def _near(word: str, known: tuple[str, ...]) -> str:

@@ -7,25 +7,34 @@ part of the plan: each claim has one capacity type, and is charged its largest t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from core import labels
 from core.commitments import Coverage
 from core.model.catalogue import InstanceType
+from core.model.node_pool import NodePool
 from core.model.plan import NodeClaim
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.model.values import quantity
-from core.model.values.quantity import subtract
+from core.model.values.quantity import add, subtract
 from core.model.values.quotas import quota_of
 from core.model.values.requirements import Requirement, Requirements
-from core.pools import node_price, type_of
+from core.pools import node_price, shared_limits, type_of
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.constraint import CommitmentCharges, Constraint, PlanStart
 from core.scheduling.constraints.registry import ConstraintTypes
 from core.scheduling.existing_node import ExistingNode
 from core.scheduling.instance_types import TypeFilter, unmet
-from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate, RemainingLimits, used_by_pool
+from core.scheduling.new_node import (
+    ClaimDraft,
+    InFlightClaim,
+    NodeClaimTemplate,
+    RemainingLimits,
+    room_of,
+    used_by_pool,
+)
 from core.scheduling.primitives import IMPOSSIBLE, TypeMask, positions
 
 if TYPE_CHECKING:
@@ -382,22 +391,37 @@ class RemainingCapacity:
         unlaunched = _unlaunched(snapshot, nodes)
         staying = (node.state for node in nodes if not node.is_leaving)
         self._price_of = _node_prices(snapshot)
-        self._used = used_by_pool(staying, self._pools, unlaunched, self._price_of)
+        self._shared = shared_limits(snapshot.node_pools)
+        self._members = {
+            group: [pool for pool in snapshot.node_pools if group in pool.shared_limits] for group in self._shared
+        }
+        counted = {pool.name: pool for pool in (*self._pools, *chain.from_iterable(self._members.values()))}
+        self._used = used_by_pool(staying, counted.values(), unlaunched, self._price_of)
         self.quotas = _quotas(snapshot, nodes, unlaunched)
         self.addresses = _free_addresses(snapshot, templates)
         self.charges = CommitmentCharges(coverage.commitments, templates)
 
     def limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
-        """Return for each template the rest of its NodePool's limits; leaving and vanished nodes use nothing."""
+        """Return for each template the rest of its NodePool's limits, those of its groups among them.
+
+        Leaving and vanished nodes use nothing.
+        """
         freed: dict[str, list[StateNode]] = {}
         for position in vanished:
             state = self._nodes[position].state
             freed.setdefault(state.node_pool, []).append(state)
-        limits = []
-        for pool in self._pools:
+
+        def used(pool: NodePool) -> dict[str, int]:
             gone = used_by_pool(freed.get(pool.name, ()), (pool,), (), self._price_of)[pool.name]
-            limits.append(RemainingLimits(pool.limits, subtract(self._used[pool.name], gone)))
-        return tuple(limits)
+            return subtract(self._used[pool.name], gone)
+
+        rooms = {
+            group: room_of(limits, add(*map(used, self._members[group]))) for group, limits in self._shared.items()
+        }
+        return tuple(
+            RemainingLimits(room_of(pool.limits, used(pool)), {group: rooms[group] for group in pool.shared_limits})
+            for pool in self._pools
+        )
 
     def uncommitted(self, vanished: Iterable[int]) -> tuple[int, ...]:
         """Return for each commitment in force the amount that nodes leave unused; vanished nodes use nothing."""

@@ -18,7 +18,7 @@ from core.reasons.pods import PodReason
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.existing_node import Attachments, ExistingNode
 from core.scheduling.instance_types import OFFERING_KEYS, unmet
-from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate
+from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate, copies, in_group
 from core.scheduling.pods import PodGroup, PodSignature
 from core.scheduling.primitives import IMPOSSIBLE, NO_TYPES, RequirementId, TypeMask, conflict, positions
 from core.scheduling.volume_binding import NO_VOLUMES, VolumeNeeds
@@ -197,7 +197,7 @@ class NodePoolLimits(Constraint):
     """
 
     def __init__(self, start: PlanStart) -> None:
-        self.remaining = [limits.copy() for limits in start.limits]
+        self.remaining = copies(start.limits)
         self._start = start
 
     def copy(self) -> NodePoolLimits:
@@ -218,27 +218,37 @@ class NodePoolLimits(Constraint):
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
         """Report the remaining limits."""
-        limits_left, types = self.remaining[draft.template.index].left, draft.template.types
+        remaining, types = self.remaining[draft.template.index], draft.template.types
+        limits_left = remaining.left
         dollars_left = limits_left.get(quantity.HOURLY)
         prices = types.room.capacities(quantity.HOURLY)
         if dollars_left is not None and not prices.at_most(dollars_left) & draft.mask:
-            cap = draft.template.pool.limits[quantity.HOURLY]
+            group = remaining.binding(quantity.HOURLY)
+            cap = remaining.bounds(draft.template.pool)[quantity.HOURLY]
             cheapest = min((types.types[p].capacity.get(quantity.HOURLY, 0) for p in positions(draft.mask)), default=0)
             left, whole, price, lacking = (
                 quantity.render(max(0, amount), quantity.HOURLY)
                 for amount in (dollars_left, cap, cheapest, cheapest - dollars_left)
             )
             message = (
-                f"its limit {quantity.HOURLY} leaves ${left} of ${whole}, and the cheapest suitable type may cost ${price}: "
+                f"{_owner(group)} limit {quantity.HOURLY} leaves ${left} of ${whole}, "
+                f"and the cheapest suitable type may cost ${price}: "
                 f"a node comes once others that cost ${lacking} an hour have left, or the limit is raised"
             )
             return PodReason.BUDGET_EXHAUSTED, message
-        spent = ", ".join(f"{name} {quantity.render(max(0, amount), name)}" for name, amount in limits_left.items())
+        spent = ", ".join(
+            f"{name} {quantity.render(max(0, amount), name)}{in_group(remaining.binding(name))}"
+            for name, amount in limits_left.items()
+        )
         return PodReason.LIMIT_REACHED, f"its limits leave {spent}, too little for another node"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Not if pods wait for a NodePool with limits: the greedy plan decides which pods get its last room."""
         return not (pods_wait and self.remaining[claim.template.index].left)
+
+
+def _owner(group: str) -> str:
+    return f"group {group}'s" if group else "its"
 
 
 class _ReservationChoice(NamedTuple):

@@ -90,12 +90,12 @@ def replaces_within_limits(
 ) -> bool:
     """Replace claims by cheaper ones and charge them; without saving or limits, change nothing and return False."""
     types = replaced[0].template.types
-    before = dict(limits.left)
+    before = limits.saved()
     for claim in replaced:
         limits.refund(types, claim.charged)
     if found and all(_charge(claim, limits) for claim in found) and _cost(found) < _cost(replaced):
         return True
-    limits.left = before
+    limits.restore(before)
     return False
 
 

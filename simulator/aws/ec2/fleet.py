@@ -305,6 +305,7 @@ class LaunchChecks:
         denies: Returns the error code with which a fault denies a pool, empty for none.
         placement_groups: The existing groups; None: one of each strategy.
         quotas: The account's vCPU quotas; None: no limits.
+        takes_instance: Takes a token for an instance; returns whether there was one.
     """
 
     def __init__(
@@ -316,7 +317,9 @@ class LaunchChecks:
         denies: Callable[[Pool], str] = lambda _: "",
         quotas: VcpuQuotas | None = None,
         placement_groups: PlacementGroups | None = None,
+        takes_instance: Callable[[], bool] = lambda: True,
     ) -> None:
+        self.takes_instance = takes_instance
         self.placement_groups = placement_groups or PlacementGroups()
         self._exchange = exchange
         self._images = images
@@ -354,6 +357,7 @@ class LaunchChecks:
         return None
 
 
+THROTTLED: Final = "RequestLimitExceeded"
 NO_ADDRESSES: Final = "InsufficientFreeAddressesInSubnet"
 TOO_CHEAP: Final = "SpotMaxPriceTooLow"
 _WOULD_SUCCEED: Final = AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set", 412)
@@ -509,6 +513,9 @@ class Fleets:
                 if choice.refusal is not None:
                     continue
                 choice.refusal = self._refusal(choice)
+                if choice.refusal is None and not self._checks.takes_instance():
+                    choice.refusal = (THROTTLED, "Request limit exceeded.")
+                    return
                 if choice.refusal is None:
                     self._launch_one(choice, request, fleet, token)
                     break

@@ -98,8 +98,14 @@ class Instance(msgspec.Struct, kw_only=True):
         return f"aws:///{self.pool.zone}/{self.id}"
 
 
-def as_of(instance: Instance, moment: datetime) -> Instance:
-    """The instance before it ended, where it had not ended then; tags come with the launch and stay."""
+UNSETTLED: Final = timedelta(minutes=1)
+"""For how long a list may leave out a new instance."""
+
+
+def as_of(instance: Instance, moment: datetime, *, with_tags: bool = True) -> Instance:
+    """The instance before it ended, where it had not ended then; without its tags if they are not known yet."""
+    if not with_tags:
+        instance = msgspec.structs.replace(instance, tags={})
     if instance.ended_at is None or instance.ended_at <= moment:
         return instance
     return msgspec.structs.replace(instance, state=RUNNING, ended_at=None, end_reason="")
@@ -126,13 +132,18 @@ RESERVATION_WARNING: Final = "EC2 Capacity Reservation Instance Interruption War
 REBALANCE: Final = "EC2 Instance Rebalance Recommendation"
 STATUS_CHECK: Final = "statusCheck"
 HEALTH: Final = "AWS Health Event"
+HEALTH_AGAIN: Final = timedelta(minutes=1)
 RETIREMENT: Final = "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED"
 
 Bus = Callable[[str, str, dict[str, Any]], None]
 
 
 class Instances:
-    """All instances. Listeners are called for launches and ends; EC2's own events go to `bus(source, detail type, detail)`."""
+    """All instances. Listeners are called for launches and ends; EC2's own events go to `bus(source, detail type, detail)`.
+
+    Attributes:
+        updates_health: Whether Health sends an event again, and names an instance that it no longer concerns.
+    """
 
     def __init__(
         self, clock: VirtualClock, recorder: Recorder, rng: Random, bus: Bus, *, ends_after: timedelta = ENDS_AFTER
@@ -142,6 +153,7 @@ class Instances:
         self._recorder = recorder
         self._rng = rng
         self._bus = bus
+        self.updates_health = False
         self._all: dict[str, Instance] = {}
         self._on_launch: list[Callable[[Instance], None]] = []
         self._on_change: list[Callable[[], None]] = []
@@ -170,12 +182,28 @@ class Instances:
             raise no_instance(instance_id)
         return instance
 
-    def seen(self, age: timedelta) -> Mapping[str, Instance]:
-        """Return every instance as it was `age` ago, oldest first."""
-        if not age:
+    def seen(
+        self, age: timedelta, tag_age: timedelta = timedelta(0), is_missing: Callable[[], bool] = lambda: False
+    ) -> Mapping[str, Instance]:
+        """Return every instance as it was `age` ago, oldest first.
+
+        Args:
+            age: How old the list is.
+            tag_age: How old its tags are: an instance that is younger has none.
+            is_missing: Whether it leaves out an instance of the last minute.
+        """
+        now = self._clock.now()
+        then = now - age
+        young = [name for name, instance in self._all.items() if instance.launched_at > now - UNSETTLED]
+        missing = {name for name in young if is_missing()}
+        if not (age or tag_age or missing):
             return self._all
-        then = self._clock.now() - age
-        return {name: as_of(instance, then) for name, instance in self._all.items() if instance.launched_at <= then}
+        untagged = now - tag_age
+        return {
+            name: as_of(instance, then, with_tags=instance.launched_at <= untagged)
+            for name, instance in self._all.items()
+            if instance.launched_at <= then and name not in missing
+        }
 
     def stop(self, instance: Instance) -> None:
         """Somebody stops an instance; EC2 keeps it."""
@@ -274,9 +302,18 @@ class Instances:
         elif kind == "rebalance":
             self._bus("aws.ec2", REBALANCE, {"instance-id": instance.id})
         else:
-            self._bus("aws.health", HEALTH, _maintenance(instance.id, deadline or self._clock.now()))
+            self._tell_health(instance, deadline or self._clock.now())
         if deadline is not None:
             self._clock.at(deadline, lambda: self._reclaim(instance))
+
+    def _tell_health(self, instance: Instance, deadline: datetime) -> None:
+        event = _maintenance(instance.id, deadline)
+        if self.updates_health:
+            others = [running.id for running in self._all.values() if running.is_alive and running is not instance]
+            resolved = [{"entityValue": name, "status": "RESOLVED"} for name in others[:1]]
+            event["affectedEntities"] = [*event["affectedEntities"], *resolved]
+            self._clock.after(HEALTH_AGAIN, lambda: self._bus("aws.health", HEALTH, event))
+        self._bus("aws.health", HEALTH, event)
 
     def _reclaim(self, instance: Instance) -> None:
         if instance.is_alive:

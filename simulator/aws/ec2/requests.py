@@ -40,16 +40,20 @@ class InstanceCalls:
     """Answers the calls that concern instances.
 
     Args:
-        age: Returns how old the list is with which a call is answered: DescribeInstances is eventually consistent.
+        view: Returns the instances with which DescribeInstances answers, which is eventually consistent; None: as they are.
     """
 
     def __init__(
-        self, instances: Instances, exchange: Exchange, vpc_id: str, age: Callable[[], timedelta] = timedelta
+        self,
+        instances: Instances,
+        exchange: Exchange,
+        vpc_id: str,
+        view: Callable[[], Mapping[str, Instance]] | None = None,
     ) -> None:
         self._instances = instances
         self._exchange = exchange
         self._vpc_id = vpc_id
-        self._age = age
+        self._view = view or (lambda: instances.seen(timedelta(0)))
 
     def describe(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeInstances.
@@ -58,7 +62,7 @@ class InstanceCalls:
             AwsError: If an id is unknown or EC2 has no such filter.
         """
         ids = request.get("InstanceIds") or []
-        then = self._instances.seen(self._age())
+        then = self._view()
         instances: Iterable[Instance] = [_known(then, i) for i in ids] if ids else then.values()
         # Filter by id first: it leaves the fewest instances to the other filters.
         filters = sorted(request.get("Filters") or (), key=lambda wanted: wanted["Name"] != "instance-id")
@@ -218,8 +222,10 @@ class Rate(msgspec.Struct, frozen=True):
     """Bucket size, and refilled requests per second."""
 
     burst: int
-    per_second: int
+    per_second: float
 
+
+LIMITED: Final = "RequestLimitExceeded"
 
 READING: Final = Rate(100, 20)
 WRITING: Final = Rate(50, 5)
@@ -234,10 +240,17 @@ def rate_of(call: str) -> Rate | None:
 
 
 class RequestRates:
-    """The buckets of one account."""
+    """The buckets of one account.
 
-    def __init__(self, clock: VirtualClock) -> None:
+    Args:
+        ceiling: What other programs leave of each bucket of requests; None: all.
+        instances: The bucket of launched instances; None: launches take none (docs/engineering/aws-facts.md#instance-bucket).
+    """
+
+    def __init__(self, clock: VirtualClock, ceiling: Rate | None = None, instances: Rate | None = None) -> None:
         self._clock = clock
+        self._ceiling = ceiling
+        self._instances = instances
         self._left: dict[str, tuple[float, datetime]] = {}
 
     def take(self, call: str) -> None:
@@ -247,14 +260,21 @@ class RequestRates:
             AwsError: If the bucket is empty.
         """
         rate = rate_of(call)
-        if rate is None:
-            return
+        if rate is not None and self._ceiling is not None:
+            rate = Rate(min(rate.burst, self._ceiling.burst), min(rate.per_second, self._ceiling.per_second))
+        if rate is not None and not self._takes(call, rate):
+            raise AwsError(LIMITED, "Request limit exceeded.", 503)
+
+    def takes_instance(self) -> bool:
+        """Take a token for one instance that is to be launched; return whether there was one."""
+        return self._instances is None or self._takes("instances", self._instances)
+
+    def _takes(self, name: str, rate: Rate) -> bool:
         now = self._clock.now()
-        tokens, since = self._left.get(call, (float(rate.burst), now))
+        tokens, since = self._left.get(name, (float(rate.burst), now))
         tokens = min(float(rate.burst), tokens + (now - since).total_seconds() * rate.per_second)
-        self._left[call] = (tokens if tokens < 1 else tokens - 1, now)
-        if tokens < 1:
-            raise AwsError("RequestLimitExceeded", "Request limit exceeded.", 503)
+        self._left[name] = (tokens if tokens < 1 else tokens - 1, now)
+        return tokens >= 1
 
 
 # Records each write to EC2: the request and EC2's answer.
@@ -279,7 +299,7 @@ _NO_CAPACITY: Final = frozenset(
         "ReservationCapacityExceeded",
     }
 )
-_TRY_AGAIN: Final = frozenset({"RequestLimitExceeded", "InternalError", "IdempotentParameterMismatch"})
+_TRY_AGAIN: Final = frozenset({LIMITED, "InternalError", "IdempotentParameterMismatch"})
 
 
 class EC2Writes:

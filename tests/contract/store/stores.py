@@ -19,9 +19,7 @@ from adapters.observation.stores import Stores
 from adapters.store import PLANNER, ClaimChange, Lease, Leases, PoolUsage, SweepLog
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import OfferingKey
-from tests.fakes.brakes import FakeBrakes
-from tests.fakes.quotas import MemoryQuotas
-from tests.fakes.table import create_table
+from tests.fakes.account import FakeBrakes, MemoryQuotas, create_table
 from tests.fakes.world import FakeClock
 from tests.unit.lifecycle.records_for_tests import a_plan, a_record
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import timedelta
 
 import msgspec
 import pytest
 
-from adapters.aws.dynamodb.table import DynamoTable
-from adapters.ports import ConflictError, TransientError
-from adapters.store import ClaimChange, PoolUsage
-from tests.contract.store.stores import Store, claim, counters, dynamo, requested
+from adapters.aws.dynamodb.coordination import DynamoLeases
+from adapters.aws.dynamodb.launch_memory import MILLISECOND, PACE_PARTITION, DynamoRequestPace
+from adapters.aws.dynamodb.table import DynamoTable, key
+from adapters.ports import ConflictError, ThrottledError, TransientError
+from adapters.store import PLANNER, ClaimChange, PoolUsage
+from core.launch.selection import AT_ONCE, FASTEST, LONGEST_WAIT, SLOWEST, token_time
+from core.model.node_pool import GROUP_COUNTER
+from lambdas.controllers.run_requests import mismatches
+from tests.contract.store.stores import MINUTE, NOW, Store, claim, counters, dynamo, requested
 
 CALLERS = 12
 ATTEMPTS = 40
@@ -30,6 +36,25 @@ def test_pools_have_limits_of_their_own(store: Store) -> None:
     claims = [claim("a", pool="one"), claim("b", pool="two")]
     requested = store.stores.claims.request(claims, {"one": {"cpu": 1000}}, store.planner())
     assert [found.name for found in requested.accepted] == ["b"]
+
+
+def test_limits_that_node_pools_share_are_kept_together(store: Store) -> None:
+    """Each claim counts for its NodePool and its groups from its request to its end, and a recount has the same sums."""
+    claims = [
+        msgspec.structs.replace(claim("a", pool="one"), limit_groups=("team",)),
+        msgspec.structs.replace(claim("b", pool="two"), limit_groups=("all", "team")),
+        claim("c", pool="two"),
+    ]
+    limits = {GROUP_COUNTER + "team": {"nodes": 1}, GROUP_COUNTER + "all": {"nodes": 9}}
+    requested = store.stores.claims.request(claims, limits, store.planner())
+    assert [accepted.name for accepted in requested.accepted] == ["a", "c"]
+    assert mismatches(store.stores.claims, store.stores.claims.all()) == []
+    (going_,) = store.stores.claims.disrupt([ClaimChange(requested.accepted[0], requested.accepted[0])], {}).claims
+    assert [usage.disrupting for usage in store.stores.claims.usage()] == [1, 0, 0]
+    assert mismatches(store.stores.claims, store.stores.claims.all()) == []
+    store.stores.claims.forget(going_)
+    again = store.stores.claims.request([claims[1]], limits, store.planner())
+    assert [accepted.name for accepted in again.accepted] == ["b"]
 
 
 def test_a_released_share_of_the_limits_is_available_again(store: Store) -> None:
@@ -128,3 +153,148 @@ def test_a_limit_holds_with_any_number_of_concurrent_callers(on_dynamodb_local: 
     with ThreadPoolExecutor(CALLERS) as callers:
         assert sum(callers.map(ask, range(CALLERS))) == 5
     assert len(store.stores.claims.all()) == 5
+
+
+# Leases: one holder at a time, and fences that outlive it.
+
+
+def test_a_planner_whose_lease_expired_stores_nothing(store: Store) -> None:
+    """Otherwise, two planners launch for the same pods."""
+    old = store.planner()
+    new = store.leases.acquire(PLANNER, "other", now=NOW + 2 * MINUTE, for_=MINUTE)
+    assert new is not None
+    assert new.fence > old.fence
+    with pytest.raises(ConflictError):
+        store.stores.claims.request([claim("a")], {}, old)
+    assert store.stores.claims.all() == ()
+
+
+def test_a_lease_has_one_holder_until_it_ends_or_is_given_back(store: Store) -> None:
+    mine = store.planner()
+    assert store.leases.acquire(PLANNER, "other", now=NOW, for_=MINUTE) is None
+    assert store.leases.acquire(PLANNER, "me", now=NOW, for_=MINUTE) is not None, "a lost reply"
+    store.leases.release(mine)
+    assert store.leases.acquire(PLANNER, "other", now=NOW, for_=MINUTE) is None, "an old holder cannot give it back"
+    assert store.leases.acquire(PLANNER, "other", now=NOW + MINUTE, for_=MINUTE) is not None
+
+
+@pytest.mark.e2e
+def test_of_many_concurrent_callers_one_gets_the_lease(on_dynamodb_local: DynamoTable) -> None:
+    """Otherwise, two planners launch for the same pods."""
+    leases = DynamoLeases(on_dynamodb_local, "callers")
+    with ThreadPoolExecutor(CALLERS) as callers:
+        got = list(callers.map(lambda n: leases.acquire(PLANNER, f"owner-{n}", now=NOW, for_=MINUTE), range(CALLERS)))
+    assert len([lease for lease in got if lease is not None]) == 1
+
+
+def test_fences_grow_with_each_holder_and_with_time(store: Store) -> None:
+    """Otherwise, new claims get names that were already used before the table was lost or restored."""
+    taken = [store.leases.acquire(PLANNER, f"run-{n}", now=NOW + MINUTE * n, for_=MINUTE) for n in (0, 1, 2)]
+    early = store.leases.acquire(PLANNER, "run-2", now=NOW, for_=MINUTE)
+    fences = [lease.fence for lease in (*taken, early) if lease is not None]
+    assert len(fences) == 4
+    assert fences == sorted(set(fences))
+    assert all(fence >= (NOW + MINUTE * n).timestamp() * 1000 for n, fence in enumerate(fences[:3]))
+    assert [lease.stamp for lease in taken if lease] == sorted({lease.stamp for lease in taken if lease})
+
+
+# The token bucket of requests to EC2, on the simulator's table and on DynamoDB Local.
+
+
+MILLISECONDS = int(NOW.timestamp() * 1000)
+LATER = [timedelta(milliseconds=200 * number) for number in range(1, 6)]
+
+
+@pytest.fixture
+def pace(table: DynamoTable, request: pytest.FixtureRequest) -> DynamoRequestPace:
+    return DynamoRequestPace(table, request.node.name)
+
+
+def test_each_request_takes_a_token_of_its_own(pace: DynamoRequestPace) -> None:
+    assert [pace.wait(NOW) for _ in range(AT_ONCE + 5)] == [timedelta(0)] * AT_ONCE + LATER
+
+
+@pytest.mark.e2e
+def test_each_of_many_requests_at_once_takes_a_token_of_its_own(on_dynamodb_local: DynamoTable) -> None:
+    """The simulator's table answers one caller at a time."""
+    pace = DynamoRequestPace(on_dynamodb_local, "callers")
+    with ThreadPoolExecutor(max_workers=16) as threads:
+        waits = sorted(threads.map(lambda _: pace.wait(NOW), range(AT_ONCE + 5)))
+    assert waits == [timedelta(0)] * AT_ONCE + LATER
+
+
+def test_a_bucket_that_nobody_asked_for_long_is_full(pace: DynamoRequestPace) -> None:
+    for _ in range(AT_ONCE):
+        pace.wait(NOW)
+    assert [pace.wait(NOW + timedelta(hours=1)) for _ in range(AT_ONCE)] == [timedelta(0)] * AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("full_at", "at_once"),
+    [({"S": "soon"}, AT_ONCE), ({"N": "99999999999999"}, AT_ONCE), ({"N": f"{MILLISECONDS + 200}.5"}, AT_ONCE - 1)],
+    ids=["text", "a wrong clock's", "fraction"],
+)
+def test_a_bucket_that_cannot_be_read_is_full(
+    table: DynamoTable, pace: DynamoRequestPace, request: pytest.FixtureRequest, full_at: dict[str, str], at_once: int
+) -> None:
+    """Otherwise, every launch waits for a row that nobody writes again."""
+    table.put({**key(PACE_PARTITION, request.node.name), "fullAt": full_at})
+    assert [pace.wait(NOW) for _ in range(at_once)] == [timedelta(0)] * at_once
+    assert pace.wait(NOW) > timedelta(0)
+
+
+def test_a_bucket_with_more_waiting_than_fit_refuses(pace: DynamoRequestPace) -> None:
+    waits = AT_ONCE + LONGEST_WAIT // token_time(FASTEST)
+    for _ in range(waits):
+        pace.wait(NOW)
+    with pytest.raises(ThrottledError):
+        pace.wait(NOW)
+
+
+def test_a_throttled_request_slows_all_of_them_down(pace: DynamoRequestPace) -> None:
+    for _ in range(AT_ONCE):
+        pace.wait(NOW)
+    pace.slow_down(NOW, NOW, 3)
+    assert [pace.wait(NOW) / MILLISECOND for _ in range(3)] == [1600, 3200, 4800]
+
+
+def test_a_bucket_that_nobody_asked_for_is_slowed_down_too(pace: DynamoRequestPace) -> None:
+    pace.slow_down(NOW, NOW, 9)
+    with pytest.raises(ThrottledError) as throttled:
+        pace.wait(NOW)
+    assert throttled.value.retry_after == token_time(SLOWEST) * MILLISECOND
+
+
+def test_a_slow_bucket_recovers_once_it_is_quiet(pace: DynamoRequestPace) -> None:
+    pace.slow_down(NOW, NOW, 9)
+    later = NOW + timedelta(minutes=2)
+    assert [pace.wait(later) for _ in range(AT_ONCE + 1)] == [timedelta(0)] * AT_ONCE + LATER[:1]
+
+
+@pytest.mark.e2e
+def test_each_of_many_requests_at_a_reduced_rate_takes_a_turn_of_its_own(on_dynamodb_local: DynamoTable) -> None:
+    """Those that always meet another writer go back to the queue; the simulator's table answers one caller at a time."""
+    pace = DynamoRequestPace(on_dynamodb_local, "slow callers")
+    pace.slow_down(NOW, NOW, 1)
+
+    def wait(_: int) -> timedelta | None:
+        try:
+            return pace.wait(NOW)
+        except ThrottledError:
+            return None
+
+    with ThreadPoolExecutor(max_workers=8) as threads:
+        waits = [found for found in threads.map(wait, range(20)) if found is not None]
+    assert len(set(waits)) == len(waits) > 0
+    assert sorted(waits) == [timedelta(milliseconds=400 * number) for number in range(1, len(waits) + 1)]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"rate": {"S": "slow"}}, {"rate": {"N": "-7"}}, {"slowedAt": {"N": "99999999999999"}}]
+)
+def test_a_reduced_rate_that_cannot_be_read_stops_nothing(
+    table: DynamoTable, pace: DynamoRequestPace, request: pytest.FixtureRequest, wrong: dict[str, dict[str, str]]
+) -> None:
+    slow = {"fullAt": {"N": str(MILLISECONDS)}, "rate": {"N": "33"}, "slowedAt": {"N": str(MILLISECONDS)}}
+    table.put({**key(PACE_PARTITION, request.node.name), **slow, **wrong})
+    assert pace.wait(NOW) == timedelta(0)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from time import monotonic, sleep
 
 import msgspec
 import pytest
 
+from adapters.aws.dynamodb.launch_memory import PARTITION, DynamoOfferings
+from adapters.aws.dynamodb.table import DynamoTable
 from adapters.ports import ConflictError
 from adapters.store import SweepState
 from core.disruption.move_history import MoveHistory
 from core.launch.denials import LaunchDenial
 from core.model.plan import Command
 from core.model.snapshot import EvictedNode
-from tests.contract.store.stores import MINUTE, NOW, Store
+from tests.contract.store.stores import KEY, MINUTE, NOW, Store, a_table_at
 
 
 def test_nominations_end_by_themselves(store: Store) -> None:
@@ -97,3 +100,132 @@ def test_the_latest_end_of_a_pod_counts_in_any_order_of_delivery(store: Store) -
     ends.record({"a": NOW, "b": later}, NOW)
     assert ends.latest(NOW) == {"a": later, "b": later}
     assert ends.latest(NOW + timedelta(days=1)) == {}
+
+
+# Refused offerings: avoided for a while, then tried by one launch.
+
+
+EXPIRY_SECONDS = 120
+"""How long DynamoDB Local may take to delete expired items; DynamoDB itself takes days at worst."""
+
+
+def test_a_refused_offering_is_avoided_for_three_minutes(store: Store) -> None:
+    key = msgspec.structs.replace(KEY, instance_type="contract.large")
+    store.stores.unavailable.mark([key], NOW)
+    assert key in store.stores.unavailable.refused(NOW + 2 * MINUTE).avoided
+    assert key not in store.stores.unavailable.refused(NOW + 3 * MINUTE).avoided
+
+
+def test_after_its_pause_an_offering_is_tried_by_one_launch(store: Store) -> None:
+    """All clusters of the account have the same rows: each would send a launch in the same second."""
+    keys = [msgspec.structs.replace(KEY, instance_type=f"probe{n}.large") for n in range(3)]
+    offerings, after = store.stores.unavailable, NOW + 3 * MINUTE
+    offerings.mark(keys, NOW)
+    assert offerings.probe(keys, NOW).offerings == frozenset(), "its pause is not over"
+    assert offerings.refused(after).half_open >= set(keys)
+    first = offerings.probe(keys[:2], after)
+    assert first.offerings == set(keys[:2])
+    assert offerings.probe(keys, after).offerings == {keys[2]}
+    assert offerings.refused(after).avoided >= set(keys)
+    offerings.end(first, keys[:1])
+    left = offerings.refused(after)
+    assert (keys[0] in left.half_open, keys[1] in left.half_open) == (False, True)
+    assert not {*keys[:2]} & left.avoided
+
+
+def test_the_end_of_a_trial_changes_nothing_of_a_later_refusal(store: Store) -> None:
+    """Otherwise, a slow launch opens what has just refused another."""
+    key, after = msgspec.structs.replace(KEY, instance_type="late.large"), NOW + 3 * MINUTE
+    offerings = store.stores.unavailable
+    offerings.mark([key], NOW)
+    probe = offerings.probe([key], after)
+    offerings.mark([key], after)
+    offerings.end(probe, [key])
+    assert key in offerings.refused(after).avoided
+
+
+def test_an_offering_without_a_refusal_for_an_hour_is_forgotten(store: Store) -> None:
+    key = msgspec.structs.replace(KEY, instance_type="old.large")
+    store.stores.unavailable.mark([key], NOW)
+    found = store.stores.unavailable.refused(NOW + 64 * MINUTE)
+    assert key not in found.half_open | found.avoided
+
+
+def test_an_offering_that_refuses_repeatedly_is_avoided_longer_and_longer(table: DynamoTable) -> None:
+    """Otherwise, a launch is wasted on it every three minutes for as long as the shortage lasts."""
+    offerings, now, pauses = DynamoOfferings(table), NOW, []
+    for _ in range(7):
+        offerings.mark([KEY], now)
+        offerings.mark([KEY], now + timedelta(seconds=1))
+        pause = 1
+        while KEY in offerings.refused(now + pause * MINUTE).avoided:
+            pause += 1
+        pauses.append(pause)
+        now += (pause + 1) * MINUTE
+    assert pauses == [3, 6, 12, 24, 48, 48, 48]
+    offerings.mark([KEY], now + timedelta(hours=3))
+    assert KEY not in offerings.refused(now + timedelta(hours=3, minutes=3)).avoided, "long ago is forgotten"
+
+
+@pytest.mark.parametrize(("choices", "longest"), [(1, 2), (8, 2), (9, 4), (40, 10), (500, 48), (None, 48)])
+def test_an_offering_is_avoided_no_longer_than_there_is_something_else_to_try(
+    table: DynamoTable, choices: int | None, longest: int
+) -> None:
+    """A pod with a single offering would wait up to 48 minutes after its capacity is back."""
+    offerings, now = DynamoOfferings(table), NOW
+    for _ in range(6):
+        offerings.mark([KEY], now, choices=choices)
+        pause = 1
+        while KEY in offerings.refused(now + pause * MINUTE).avoided:
+            pause += 1
+        now += (pause + 1) * MINUTE
+    assert pause == longest
+
+
+@pytest.mark.e2e
+def test_an_expired_refusal_is_deleted_by_the_table(dynamodb_local: str) -> None:
+    """Otherwise, the table grows with every offering that was ever short: nothing else deletes these items."""
+    table = a_table_at(dynamodb_local)
+    long_over, recent = (msgspec.structs.replace(KEY, zone=zone) for zone in ("us-east-1a", "us-east-1b"))
+    DynamoOfferings(table).mark([long_over], NOW - timedelta(days=1))
+    DynamoOfferings(table).mark([recent], NOW)
+    deadline = monotonic() + EXPIRY_SECONDS
+    while len(left := list(table.query(PARTITION))) > 1 and monotonic() < deadline:
+        sleep(0.5)
+    assert ["us-east-1b" in item["sk"]["S"] for item in left] == [True]
+
+
+@pytest.mark.parametrize("field", ["until", "probing_until", "expires_at"])
+def test_a_row_that_none_of_our_clusters_can_have_written_says_nothing(table: DynamoTable, field: str) -> None:
+    """Every cluster of the account writes these rows: one closed an offering for ten years."""
+    offerings, far = DynamoOfferings(table), NOW + timedelta(days=3650)
+    offerings.mark([KEY], NOW)
+    item = next(
+        item for item in table.query(PARTITION) if item["sk"]["S"].startswith(f"{KEY.instance_type}#{KEY.zone}#")
+    )
+    table.put({**item, field: {"N": str(int(far.timestamp()))}})
+    for moment in (NOW, NOW + timedelta(hours=3), NOW + timedelta(days=3000)):
+        found = offerings.refused(moment)
+        assert KEY not in found.avoided | found.half_open
+    offerings.mark([KEY], NOW)
+    assert KEY in offerings.refused(NOW).avoided, "our own refusal replaces it"
+
+
+def test_who_says_that_an_offering_is_refused_is_named(table: DynamoTable, caplog: pytest.LogCaptureFixture) -> None:
+    """A neighbour that closes offerings for everybody is found by its name, and once for each change."""
+    ours, theirs = DynamoOfferings(table, "ours"), DynamoOfferings(table, "neighbour")
+    key = msgspec.structs.replace(KEY, instance_type="named.large")
+    theirs.mark([key], NOW)
+
+    def told(reader: DynamoOfferings) -> list[tuple[int, ...]]:
+        caplog.clear()
+        reader.refused(NOW)
+        return [tuple(vars(r)[how].get("neighbour", 0) for how in ("avoided", "doubted")) for r in caplog.records]
+
+    assert told(ours) == [(1, 0)]
+    assert told(ours) == []
+    assert all(found == (0, 0) for found in told(theirs)), "its own refusals are in its own decisions"
+    (item,) = (item for item in table.query(PARTITION) if item["sk"]["S"].startswith("named.large#"))
+    table.put({**item, "until": {"N": str(int((NOW + timedelta(days=9)).timestamp()))}})
+    assert told(ours) == [(0, 1)]
+    table.delete(PARTITION, item["sk"]["S"])

@@ -10,8 +10,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from adapters.ports import JsonObject
-from tests.e2e.cloud.identities import Caller, Identities
-from tests.e2e.cloud.sts_token import TokenError, caller_of
+from tests.e2e.cloud.identities import Caller, Identities, TokenError, caller_of
 from tests.e2e.local_server import Handler, LocalServer
 
 PATH: Final = "/authenticate"

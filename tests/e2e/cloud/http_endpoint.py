@@ -13,8 +13,7 @@ from moto.core.models import botocore_stubber
 from simulator.aws.queues import AwsError, refusal
 from simulator.invocation import faults
 from simulator.invocation.faults import Call, Fault
-from tests.e2e.cloud.aws_protocol import SignedRequest, answer, signed_request
-from tests.e2e.cloud.raw_errors import RawResponse, error_response
+from tests.e2e.cloud.aws_protocol import RawResponse, SignedRequest, answer, error_response, signed_request
 from tests.e2e.local_server import Handler, LocalServer
 
 UNKNOWN_KEY: Final = AwsError(

@@ -8,15 +8,74 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
+from threading import Lock
 from typing import Final, Protocol, Self
 
 from adapters.ports import ConflictError, DeniedError, JsonObject, PortError
+from core.model.values import quantity
 from simulator.aws.ec2.boot import Boot
 from simulator.aws.ec2.instances import Instance, Instances
 from simulator.aws.installation import Exchange, Region
 from tests.e2e.cloud import node_objects
-from tests.e2e.cloud.hollow_kubelets import HollowKubelets
 from tests.e2e.cloud.wall_clock import WallClock
+from tests.e2e.parts.processes import Part, Processes
+
+# Real kubelets over a fake container runtime: they admit and refuse pods as on a machine, while kwok accepts all.
+
+
+STOP_SECONDS: Final = 1.0
+_AMOUNTS: Final = ("cpu", "memory", "ephemeral-storage")
+
+Shrink = Callable[[str], int]
+"""Percent of its allocatable that the kubelet of an instance offers."""
+
+
+class HollowKubelets:
+    """One process for each Node. The Node exists already; its kubelet adopts it, reports its resources, and marks it ready."""
+
+    def __init__(self, processes: Processes, program: Path, kubeconfig: Path, shrink: Shrink = lambda _: 100) -> None:
+        self._processes = processes
+        self._program = program
+        self._kubeconfig = kubeconfig
+        self._shrink = shrink
+        self._parts: dict[str, Part] = {}
+        self._lock = Lock()
+
+    def start(self, node: JsonObject) -> None:
+        """Start the kubelet of this Node."""
+        name, provider_id = node_objects.name_of(node), node["spec"]["providerID"]
+        offered = node["status"]["allocatable"]
+        share = self._shrink(provider_id)
+        amounts = {key: quantity.parse(str(offered[key]), key) * share // 100 for key in _AMOUNTS if key in offered}
+        written = {key: f"{amount}m" if key == "cpu" else str(amount) for key, amount in amounts.items()}
+        command = [
+            str(self._program),
+            f"--name={name}",
+            f"--provider-id={provider_id}",
+            f"--kubeconfig={self._kubeconfig}",
+            f"--max-pods={offered.get('pods', 58)}",
+            f"--resources={','.join(f'{key}={amount}' for key, amount in sorted(written.items()))}",
+        ]
+        with self._lock:
+            if provider_id not in self._parts:
+                self._parts[provider_id] = self._processes.start(f"kubelet-{name}", command, environment=_ENVIRONMENT)
+
+    def stop(self, provider_id: str) -> None:
+        """Stop the kubelet of an instance that no longer exists."""
+        with self._lock:
+            part = self._parts.pop(provider_id, None)
+        if part is not None:
+            self._processes.stop(part, seconds=STOP_SECONDS)
+
+    def close(self) -> None:
+        """Stop all kubelets."""
+        for provider_id in tuple(self._parts):
+            self.stop(provider_id)
+
+
+_ENVIRONMENT: Final = {"GOGC": "400", "GOMAXPROCS": "1", "HOME": "/tmp", "PATH": "/usr/bin:/bin"}  # noqa: S108 - kubelets make their folders there
+
 
 POLL_SECONDS: Final = 0.5
 """How long a thread waits when nothing is due sooner."""

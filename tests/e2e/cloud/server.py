@@ -38,7 +38,7 @@ from tests.e2e.cloud.http_endpoint import HttpEndpoint
 from tests.e2e.cloud.identities import ADMIN_KEY, Identities
 from tests.e2e.cloud.moto_ec2 import find_template, known_zones, network_in, publish
 from tests.e2e.cloud.wall_clock import WallClock
-from tests.fakes.table import create_table
+from tests.fakes.account import create_table
 
 ZONES: Final = 3
 ENDS_AFTER: Final = timedelta(seconds=5)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
+import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from installation.wiring import FunctionSpec, QueueSpec
+from simulator.aws.session import next_fire
 from simulator.events import QueuedMessage, queue_event
 from tests.e2e.functions.account import Functions
 from tests.e2e.functions.sandbox import OK
@@ -156,3 +160,118 @@ def _message(found: Mapping[str, Any]) -> QueuedMessage:
 
 def _moment(millis: str) -> datetime:
     return datetime.fromtimestamp(int(millis) / 1000, UTC)
+
+
+# Things to be done later, by the machine's clock.
+
+
+class Timers:
+    """One thread that does short things when their time comes; what is due after `close` is not done."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._changed = threading.Condition()
+        self._is_open = True
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def after(self, delay: timedelta, do: Callable[[], None]) -> None:
+        """Run the action after this time."""
+        with self._changed:
+            heapq.heappush(self._entries, (time.monotonic() + delay.total_seconds(), next(self._numbers), do))
+            self._changed.notify()
+
+    def every(self, period: timedelta, do: Callable[[], None], *, first: timedelta | None = None) -> None:
+        """Run the action periodically, first after one period by default."""
+
+        def again() -> None:
+            self.after(period, again)
+            do()
+
+        self.after(period if first is None else first, again)
+
+    def close(self) -> None:
+        """Stop; returns when no action runs any more."""
+        with self._changed:
+            self._is_open = False
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while self._is_open and (not self._entries or self._entries[0][0] > time.monotonic()):
+                    wait = self._entries[0][0] - time.monotonic() if self._entries else None
+                    self._changed.wait(wait)
+                if not self._is_open:
+                    return
+                _, _, do = heapq.heappop(self._entries)
+            do()
+
+
+# EventBridge Scheduler, which moto keeps but never fires: the schedules that the functions make for budget windows.
+
+
+POLL_INTERVAL: Final = timedelta(seconds=5)
+
+Fire = Callable[[str, str, dict[str, Any]], None]
+
+
+class Windows:
+    """Fires each enabled schedule of the account at its times: `fire(name, target ARN, input)`."""
+
+    def __init__(self, scheduler: Any, timers: Timers, fire: Fire) -> None:
+        self._scheduler = scheduler
+        self._timers = timers
+        self._fire = fire
+        self._known: dict[tuple[str, str], str] = {}
+        self._polling = threading.Lock()
+
+    def start(self) -> None:
+        """Start following the schedules that the functions create."""
+        self._timers.every(POLL_INTERVAL, self.poll)
+
+    def poll(self) -> None:
+        """Read new, changed and deleted schedules. After an error of the service the next poll catches up."""
+        with self._polling:
+            try:
+                found = self._schedules()
+            except (ClientError, BotoCoreError):
+                return
+            for key, expression in found.items():
+                if self._known.get(key) != expression:
+                    self._await(key, expression)
+            self._known = found
+
+    def _schedules(self) -> dict[tuple[str, str], str]:
+        found: dict[tuple[str, str], str] = {}
+        for page in self._scheduler.get_paginator("list_schedules").paginate():
+            for entry in page["Schedules"]:
+                whole = self._schedule(entry["GroupName"], entry["Name"])
+                if whole is not None and whole.get("State", "ENABLED") == "ENABLED":
+                    found[entry["GroupName"], entry["Name"]] = whole["ScheduleExpression"]
+        return found
+
+    def _schedule(self, group: str, name: str) -> dict[str, Any] | None:
+        """One schedule; None where it was deleted since it was listed, as the functions do when a NodePool goes."""
+        try:
+            found: dict[str, Any] = self._scheduler.get_schedule(GroupName=group, Name=name)
+        except self._scheduler.exceptions.ResourceNotFoundException:
+            return None
+        return found
+
+    def _await(self, key: tuple[str, str], expression: str) -> None:
+        now = datetime.now(UTC)
+        due = next_fire(expression, now)
+        if due is not None:
+            self._timers.after(due - now, lambda: self._due(key, expression))
+
+    def _due(self, key: tuple[str, str], expression: str) -> None:
+        if self._known.get(key) != expression:
+            return
+        self._await(key, expression)
+        whole = self._schedule(*key)
+        if whole is not None:
+            target = whole["Target"]
+            self._fire(key[1], target["Arn"], json.loads(target.get("Input") or "{}"))

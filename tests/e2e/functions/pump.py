@@ -16,10 +16,8 @@ from installation.wiring import FunctionSpec
 from simulator.events import bus_event, matches, scheduled_event
 from tests.e2e.cloud.aws_protocol import SignedRequest
 from tests.e2e.functions.account import Functions
-from tests.e2e.functions.event_source import EventSource
+from tests.e2e.functions.event_source import EventSource, Timers, Windows
 from tests.e2e.functions.sandbox import OK, Invocation
-from tests.e2e.functions.timers import Timers
-from tests.e2e.functions.windows import Windows
 
 RETRY_DELAYS: Final = (timedelta(minutes=1), timedelta(minutes=2))
 """Lambda's own two retries of an asynchronous invocation that failed."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.e2e.functions.package import package
-from tests.e2e.parts import builds, toolchain
+from tests.e2e.parts import builds
 from tests.e2e.parts.control_plane import ControlPlane
 from tests.e2e.parts.dynamodb_local import DynamoDBLocal
 from tests.e2e.parts.processes import LackingError, PartError, Processes
@@ -34,7 +34,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.built and (unbuilt := builds.unbuilt()):
         return _cannot(f"make e2e builds {', '.join(unbuilt)}.")
-    if lacking := toolchain.missing(to_build=bool(builds.unbuilt())):
+    if lacking := builds.missing(to_build=bool(builds.unbuilt())):
         return _cannot(" ".join(lacking))
     try:
         with _timed("built"):

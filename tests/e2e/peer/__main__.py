@@ -17,16 +17,15 @@ import msgspec
 from adapters.ports import PortError
 from simulator.aws.installation import builtin_region
 from tests.e2e.cloud.server import ZONES, in_zones
-from tests.e2e.parts import builds, toolchain
+from tests.e2e.parts import builds
 from tests.e2e.parts.processes import PartError
 from tests.e2e.peer import objects
-from tests.e2e.peer.catalogue import Prices
 from tests.e2e.peer.figures import Result, to_json
 from tests.e2e.peer.fleetwright_side import FleetwrightSide
-from tests.e2e.peer.karpenter_side import KarpenterSide
+from tests.e2e.peer.karpenter_side import KarpenterSide, Side
 from tests.e2e.peer.measure import Limits, measure
-from tests.e2e.peer.side import Side
-from tests.e2e.peer.table import table
+from tests.e2e.peer.objects import Prices
+from tests.e2e.peer.page import table
 
 BUILD: Final = Path(__file__).parents[3] / "build"
 LACKING: Final = 2
@@ -40,7 +39,7 @@ SIDES: Final[dict[str, Callable[[Path], AbstractContextManager[Side]]]] = {
 def main() -> int:
     """Exit code 2: a tool is missing; 1: a part did not come up, or a side left pods waiting."""
     arguments = _arguments()
-    if lacking := toolchain.missing():
+    if lacking := builds.missing():
         print("Karpenter and the real parts cannot be had here:", *lacking, sep="\n  ", file=sys.stderr)
         return LACKING
     limits = Limits(settled=arguments.settle, quiet=arguments.quiet)

@@ -13,10 +13,10 @@ from installation.wiring import BY_NAME
 from tests.e2e.cloud.kubelets import Pace as KubeletPace
 from tests.e2e.functions.pump import Pace
 from tests.e2e.functions.sandbox import OK
-from tests.e2e.moments import seconds_since_pods
 from tests.e2e.parts.admin import Admin, until
 from tests.e2e.peer import objects
 from tests.e2e.peer.figures import Footprint
+from tests.e2e.report import seconds_since_pods
 from tests.e2e.scenarios.objects import is_ready, node_class
 from tests.e2e.world import World
 

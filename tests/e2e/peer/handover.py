@@ -33,7 +33,7 @@ from core.api.objects import JsonObject
 from core.manifests.wire import resources
 from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
-from tests.e2e.parts import toolchain
+from tests.e2e.parts import builds
 from tests.e2e.parts.admin import until
 from tests.e2e.parts.processes import PartError
 from tests.e2e.peer import objects
@@ -126,7 +126,7 @@ class StoppedSwitch:
 
 def main() -> int:
     """Exit code 2: a tool is missing; 1: a part did not come up, or something did not go as it must."""
-    if lacking := toolchain.missing():
+    if lacking := builds.missing():
         print("Karpenter and the real parts cannot be had here:", *lacking, sep="\n  ", file=sys.stderr)
         return LACKING
     folder = BUILD / "e2e-handover" / str(os.getpid())

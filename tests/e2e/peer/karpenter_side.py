@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import yaml
@@ -15,11 +15,10 @@ from simulator.aws.installation import builtin_region
 from tests.e2e.audit_record import AuditRecord
 from tests.e2e.cloud.server import ZONES, in_zones
 from tests.e2e.parts import builds
-from tests.e2e.parts.admin import until
-from tests.e2e.parts.control_plane import ADMIN
+from tests.e2e.parts.admin import Admin, until
+from tests.e2e.parts.control_plane import ADMIN, Together
 from tests.e2e.parts.processes import answers, free_ports
-from tests.e2e.parts.together import Together
-from tests.e2e.peer import catalogue, objects
+from tests.e2e.peer import objects
 from tests.e2e.peer.figures import Footprint
 from tests.e2e.scenarios.objects import is_ready
 
@@ -96,7 +95,7 @@ class KarpenterSide(Together):
     def _write_types(self) -> Path:
         path = self.folder / "instance-types.json"
         region, pool = in_zones(builtin_region(), ZONES), objects.pools()[0]
-        path.write_bytes(msgspec.json.encode(catalogue.instance_types(region.types, objects.admitted(pool))))
+        path.write_bytes(msgspec.json.encode(objects.instance_types(region.types, objects.admitted(pool))))
         return path
 
     def _is_ready(self, pool: dict[str, Any]) -> bool:
@@ -118,3 +117,45 @@ def _cpu_seconds(pid: int) -> float:
     """Return user plus system time: fields 14 and 15 of proc(5)'s stat."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return round((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), 2)
+
+
+# The interface of a side to the measurement.
+
+
+class Side(Protocol):
+    """A running control plane with one provisioner on it, ready for pods.
+
+    Attributes:
+        name: For the report.
+    """
+
+    name: str
+
+    @property
+    def admin(self) -> Admin:
+        """The cluster's administrator."""
+        ...
+
+    def apply_pools(self, pools: Iterable[dict[str, Any]]) -> None:
+        """Apply the NodePools in this side's form; returns when they can be used."""
+        ...
+
+    def claims(self) -> list[datetime]:
+        """Return the creation time of each present claim."""
+        ...
+
+    def claim_moments(self) -> list[dict[str, float]]:
+        """Seconds from each claim's first pod to its moments; empty where a side keeps none."""
+        ...
+
+    def evictions(self) -> int:
+        """Return the number of pods evicted by the eviction API so far."""
+        ...
+
+    def footprint(self) -> Footprint:
+        """What this side took so far."""
+        ...
+
+    def failures(self) -> list[str]:
+        """What went wrong, a sentence each."""
+        ...

@@ -15,9 +15,9 @@ import msgspec
 from core import labels
 from core.api.objects import JsonObject
 from tests.e2e.peer import objects
-from tests.e2e.peer.catalogue import NANO, Prices
 from tests.e2e.peer.figures import Burst, Halved, Result
-from tests.e2e.peer.side import Side
+from tests.e2e.peer.karpenter_side import Side
+from tests.e2e.peer.objects import NANO, Prices
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

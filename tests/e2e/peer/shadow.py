@@ -32,15 +32,15 @@ from installation.cluster_roles import SHADOW_RULES_OF
 from simulator.aws.installation import builtin_region
 from tests.e2e.audit_record import AuditRecord
 from tests.e2e.cloud.server import ZONES, in_zones
-from tests.e2e.ledger import save
-from tests.e2e.parts import toolchain
+from tests.e2e.parts import builds
 from tests.e2e.parts.admin import Admin
 from tests.e2e.parts.processes import PartError
 from tests.e2e.peer import objects
-from tests.e2e.peer.catalogue import Prices
 from tests.e2e.peer.karpenter_side import KarpenterSide
+from tests.e2e.peer.objects import Prices
 from tests.e2e.peer.shadow_function import GROUP, ShadowFunction, install
-from tests.e2e.scenarios import burst
+from tests.e2e.play import save
+from tests.e2e.scenarios import examples
 from tests.e2e.scenarios.objects import namespace, node_class
 from tests.fakes.lab import SETTINGS, aws
 
@@ -109,7 +109,7 @@ class Scene:
 
 def main() -> int:
     """Exit code 2: a tool is missing; 1: a part did not come up, or something did not go as it must."""
-    if lacking := toolchain.missing():
+    if lacking := builds.missing():
         print("Karpenter and the real parts cannot be had here:", *lacking, sep="\n  ", file=sys.stderr)
         return LACKING
     folder = BUILD / "e2e-shadow" / str(os.getpid())
@@ -154,7 +154,7 @@ def _prepare(side: KarpenterSide) -> None:
 
 def _play(scene: Scene) -> None:
     """A workload comes, half of it goes, Karpenter consolidates, and it comes again."""
-    workload = burst.workload(objects.NAMESPACE, REPLICAS, DEPLOYMENTS)
+    workload = examples.workload(objects.NAMESPACE, REPLICAS, DEPLOYMENTS)
     pods, half = REPLICAS * DEPLOYMENTS, workload[::2]
     scene.side.admin.apply(workload)
     scene.watch(lambda: scene.running() == pods, "the workload runs")
@@ -173,7 +173,7 @@ def _only_lists(scene: Scene) -> None:
     """By the API server's own record."""
     scene.record.read()
     assert scene.record.used, "the functions asked nothing"
-    assert {found.verb for found in scene.record.used} == {"list"}, scene.record.used
+    assert {found.verb for found in scene.record.used} <= {"list", "watch"}, scene.record.used
     assert not scene.record.refused, scene.record.refused
     kinds = sorted({found.resource for found in scene.record.used})
     _tell(f"the functions listed {', '.join(kinds)}, {sum(scene.record.used.values())} times in all, and nothing else")
@@ -188,7 +188,7 @@ def _may_only_list(function: ShadowFunction) -> None:
     about_oneself = {"authorization.k8s.io", "authentication.k8s.io"}
     rules = [rule for rule in status["resourceRules"] if not about_oneself.issuperset(rule["apiGroups"])]
     assert len(rules) == len(SHADOW_RULES_OF[function.name]), rules
-    assert {verb for rule in rules for verb in rule["verbs"]} == {"list"}, rules
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"list", "watch"}, rules
     assert {verb for rule in status["nonResourceRules"] for verb in rule["verbs"]} == {"get"}, status
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
+from installation.wiring import BY_NAME
+from tests.e2e.cloud.aws_protocol import SignedRequest
 from tests.e2e.play import Play
 from tests.e2e.scenarios.objects import budget, deployment, is_ready, node_class, on, own_pool, requirement
 
@@ -103,3 +108,96 @@ def forced(playing: Play) -> None:
 def _price(playing: Play) -> int:
     """What the scene's instances cost, in nano-dollars per hour."""
     return sum(record.machine.offering.price for record in playing.claims() if record.machine)
+
+
+# One pod after the other, each for a node of its own: what the trigger takes when nothing else is going on.
+
+
+SINGLES: Final = "singles"
+PODS: Final = 6
+APART: Final = 1.5
+
+
+def one_by_one(playing: Play, launched: Callable[[], None]) -> None:
+    """Ask for the pods one by one; `launched` is called when each runs."""
+    playing.apply(node_class(), own_pool(SINGLES, consolidate_after=AFTER, policy="WhenEmpty"))
+    playing.ready()
+    for number in range(PODS):
+        playing.apply(deployment(SINGLES, f"single-{number}", 1, cpu="1500m", **on(SINGLES)))
+        time.sleep(APART)
+    playing.wait_until_running(PODS)
+    playing.wait_until_none_is_empty()
+    playing.wait_until_settled()
+    launched()
+
+
+# A function that is killed in the middle of a launch, and runs again.
+
+
+KILLED: Final = "killed"
+
+
+def killed_in_a_launch(playing: Play, was_killed: Callable[[], None]) -> None:
+    """The function dies between EC2's launch and its answer: the instance is found again, and no second one is launched."""
+    world, provision = playing.world, BY_NAME["provision"]
+    killed: list[int] = []
+
+    def kill(request: SignedRequest) -> None:
+        if not killed and KILLED.encode() in request.body:
+            killed.append(world.functions.kill(provision))
+            was_killed()
+
+    playing.forgiven.add("provision crash")
+    playing.leave_unmeasured(f"{KILLED}/")
+    playing.apply(node_class(), own_pool(KILLED))
+    playing.ready()
+    world.cloud.http.after("ec2:CreateFleet", kill)
+    playing.apply(deployment(KILLED, "web", 1, **on(KILLED)))
+    playing.wait_until_running(1)
+    if not killed or not killed[0]:
+        playing.violations.append(f"the function was to be killed: {killed}")
+    launched = [found for found in world.cloud.instances.all() if found.tags.get("karpenter.sh/nodepool") == KILLED]
+    if len(launched) != 1:
+        playing.violations.append(f"{len(launched)} instances were launched for one pod")
+
+
+# The API server is away for a minute: what runs stays, and what came in that minute is handled.
+
+
+OUTAGE: Final = "outage"
+OUTAGE_SECONDS: Final = 60.0
+FUNCTIONS: Final = ("provision", "disrupt", "execute", "reconcile", "interrupt")
+
+
+def api_server_away(playing: Play, ready: Callable[[], object]) -> None:
+    """Two pods run, two more are asked for, and the server stops; `ready` is waited for first."""
+    world = playing.world
+    playing.forgiven |= {f"{name} error" for name in FUNCTIONS}
+    playing.leave_unmeasured(f"{OUTAGE}/later")
+    playing.apply(node_class(), own_pool(OUTAGE))
+    playing.ready()
+    playing.apply(deployment(OUTAGE, "web", 2, **on(OUTAGE)))
+    playing.wait_until_running(2)
+    playing.wait_until_settled()
+    before = {record.instance_id for record in playing.claims()}
+    ready()
+    playing.apply(deployment(OUTAGE, "later", 2, cpu="3", **on(OUTAGE)))
+    refused = Counter(world.read_audit_record().refused)
+    world.control_plane.stop_api_server()
+    time.sleep(OUTAGE_SECONDS)
+    world.control_plane.start_api_server()
+    world.control_plane.restart_clients()
+    # Before it is ready it knows no roles; behind EKS' balancer nobody would ask it then.
+    world.read_audit_record().refused = refused
+    playing.wait_until_running(4)
+    if lost := before - {record.instance_id for record in playing.claims()}:
+        playing.violations.append(f"instances were let go during the outage: {sorted(lost)}")
+    if not _complaints(playing):
+        playing.violations.append("no function said that it could not reach the API server")
+
+
+def _complaints(playing: Play) -> list[str]:
+    """What functions logged of it; one that never ran has no log."""
+    logs = [log for name in FUNCTIONS if (log := playing.world.log_of(name)).exists()]
+    lines = [line for log in logs for line in log.read_text().splitlines()]
+    return [line for line in lines if "TransientError" in line and "kube:" in line]

@@ -33,7 +33,7 @@ from core.model.snapshot import Snapshot
 from core.scheduling import Planner
 from lambdas.controllers.audit_log import _found_in
 from tests.builders import NOW, a_class_manifest, a_type
-from tests.property.hostile.audit_lines import delivery_of
+from tests.property.hostile.texts import delivery_of
 
 GROUP: Final = 40
 SHOWN: Final = 20

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import copy
-from collections.abc import Iterator
+import gzip
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -112,3 +115,13 @@ def planted(manifest: dict[str, Any], place: Place, text: str) -> dict[str, Any]
     else:
         holder[last] = text
     return changed
+
+
+# Deliveries of audit log lines, as CloudWatch Logs hands them to a function.
+
+
+def delivery_of(lines: Sequence[Any]) -> dict[str, Any]:
+    """Return one delivery of these audit events."""
+    events = [{"id": str(number), "timestamp": 1, "message": json.dumps(line)} for number, line in enumerate(lines)]
+    body = {"messageType": "DATA_MESSAGE", "logGroup": "g", "logStream": "s", "logEvents": events}
+    return {"awslogs": {"data": base64.b64encode(gzip.compress(json.dumps(body).encode())).decode()}}

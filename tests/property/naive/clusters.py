@@ -19,22 +19,10 @@ from core.model.snapshot import BEST_EFFORT, IGNORE, RESPECT, STRICT, DaemonSet,
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from tests.builders import NOW
+from tests.property.naive.limits import random_storage
 from tests.property.naive.node_rules import EBS
 from tests.property.naive.places import node_labels, room_of, runs_daemon
-from tests.property.naive.vocabulary import (
-    CLASS_REF,
-    FAMILY,
-    GIB,
-    GPU,
-    NUMBER,
-    SPEED,
-    TEAM,
-    TIER,
-    ZONES,
-    chance,
-    some_of,
-)
-from tests.property.naive.volumes import random_storage
+from tests.property.naive.reading import CLASS_REF, FAMILY, GIB, GPU, NUMBER, SPEED, TEAM, TIER, ZONES, chance, some_of
 from tests.property.naive.workloads import pending_pods, running_pods
 
 _STARTUP = Taint("example.com/agent-not-ready", NO_EXECUTE)

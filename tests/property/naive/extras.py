@@ -37,8 +37,8 @@ from core.model.snapshot import (
 from core.model.values.requirements import Requirement
 from tests.builders import NOW
 from tests.property.naive.clusters import random_cluster
-from tests.property.naive.quotas import with_quotas
-from tests.property.naive.vocabulary import APPS, CLASS_REF, DONGLE, FAMILY, GIB, SPEED, TIER, ZONES, chance, some_of
+from tests.property.naive.limits import with_quotas
+from tests.property.naive.reading import APPS, CLASS_REF, DONGLE, FAMILY, GIB, SPEED, TIER, ZONES, chance, some_of
 
 Extra = Callable[[Random, Snapshot], Snapshot]
 

@@ -6,22 +6,171 @@ unjudged. `judge.violations` supports all of it, for small plans.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+import msgspec
 
 from core import labels
 from core.model.catalogue import InstanceType
 from core.model.node_pool import NodePool
 from core.model.plan import Plan, PlannedClaim
-from core.model.pod import Pod
-from core.model.snapshot import Snapshot
+from core.model.pod import DO_NOT_SCHEDULE, Pod, PodSpec, TopologySpread
+from core.model.snapshot import Namespace, Snapshot
 from core.model.values.requirements import Requirement
-from tests.property.naive.large_left_over import given_up
-from tests.property.naive.large_room import overfull, total
 from tests.property.naive.large_topology import Site, large_topology_violations
+from tests.property.naive.left_over import new_nodes
 from tests.property.naive.places import is_pending, lasting_taints, node_labels, room_of, runs_daemon
-from tests.property.naive.promises import cheapest
-from tests.property.naive.reading import meets_all, tolerates, wants_node
+from tests.property.naive.promises import cheapest, is_usable
+from tests.property.naive.reading import meets_all, spread_selects, term_selects, tolerates, wants_node
+
+# Whether topology spread and pod (anti-)affinity allow a pod to come last, to a new node of its own.
+
+
+def has_rules(pod: Pod) -> bool:
+    """Whether the pod has rules about other pods."""
+    return bool(_hard(pod) or pod.spec.affinity or pod.spec.anti_affinity)
+
+
+def can_be_asked(pod: Pod) -> bool:
+    """Whether its spreads are over hosts and zones alone, each of which counts: a node selector may exclude some."""
+    is_picky = pod.spec.node_selector or pod.spec.required_terms
+    known = (labels.HOSTNAME, labels.ZONE)
+    return not _hard(pod) or (not is_picky and all(spread.topology_key in known for spread in _hard(pod)))
+
+
+def refusals(snapshot: Snapshot, sites: list[Site], pod: Pod, own: dict[str, str]) -> Iterator[str]:
+    """The topology keys of the rules that keep the pod from a new node with these labels, beside all pods of the sites."""
+    everyone = [(other, site) for site in sites for other in (*site.running, *site.coming)]
+    names = snapshot.namespaces
+    for spread in _hard(pod):
+        if spread.topology_key == labels.ZONE and _is_crowded(snapshot, spread, everyone, pod, own[labels.ZONE]):
+            yield spread.topology_key
+    for term in pod.spec.affinity:
+        selected = [site for other, site in everyone if _all_select(pod, other, names)]
+        is_there = any(_is_beside(site, own, term.topology_key) for site in selected)
+        if not is_there and (selected or not _all_select(pod, pod, names)):
+            yield term.topology_key
+    for other, site in everyone:
+        both = [term for term in pod.spec.anti_affinity if term_selects(term, pod, other, names)]
+        both += [term for term in other.spec.anti_affinity if term_selects(term, other, pod, names)]
+        yield from (term.topology_key for term in both if _is_beside(site, own, term.topology_key))
+
+
+def _all_select(pod: Pod, other: Pod, names: tuple[Namespace, ...]) -> bool:
+    """Whether all terms of the pod's required affinity select another pod (kube-scheduler)."""
+    return all(term_selects(term, pod, other, names) for term in pod.spec.affinity)
+
+
+def _hard(pod: Pod) -> list[TopologySpread]:
+    return [spread for spread in pod.spec.spreads if spread.when_unsatisfiable == DO_NOT_SCHEDULE]
+
+
+def _is_beside(site: Site, own: dict[str, str], key: str) -> bool:
+    """Whether a site may share the domain of the new node, which has its hostname for itself."""
+    return key != labels.HOSTNAME and own.get(key) in site.values.get(key, ())
+
+
+def _is_crowded(
+    snapshot: Snapshot, spread: TopologySpread, everyone: list[tuple[Pod, Site]], pod: Pod, zone: str
+) -> bool:
+    """Whether one more pod in the zone would be too many, beside every zone in which any NodePool could launch."""
+    counts = Counter(site.domain(labels.ZONE) for other, site in everyone if spread_selects(spread, pod, other))
+    kinds = [kind for pool in snapshot.node_pools for kind in snapshot.catalogue.types_for(pool.node_class.name)]
+    zones = {offering.zone for kind in kinds for offering in kind.offerings} | {*counts} - {None}
+    least = 0 if len(zones) < (spread.min_domains or 0) else min(counts[name] for name in zones)
+    return counts[zone] + spread_selects(spread, pod, pod) - least > spread.max_skew
+
+
+# What pods need together, and where that is too much.
+
+
+def total(specs: list[PodSpec]) -> dict[str, int]:
+    """The sum of their requests."""
+    total: dict[str, int] = {}
+    for spec in specs:
+        for name, amount in spec.requests.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def overfull(name: str, needed: dict[str, int], room: dict[str, int]) -> Iterator[str]:
+    """A line for each resource of which the node has too little."""
+    for resource, amount in needed.items():
+        if amount > room.get(resource, 0):
+            yield f"room: {name} needs {amount} {resource} of {room.get(resource, 0)}"
+
+
+# The pods that a large plan leaves without a place although a new node would hold them.
+
+
+_FOUND_MAX = 20
+
+
+def given_up(snapshot: Snapshot, plan: Plan, sites: list[Site]) -> Iterator[str]:
+    """Unplaced pods that could have a new node for themselves after all others; of equal pods, only one, and a few at most.
+
+    NodePool limits are not considered, nor pods of which `can_be_asked` says no.
+    """
+    pods = {pod.key: pod for pod in snapshot.pods}
+    repelling = any(pod.spec.anti_affinity for pod in pods.values())
+    asked: set[object] = set()
+    found = 0
+    for entry in plan.unschedulable:
+        pod = pods[entry.pod]
+        spec = msgspec.structs.replace(pod.spec, requests={})
+        is_ruled = repelling or has_rules(pod)
+        of = (pod.namespace, tuple(sorted(pod.labels.items()))) if is_ruled else ()
+        kind = repr((spec, sorted(pod.spec.requests.items()), of))
+        if kind in asked or not can_be_asked(pod):
+            continue
+        asked.add(kind)
+        there = _place_for(snapshot, pod, sites if is_ruled else None)
+        if there:
+            found += 1
+            yield f"left: {entry.pod} could have {there}"
+        if found == _FOUND_MAX:
+            return
+
+
+def new_node_for(snapshot: Snapshot, pool: NodePool, pod: Pod) -> str:
+    """A node of the NodePool that would hold the pod alone beside its DaemonSets; empty if there is none."""
+    return next((_named(pool, kind, own) for kind, own in nodes_for(snapshot, pool, pod)), "")
+
+
+def nodes_for(snapshot: Snapshot, pool: NodePool, pod: Pod) -> Iterator[tuple[InstanceType, dict[str, str]]]:
+    """Every node of the NodePool, with its labels, that would hold the pod alone beside its DaemonSets."""
+    if not is_usable(pool) or not tolerates(pod.spec.tolerations, pool.taints):
+        return
+    for kind, own in new_nodes(snapshot, pool, pod):
+        daemons = [daemon.spec for daemon in snapshot.daemon_sets if runs_daemon(daemon, own, pool.taints)]
+        if wants_node(pod.spec, own) and not any(overfull(kind.name, total([pod.spec, *daemons]), room_of(kind))):
+            yield kind, own
+
+
+def _keys(snapshot: Snapshot) -> list[str]:
+    """The topology keys of all rules, but for the hostname, which each new node has for itself."""
+    terms = [term for pod in snapshot.pods for term in (*pod.spec.affinity, *pod.spec.anti_affinity)]
+    return sorted({labels.ZONE, *(term.topology_key for term in terms)} - {labels.HOSTNAME})
+
+
+def _place_for(snapshot: Snapshot, pod: Pod, sites: list[Site] | None) -> str:
+    """A new node for the pod that breaks no rule of these sites, if there are any."""
+    keys = _keys(snapshot) if sites is not None else []
+    answers: dict[tuple[str | None, ...], bool] = {}
+    for pool in snapshot.node_pools:
+        for kind, own in nodes_for(snapshot, pool, pod):
+            where = tuple(own.get(key) for key in keys)
+            if where not in answers:
+                answers[where] = sites is None or not any(refusals(snapshot, sites, pod, own))
+            if answers[where]:
+                return _named(pool, kind, own)
+    return ""
+
+
+def _named(pool: NodePool, kind: InstanceType, own: dict[str, str]) -> str:
+    return f"a {kind.name} of {pool.name} in {own[labels.ZONE]}"
 
 
 def large_plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:

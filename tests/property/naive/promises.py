@@ -10,9 +10,9 @@ from core.model.node_pool import NodePool
 from core.model.plan import Plan, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
+from tests.property.naive.limits import quota_violations
 from tests.property.naive.market import held_by, places_left, types_of
 from tests.property.naive.places import Place, existing_places, is_pending, moving_pods, virtual_pods
-from tests.property.naive.quotas import quota_violations
 from tests.property.naive.reading import meets
 
 

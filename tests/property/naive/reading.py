@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from random import Random
+from typing import Final, TypeVar
 
 import msgspec
 
 from core import labels as keys
+from core.model.plan import ObjectRef
 from core.model.pod import LabelSelector, Pod, PodAffinityTerm, PodSpec, TopologySpread
 from core.model.snapshot import Namespace, Snapshot
 from core.model.values.requirements import Requirement
@@ -150,3 +153,34 @@ def is_protected(pod: Pod, now: datetime) -> bool:
     if "".join(number + unit for number, unit in parts) != said or seconds <= 0:
         return False
     return pod.started_at is None or now - pod.started_at < timedelta(seconds=seconds)
+
+
+# The few values that random clusters use, so that their objects refer to one another.
+
+
+T = TypeVar("T")
+
+ZONES: Final = ("zone-a", "zone-b", "zone-c")
+APPS: Final = ("web", "api", "db", "job")
+NAMESPACES: Final = ("shop", "shop", "shop", "bank")
+FAMILY: Final = "example.com/family"
+NUMBER: Final = "example.com/number"
+SPEED: Final = "example.com/speed"
+TEAM: Final = "example.com/team"
+TIER: Final = "example.com/tier"
+GPU: Final = "nvidia.com/gpu"
+DONGLE: Final = "example.com/dongle"
+"""A resource that only a NodeOverlay gives."""
+
+GIB: Final = 2**30
+CLASS_REF: Final = ObjectRef("karpenter.k8s.aws", "EC2NodeClass", "default")
+
+
+def chance(draw: Random, share: float) -> bool:
+    """True in that share of cases."""
+    return draw.random() < share
+
+
+def some_of(draw: Random, items: Sequence[T]) -> tuple[T, ...]:
+    """One or more of the items."""
+    return tuple(draw.sample(items, draw.randint(1, len(items))))

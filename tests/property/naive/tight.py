@@ -13,7 +13,7 @@ from core.model.pod import DO_NOT_SCHEDULE, LabelSelector, Pod, PodAffinityTerm,
 from core.model.snapshot import Node, Snapshot
 from core.model.values.requirements import Requirement
 from tests.builders import NOW, a_pool, a_type
-from tests.property.naive.vocabulary import GIB, chance, some_of
+from tests.property.naive.reading import GIB, chance, some_of
 
 APPS = ("a", "b", "c", "d", "e", "f")
 ZONES = ("zone-a", "zone-b", "zone-c", "zone-d")

@@ -28,7 +28,7 @@ from core.model.snapshot import Node
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration
 from tests.builders import NOW
-from tests.property.naive.vocabulary import (
+from tests.property.naive.reading import (
     APPS,
     FAMILY,
     GIB,

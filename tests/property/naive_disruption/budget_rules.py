@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from core.model.node_pool import Budget, NodePool
 from core.model.plan import DisruptionPlan, NodeClaim
 from core.model.snapshot import Snapshot
-from tests.property.naive_disruption.protection import evictions_allowed, guards, is_going, pods_on
+from tests.property.naive_disruption.reason_rules import evictions_allowed, guards, is_going, pods_on
 
 _MINUTE = timedelta(minutes=1)
 _MACROS = {

@@ -20,7 +20,7 @@ from core.disruption import disrupt, expired
 from core.model.snapshot import Snapshot
 from installation.array_threads import ARRAY_THREADS
 from tests.property.naive.clusters import shuffled
-from tests.property.naive.shrink import print_smallest
+from tests.property.naive.fuzz import print_smallest
 from tests.property.naive_disruption.judge import expiry_violations, violations
 from tests.property.naive_disruption.worlds import SHARES, random_world, under_both_policies
 

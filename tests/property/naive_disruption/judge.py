@@ -21,12 +21,15 @@ from tests.property.naive_disruption.budget_rules import (
     most_at_once,
     wave_violations,
 )
-from tests.property.naive_disruption.illness import node_of
-from tests.property.naive_disruption.merging_rules import twice_violations
-from tests.property.naive_disruption.move_rules import carried_out, move_violations, static_limit_violations
+from tests.property.naive_disruption.move_rules import (
+    carried_out,
+    move_violations,
+    static_limit_violations,
+    twice_violations,
+)
 from tests.property.naive_disruption.price_rules import cost_violations, may_be_merged, price_violations
-from tests.property.naive_disruption.protection import guards, pods_on, with_statuses
-from tests.property.naive_disruption.reason_rules import may_not_go, reason_violations
+from tests.property.naive_disruption.reason_rules import guards, may_not_go, pods_on, reason_violations, with_statuses
+from tests.property.naive_disruption.residents import node_of
 
 _METHODS = {
     "emptiness": "Empty", "drift": "Drifted", "static-drift": "Drifted", "single": "Underutilized",

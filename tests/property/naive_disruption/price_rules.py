@@ -14,8 +14,7 @@ from core.model.snapshot import Node, Snapshot
 from core.scheduling import schedule
 from tests.property.naive.market import types_by_pool
 from tests.property.naive.promises import cheapest
-from tests.property.naive_disruption.protection import is_going, pods_on
-from tests.property.naive_disruption.reason_rules import moving_cost
+from tests.property.naive_disruption.reason_rules import is_going, moving_cost, pods_on
 
 _FLEXIBLE = 15
 _BALANCED = Fraction(1, 2)

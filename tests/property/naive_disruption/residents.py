@@ -11,6 +11,7 @@ import msgspec
 from core import labels
 from core.model.catalogue import InstanceType
 from core.model.node_pool import NodePool
+from core.model.plan import NodeClaim
 from core.model.pod import (
     LabelSelector,
     NodeSelectorTerm,
@@ -21,14 +22,13 @@ from core.model.pod import (
     PodSpec,
     VolumeUse,
 )
-from core.model.snapshot import ALWAYS_ALLOW, Node, PodDisruptionBudget
+from core.model.snapshot import ALWAYS_ALLOW, Node, PodDisruptionBudget, Snapshot
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration
 from tests.builders import NOW
 from tests.property.naive.node_rules import EBS
 from tests.property.naive.places import room_of
-from tests.property.naive.reading import wants_node
-from tests.property.naive.vocabulary import APPS, GIB, TEAM, chance, some_of
+from tests.property.naive.reading import APPS, GIB, TEAM, chance, some_of, wants_node
 from tests.property.naive.workloads import random_spec
 
 _SPACE: Final = "shop"
@@ -152,3 +152,45 @@ class Residents:
     def _name(self, stem: str) -> str:
         self._count += 1
         return f"{stem}-{self._count}"
+
+
+# Nodes that have been unhealthy for long enough to be replaced (docs/engineering/handbook/expiry-and-repair.md).
+
+
+_PATIENCE = {
+    ("Ready", "False"): 30, ("Ready", "Unknown"): 30, ("AcceleratedHardwareReady", "False"): 30, ("StorageReady", "False"): 30,
+    ("NetworkingReady", "False"): 30, ("KernelReady", "False"): 30, ("ContainerRuntimeReady", "False"): 30,
+}  # fmt: skip
+"""Condition and status → minutes."""
+
+_KNOWN_FAULTS = (46, 48, 54, 62, 63, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158)
+"""Numbers of accelerator faults that are certain after ten minutes."""
+
+
+def node_of(snapshot: Snapshot, claim: NodeClaim) -> Node | None:
+    """The node of a claim."""
+    return next((node for node in snapshot.nodes if node.provider_id == claim.provider_id), None)
+
+
+def is_ill(snapshot: Snapshot, claim: NodeClaim) -> bool:
+    """Whether a condition of its node has lasted long enough."""
+    node = node_of(snapshot, claim)
+    for condition in node.conditions if node is not None else ():
+        minutes = _PATIENCE.get((condition.type, condition.status))
+        if condition.type == "AcceleratedHardwareReady" and any(f"XID{n}" in condition.reason for n in _KNOWN_FAULTS):
+            minutes = minutes and 10
+        times = [moment for moment in (condition.changed_at, node and node.created_at) if moment is not None]
+        rebooting = claim.conditions.get("Rebooting")
+        if rebooting is not None and rebooting.status == "False" and rebooting.changed_at is not None:
+            times.append(rebooting.changed_at)
+        if minutes is not None and times and snapshot.now - max(times) >= timedelta(minutes=minutes):
+            return True
+    return False
+
+
+def are_many_ill(snapshot: Snapshot, pool: str) -> bool:
+    """Whether more than a fifth of the pool's nodes, rounded up, are unhealthy, for any length of time."""
+    own = [node for node in snapshot.nodes if node.labels.get(labels.NODEPOOL) == pool]
+    own = [node for node in own if node.labels.get(labels.REGISTERED) == "true"]
+    bad = [node for node in own if any((c.type, c.status) in _PATIENCE for c in node.conditions)]
+    return len(bad) * 5 > len(own) + 4 if len(own) % 5 else len(bad) * 5 > len(own)

@@ -25,7 +25,7 @@ from core.model.values.taints import NO_SCHEDULE, Taint
 from tests.builders import NOW
 from tests.property.naive.clusters import daemon_pods, random_daemon
 from tests.property.naive.places import room_of
-from tests.property.naive.vocabulary import CLASS_REF, FAMILY, GIB, TEAM, ZONES, chance
+from tests.property.naive.reading import CLASS_REF, FAMILY, GIB, TEAM, ZONES, chance
 from tests.property.naive_disruption.residents import Residents
 
 _SINCE: Final = NOW - timedelta(days=3)

@@ -17,7 +17,7 @@ from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from tests.builders import NOW, a_selector, a_type
 from tests.property.naive.clusters import random_cluster, random_daemon
-from tests.property.naive.vocabulary import CLASS_REF, FAMILY, GIB, ZONES, chance, some_of
+from tests.property.naive.reading import CLASS_REF, FAMILY, GIB, ZONES, chance, some_of
 
 CALM: Final = "calm"
 HOSTILE: Final = "hostile"

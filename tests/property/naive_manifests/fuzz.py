@@ -22,7 +22,7 @@ from core.model.snapshot import Snapshot
 from core.scheduling import schedule
 from installation.array_threads import ARRAY_THREADS
 from tests.property.naive.fuzz import improving
-from tests.property.naive.judge import violations
+from tests.property.naive.left_over import violations
 from tests.property.naive_manifests.clusters import CALM, HOSTILE, cluster
 from tests.property.naive_manifests.judge import further_violations
 from tests.property.naive_manifests.writing import read, written

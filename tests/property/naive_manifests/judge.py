@@ -13,7 +13,7 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 from core.model.values.taints import PREFER_NO_SCHEDULE, Taint
-from tests.property.naive.large_left_over import new_node_for, nodes_for
+from tests.property.naive.large_plans import new_node_for, nodes_for
 from tests.property.naive.places import Face, Place, places_after
 from tests.property.naive.promises import is_usable
 from tests.property.naive.reading import meets_all

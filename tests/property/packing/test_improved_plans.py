@@ -12,13 +12,16 @@ from msgspec.structs import replace
 from core.codec import encode_plan
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
-from core.packing.settings import DEFAULT_SETTINGS
+from core.packing.optimize import improve
+from core.packing.relaxation import prepared
+from core.packing.settings import DEFAULT_SETTINGS, SearchBudget
 from core.scheduling import schedule
 from core.scheduling.planner import Planner
 from tests.hash_seeds import outputs_of
 from tests.property.naive.clusters import random_cluster, shuffled
-from tests.property.naive.judge import violations
+from tests.property.naive.left_over import violations
 from tests.property.packing.clusters import a_plain_cluster, a_ruled_cluster, with_steps
+from tests.unit.packing.problems import SETTINGS, one_pod_per_machine, with_large_pods
 
 SEEDS = st.integers(0, 2**40)
 CLUSTERS = st.sampled_from((a_plain_cluster, a_ruled_cluster))
@@ -104,3 +107,37 @@ def test_seeds_that_once_failed(seed: int) -> None:
     """Each of these once stopped the planner or broke a rule."""
     snapshot = with_steps(random_cluster(seed), STEPS)
     assert violations(snapshot, schedule(snapshot)) == []
+
+
+# Laws of packings whose machines hold few pods.
+
+
+PACKING_SEEDS = st.integers(0, 2**32)
+
+PRINT_PACKINGS = """
+from core.packing.settings import SearchBudget
+from core.packing.optimize import improve
+from core.packing.relaxation import prepared
+from tests.unit.packing.problems import SETTINGS, one_pod_per_machine, with_large_pods
+for seed in range(3):
+    problem = with_large_pods(seed)
+    ready, budget = prepared(problem, SETTINGS), SearchBudget(40)
+    found = improve(ready, one_pod_per_machine(problem), seed=0, budget=budget, settings=SETTINGS)
+    print(found.lower_bound, found.packing.types.tolist(), found.packing.loads.tolist())
+"""
+
+
+@given(PACKING_SEEDS, st.integers(1, 12), st.integers(0, 60))
+@settings(max_examples=40, deadline=None)
+def test_a_packing_is_complete_and_between_its_bound_and_the_old_cost(seed: int, items: int, steps: int) -> None:
+    """Otherwise, a pod is lost or doubled between two stages, the search raises the cost, or the lower bound is wrong."""
+    problem = with_large_pods(seed, items=items, pods=60)
+    before = one_pod_per_machine(problem)
+    found = improve(prepared(problem, SETTINGS), before, seed=seed, budget=SearchBudget(steps), settings=SETTINGS)
+    found.packing.check(problem)
+    assert found.lower_bound <= found.packing.cost(problem) <= before.cost(problem)
+
+
+def test_packings_are_the_same_in_any_process() -> None:
+    """Otherwise, a hash, the solver's threads or its clock changes a packing, and a run cannot be repeated."""
+    assert len(outputs_of(PRINT_PACKINGS)) == 1

@@ -23,12 +23,16 @@ from core.model.snapshot import Snapshot
 from core.scheduling import Planner, schedule
 from core.scheduling.planner import SchedulingResults
 from tests.expected import Expected
-from tests.property.naive.addresses import address_violations, with_addresses
-from tests.property.naive.commitments import coverage_violations, with_commitments
 from tests.property.naive.extras import rich_cluster
 from tests.property.naive.fuzz import improving
-from tests.property.naive.judge import violations
-from tests.property.naive.quotas import with_quotas
+from tests.property.naive.left_over import violations
+from tests.property.naive.limits import (
+    address_violations,
+    coverage_violations,
+    with_addresses,
+    with_commitments,
+    with_quotas,
+)
 from tests.property.naive.tight import tight_cluster
 from tests.property.packing.clusters import a_ruled_cluster
 from tests.rendered import rendered, said, wrapped

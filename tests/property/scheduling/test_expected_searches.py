@@ -23,7 +23,7 @@ from core.packing.settings import DEFAULT_SETTINGS, LargeZoneSettings
 from core.scheduling.planner import Planner
 from tests.builders import a_pod, a_selector, a_type
 from tests.expected import Expected
-from tests.property.naive.judge import violations
+from tests.property.naive.left_over import violations
 from tests.property.packing.clusters import a_ruled_cluster, with_steps
 from tests.rendered import said, wrapped
 from tests.unit.packing.problems import SIZES

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import msgspec
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from core.model.plan import Plan
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+from core.model.values.commitment import CommittedRate, SavingsPlan
 from core.pods import is_reschedulable
-from core.scheduling import Planner, schedule
+from core.reasons.pods import PodReason
+from core.scheduling import schedule
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext
+from core.scheduling.planner import Planner
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from tests.property.naive.clusters import random_cluster
 from tests.property.naive.extras import rich_cluster
+from tests.property.naive.fuzz import check_tight, improving
+from tests.property.naive.left_over import violations
+from tests.property.naive.limits import (
+    DOLLAR,
+    address_violations,
+    coverage_violations,
+    with_addresses,
+    with_commitments,
+)
+from tests.property.naive.tight import tight_cluster
+from tests.property.naive.trivial import TrivialPlanner, beaten, zone_orders
 
 SEEDS = st.integers(0, 2**40)
 
@@ -121,3 +138,130 @@ def _without(snapshot: Snapshot, name: str) -> Snapshot:
 
 def _unbound(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, node_name="", phase="Pending")
+
+
+# Laws of plans under commitments, over random clusters.
+
+
+def _without_commitments(snapshot: Snapshot) -> Snapshot:
+    return msgspec.structs.replace(snapshot, options=msgspec.structs.replace(snapshot.options, commitments=()))
+
+
+def _rank(plan: Plan) -> tuple[int, int]:
+    return len(plan.unschedulable), plan.cost.hourly
+
+
+def _committed(seed: int) -> Snapshot:
+    cluster = rich_cluster(seed) if seed % 2 else random_cluster(seed)
+    return with_commitments(Random(seed), improving(cluster))  # noqa: S311 - a seeded draw
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_no_plan_covers_more_than_was_committed(first: int) -> None:
+    """Otherwise, nodes are launched as if they were free, and are billed in full. All other rules hold, too."""
+    covered = 0
+    for seed in range(first, first + 20):
+        snapshot = _committed(seed)
+        plan = schedule(snapshot)
+        assert [*coverage_violations(snapshot, plan), *violations(snapshot, plan)] == [], f"seed {seed}"
+        covered += sum(bool(claim.commitment) for claim in plan.claims)
+    assert covered
+
+
+@pytest.mark.parametrize("first", range(200, 240, 20))
+def test_no_plan_costs_more_because_something_is_paid_for(first: int) -> None:
+    """Committed capacity must not lead to a more expensive fleet, or to pods without a place."""
+    for seed in range(first, first + 20):
+        snapshot = _committed(seed)
+        plan = schedule(snapshot)
+        assert _rank(plan) <= _rank(schedule(_without_commitments(snapshot))), f"seed {seed}"
+        assert (plan.cost.lower_bound or 0) <= plan.cost.hourly, f"seed {seed}"
+
+
+def test_commitments_that_cover_nothing_here_change_nothing() -> None:
+    """A Savings Plan of another family must not move a byte of the plan."""
+    for seed in range(20):
+        snapshot = improving(random_cluster(seed))
+        other = SavingsPlan(name="sp", amount=DOLLAR, rates=(CommittedRate(ppm=0, families=("elsewhere",)),))
+        changed = msgspec.structs.replace(snapshot.options, commitments=(other,))
+        found, plain = schedule(msgspec.structs.replace(snapshot, options=changed)), schedule(snapshot)
+        assert found == plain, f"seed {seed}"
+
+
+# Laws of plans where subnets have few addresses, over random clusters.
+
+
+def _cluster(seed: int) -> Snapshot:
+    return with_addresses(Random(seed), improving(rich_cluster(seed)))  # noqa: S311 - a seeded draw
+
+
+@pytest.mark.parametrize("first", range(0, 80, 20))
+def test_no_plan_takes_an_address_that_does_not_exist(first: int) -> None:
+    """EC2 would refuse the launch, and the refusal would close the subnet for minutes."""
+    refused = 0
+    for seed in range(first, first + 20):
+        snapshot = _cluster(seed)
+        plan = schedule(snapshot)
+        assert list(address_violations(snapshot, plan)) == [], f"seed {seed}"
+        assert plan.cost.hourly == sum(claim.price for claim in plan.claims), f"seed {seed}"
+        refused += sum(pod.reason == PodReason.NO_FREE_ADDRESS for pod in plan.unschedulable)
+    assert refused
+
+
+@pytest.mark.parametrize("first", range(100, 140, 20))
+def test_no_what_if_takes_one_either(first: int) -> None:
+    """Its replacements are launched while the nodes that go still run."""
+    for seed in range(first, first + 20):
+        snapshot = _cluster(seed)
+        plan = Planner(snapshot).what_if([node.name for node in snapshot.nodes[:2]], consolidation=True).plan
+        assert list(address_violations(snapshot, plan)) == [], f"seed {seed}"
+
+
+def test_addresses_that_suffice_change_nothing() -> None:
+    """A plan far from the last address is the same byte for byte."""
+    for seed in range(20):
+        snapshot = _cluster(seed)
+        many = msgspec.structs.replace(snapshot, subnet_addresses=dict.fromkeys(snapshot.subnet_addresses, 5000))
+        plenty = msgspec.structs.replace(snapshot, subnet_addresses={})
+        assert msgspec.json.encode(schedule(many)) == msgspec.json.encode(schedule(plenty)), f"seed {seed}"
+
+
+# Law: no trivial planner does better, which gives each pod its own node, the largest first, with several choices of zones.
+
+
+_FAST = 200
+
+
+@pytest.mark.parametrize("first", range(0, _FAST, 25))
+def test_no_trivial_planner_places_more_pods_or_pays_less(first: int) -> None:
+    for seed in range(first, first + 25):
+        assert check_tight(seed)[1] == [], f"seed {seed}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 10_000, 1000))
+def test_ten_thousand_clusters(first: int) -> None:
+    failing = {seed: found[0] for seed, found, _ in map(check_tight, range(first, first + 1000)) if found}
+    assert failing == {}
+
+
+@pytest.mark.parametrize("seed", [127, 205, 250, 252, 272, 1793, 4721, 700183, 700449, 700730, 701923, 701989])
+def test_pods_once_left_over_without_need_have_their_places(seed: int) -> None:
+    """Zones were chosen one workload at a time: 14 pods stayed pending where 12 must, and 3 where none must.
+
+    In the seeds from 700,000 on no change to one or two workloads helped: all had to try the zones in another order.
+    In seed 1793 one workload had to leave the zones that another one takes in turn.
+    In seed 4721 the workload that a leftover follows follows another one itself.
+    """
+    snapshot = improving(tight_cluster(seed))
+    assert beaten(snapshot, schedule(snapshot)) == []
+
+
+def test_the_trivial_planners_place_most_pods() -> None:
+    """A trivial planner that places nothing would never beat ours."""
+    most = [max(len(planner.placed(order)) for order in zone_orders(0)) for planner in _planners()]
+    assert sum(most) > sum(len(planner.waiting) for planner in _planners()) // 2
+
+
+def _planners() -> list[TrivialPlanner]:
+    return [TrivialPlanner(tight_cluster(seed)) for seed in range(10)]

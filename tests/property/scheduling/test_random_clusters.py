@@ -16,7 +16,7 @@ from tests.hash_seeds import lines_that_differ
 from tests.property.naive.clusters import random_cluster, shuffled
 from tests.property.naive.extras import rich_cluster
 from tests.property.naive.fuzz import check, improving, unrest
-from tests.property.naive.judge import violations
+from tests.property.naive.left_over import violations
 from tests.property.naive.reading import spreads_of
 
 _FAST = 300

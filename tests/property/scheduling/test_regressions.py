@@ -16,7 +16,7 @@ from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapsh
 from tests.property.naive.clusters import random_cluster
 from tests.property.naive.extras import rich_cluster
 from tests.property.naive.fuzz import disturbed, improving
-from tests.property.naive.judge import violations
+from tests.property.naive.left_over import violations
 from tests.unit.scheduling.reading import claim_of, places, reasons_of
 
 TEAM = "example.com/team"

@@ -445,6 +445,7 @@ def test_a_pool_that_says_all_is_translated_whole() -> None:
         labels.EXPIRY: "Forceful",
         labels.EVICTIONS_PER_HOUR: "50",
         labels.LARGEST_NODE: "cpu=64",
+        labels.SHARED_LIMITS: "a:cpu=7",
     }
     metadata = {
         "name": "p",
@@ -497,6 +498,7 @@ def test_a_pool_that_says_all_is_translated_whole() -> None:
         own_annotations=annotations,
         price_factors={"m5a": 1200},
         largest_node={"cpu": 64_000},
+        shared_limits={"a": {"cpu": 7_000}},
         evictions_per_hour=50,
         expires_forcefully=True,
         template_hash=pool.template_hash,

@@ -16,8 +16,8 @@ from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
 from core.scheduling import schedule
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
-from tests.property.naive.judge import violations
 from tests.property.naive.large_plans import large_plan_violations
+from tests.property.naive.left_over import violations
 from tests.property.packing.clusters import a_plain_cluster
 
 TYPES = (a_type("m5.large", cpu="2", price=0.1), a_type("m5.2xlarge", cpu="8", memory="32Gi", pods="58", price=0.4))

@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import math
+import subprocess
+import sys
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from benchmarks import __main__ as benchmarks
+from benchmarks.cases import Case
 from benchmarks.files import Files, written
 from benchmarks.flexibility import flexibility
+from benchmarks.latency import BURSTS, VARIANTS, percentiles, scenario, silences
 from benchmarks.measure import Repeats, clock, measured
+from benchmarks.operations import bill, clusters
+from benchmarks.operations.cost_page import GOALS, costs, total
+from benchmarks.operations.pictures import PERIOD, in_periods, with_gaps
 from benchmarks.page import figures
 from benchmarks.peer import Peer, PeerError
 from benchmarks.profiling import profiled
+from benchmarks.scale.__main__ import main
+from benchmarks.scale.cluster import Cluster
+from benchmarks.scale.server import World
+from benchmarks.stages import STAGES
+from benchmarks.stages import measured as stages_measured
 from benchmarks.table import below_bound, gives_up_more, plan_rows, table
 from benchmarks.workloads.diverse import diverse
 from core.model.catalogue import Catalogue
 from core.model.plan import Plan, PlannedClaim
-from tests.builders import CLASS_REF, ZONES, a_snapshot, a_type
+from core.packing.settings import DEFAULT_SETTINGS
+from simulator.scenario import read_scenario
+from tests.builders import CLASS_REF, NOW, ZONES, a_snapshot, a_type
+from tests.figures import DOCS
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +187,180 @@ def test_a_profile_names_the_parts_of_the_planner(files: Files) -> None:
     text = profiled(files, 0.05)
     for part in ("greedy", "improved", "topology", "new claims", "packing"):
         assert part in text
+
+
+# The worlds of the latency table: the same draws for every variant, and scenarios that can be read.
+
+
+@pytest.mark.parametrize("variant", sorted(VARIANTS))
+def test_a_variant_changes_its_own_part_of_a_world_alone(tmp_path: Path, variant: str) -> None:
+    """Otherwise, the table would compare worlds, and not ways to be woken."""
+    settings, replaced = VARIANTS[variant]
+    usual, other = tmp_path / "usual", tmp_path / "other"
+    usual.mkdir()
+    other.mkdir()
+    one, two = read_scenario(scenario(usual, 7, {}, {})), read_scenario(scenario(other, 7, settings, replaced))
+    assert [step.at for step in one.steps] == [step.at for step in two.steps]
+    assert (usual / "burst-1.yaml").read_text() == (other / "burst-1.yaml").read_text()
+    assert (one.settings == two.settings) is not bool(settings)
+    assert (one.aws == two.aws) is not bool(replaced)
+
+
+def test_bursts_do_not_come_with_the_schedule(tmp_path: Path) -> None:
+    """Pods that come on whole minutes hide what the log costs: the schedule runs then, too."""
+    steps = read_scenario(scenario(tmp_path, 3, {}, {})).steps
+    assert len(steps) == BURSTS
+    assert any(step.at.total_seconds() % 60 for step in steps)
+
+
+def test_silences_stay_within_what_is_known_of_aws() -> None:
+    drawn = [silences(Random(seed)) for seed in range(50)]  # noqa: S311 - draws of a world
+    lags = {one["auditLogLag"]["p50"] for one in drawn}
+    assert len(lags) > 2
+    assert all(int(one["auditLogLag"]["p99"].removesuffix("s")) <= 180 for one in drawn)
+    assert all(25 <= int(one["boot"]["p50"].removesuffix("s")) <= 180 for one in drawn)
+
+
+def test_percentiles_are_values_that_were_seen() -> None:
+    assert percentiles([5.0, 1.0, 9.0]) == {"p50": 5.0, "p99": 5.0}
+    assert percentiles([float(number) for number in range(1, 201)]) == {"p50": 100.0, "p99": 198.0}
+
+
+# The benchmark of large clusters at a small scale: a fault in it would hide that functions need more memory.
+
+
+def test_functions_are_measured_beside_a_served_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = tmp_path / "scale.json"
+    options = ["--nodes=600", "--pods=1200", "--pending=2", "--only=execute,reconcile", f"--json={result}"]
+    monkeypatch.setattr(sys, "argv", ["scale", *options])
+    assert main() == 0
+    found = json.loads(result.read_text())["functions"]
+    asked = found["execute"]["requestsOfAllRuns"]
+    assert (asked["get nodes"], asked["list nodes"], asked["list pods"]) == (10, 2, 3)  # only the second run lists
+    assert found["reconcile"]["counts"]["claims"] == found["reconcile"]["counts"]["instances"] == 600
+    assert all(0 < result["share"] < 1 for result in found.values())
+
+
+def test_the_lists_of_namespaces_are_together_the_list_of_all_pods() -> None:
+    """Otherwise, the measured reading of a divided list would be that of another cluster."""
+    world = World(Cluster(nodes=20, pods=1_300, pending=3))
+    whole = [msgspec.json.decode(gzip.decompress(world.get(f"/api/v1/pods?continue={page}")[1])) for page in range(3)]
+    assert [page["metadata"].get("remainingItemCount") for page in whole] == [800, 300, None]
+    pods = [pod for page in whole for pod in page["items"]]
+    namespaces = sorted({pod["metadata"]["namespace"] for pod in pods})
+    apart = [
+        pod
+        for name in namespaces
+        for pod in msgspec.json.decode(gzip.decompress(world.get(f"/api/v1/namespaces/{name}/pods")[1]))["items"]
+    ]
+    assert len(namespaces) > 10
+    assert sorted(pod["metadata"]["uid"] for pod in apart) == sorted(pod["metadata"]["uid"] for pod in pods)
+
+
+# Each stage of the search can be switched off alone.
+
+
+def test_each_stage_has_lines_and_settings_without_it() -> None:
+    """Otherwise, two rows measure the same search, and a stage seems to earn nothing."""
+    without = [stage.without(DEFAULT_SETTINGS) for stage in STAGES]
+    assert all(settings != DEFAULT_SETTINGS for settings in without)
+    assert len({repr(settings) for settings in without}) == len(STAGES)
+    assert all(stage.lines > 5 for stage in STAGES)
+
+
+def test_a_case_is_measured_with_all_stages_and_without_each(tmp_path: Path) -> None:
+    rows = stages_measured(Case(name="small", make=lambda _: diverse(60, 40)), tmp_path)
+    assert [row["without"] for row in rows] == ["", *(stage.name for stage in STAGES)]
+    assert rows[0]["dearer"] == 0
+    assert all(0 < row["lowerBound"] <= row["cost"] for row in rows)
+
+
+# `make bench` is red where a plan is wrong, or cheap because it places fewer pods.
+
+
+GREEDY, IMPROVED = RESULT["greedy"], {**RESULT["improved"][0], "judged": {"count": 0, "violations": []}}
+GOOD = {key: value for key, value in RESULT.items() if key != "peer"} | {"improved": [IMPROVED]}
+WRONG = {"count": 1, "violations": ["room: default-0 needs more"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, 0),
+        ({"improved": []}, 0),
+        ({"greedy": {**GREEDY, "judged": WRONG}}, 1),
+        ({"improved": [{**IMPROVED, "judged": WRONG}]}, 1),
+        ({"improved": [{**IMPROVED, "unschedulable": 1000, "cost": 0.0}]}, 1),
+        ({"improved": [{**IMPROVED, "cost": 9.0}]}, 1),
+        (None, 1),
+    ],
+    ids=["right", "greedy", "greedy judged wrong", "judged wrong", "places nobody", "below the bound", "no answer"],
+)
+def test_its_exit_code(
+    changes: dict[str, Any] | None, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = subprocess.CompletedProcess((), int(changes is None), json.dumps({**GOOD, **(changes or {})}), "it broke")
+    monkeypatch.setattr("benchmarks.__main__.subprocess.run", lambda *_, **__: answer)
+    said = ["--only", "diverse-100", "--no-peer", "--work", str(tmp_path), "--json", str(tmp_path / "bench.json")]
+    monkeypatch.setattr("sys.argv", ["benchmarks", *said])
+    assert benchmarks.main() == status
+
+
+# Pictures and bills agree with the metrics and usage that they are made from.
+
+
+def test_sums_are_added_and_levels_are_not() -> None:
+    told = [(NOW, 2.0), (NOW + timedelta(seconds=30), 3.0), (NOW + timedelta(hours=1), 7.0)]
+    assert list(in_periods(told, "Sum").values()) == [5.0, 7.0]
+    assert list(in_periods(told, "Maximum").values()) == [3.0, 7.0]
+
+
+def test_no_line_leads_over_hours_without_data() -> None:
+    """It looked as if something had been measured there."""
+    times, values = with_gaps({NOW: 1.0, NOW + PERIOD: 2.0, NOW + timedelta(hours=1): 7.0})
+    assert times == [NOW, NOW + PERIOD, NOW + 2 * PERIOD, NOW + timedelta(hours=1)]
+    assert [math.isnan(value) for value in values] == [False, False, True, False]
+
+
+def test_a_bill_is_usage_times_price() -> None:
+    counts = dict.fromkeys(bill.PRICES, 0) | {"lambdaRequests": 1_000_000, "logBytes": 10**9}
+    usage = SimpleNamespace(counts=counts, gigabyte_seconds={"provision": 1000.0}, metrics=lambda: 2)
+    found = bill.monthly(cast("Any", SimpleNamespace(usage=usage, nodes=0)))
+    assert found["functions"] == pytest.approx(730 * (0.0133334 + 0.20), abs=0.01)
+    assert found["logs"] == 365.0
+    assert found["metrics"] == 0.60
+    assert found["alarms"] == pytest.approx(bill.watched() * 0.10)
+
+
+def test_the_clusters_workloads_grow_and_shrink_again(tmp_path: Path) -> None:
+    scenario = read_scenario(clusters.scenario(tmp_path, 100))
+    assert len(scenario.steps) == 2 * (clusters.MEASURED // clusters.CHANGE_EVERY)
+    assert not read_scenario(clusters.scenario(tmp_path, 0)).steps
+
+
+def test_a_larger_cluster_costs_what_the_line_of_the_two_largest_says() -> None:
+    measured = {
+        0: {"table": 9.0, "metrics": 0.0},
+        100: {"table": 1.0, "metrics": 3.0},
+        1000: {"table": 10.0, "metrics": 3.0},
+    }
+    assert bill.calculated(5000, measured) == {"table": 50.0, "metrics": 3.0}
+
+
+def test_the_costs_on_the_page_are_below_their_goals() -> None:
+    kept = json.loads((DOCS / "cost.json").read_text(encoding="utf-8"))
+    assert {name: total(kept[name]) <= goal for name, goal in GOALS.items()} == dict.fromkeys(GOALS, True)
+    assert kept["idle"]["alarms"] == pytest.approx(bill.watched() * bill.ALARM), "measured with other alarms"
+
+
+def test_the_table_of_costs_has_what_costs_something() -> None:
+    run = {
+        "idle": {"table": 0.5, "storage": 0.0, "logs": 0.0},
+        "5000 (calculated)": {"table": 9, "storage": 0.0, "logs": 1},
+    }
+    assert costs(run).splitlines()[2:] == [
+        "| | table | logs | sum | goal |",
+        "| --- | --- | --- | --- | --- |",
+        "| no nodes | 0.50 | 0.00 | 0.50 | 2.5 |",
+        "| 5,000 nodes, calculated | 9.00 | 1.00 | 10.00 |  |",
+    ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 from urllib.request import Request, urlopen
@@ -20,22 +22,32 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 from botocore.loaders import Loader
 
 from adapters.composition.functions import Adapters
-from adapters.kube import EksToken, presigner
+from adapters.kube import PREFIX, EksToken, presigner
+from adapters.ports import ConflictError, DeniedError, JsonObject, PortError, TransientError
 from adapters.run_report import RunReport
 from adapters.runtime import SystemClock
+from core import labels
+from core.ami_families.al2023 import AL2023
 from installation import wiring
 from installation.array_threads import ARRAY_THREADS
 from installation.settings import Settings
 from installation.wiring import BY_NAME
 from lambdas.application.controllers import Application
-from simulator.aws.installation import NO_CAPACITY, Selection, builtin_region
+from simulator.aws.ec2.instances import RUNNING, Instance, Instances, Subnet
+from simulator.aws.installation import NO_CAPACITY, Exchange, Pool, Region, Selection, builtin_region
+from simulator.draws import stream
 from simulator.invocation.faults import LOST_REPLY, THROTTLE, Fault
+from simulator.record import Recorder
+from tests.builders import a_type
 from tests.e2e.cloud import http_endpoint
 from tests.e2e.cloud.authenticator import Authenticator
-from tests.e2e.cloud.aws_protocol import SignedRequest
-from tests.e2e.cloud.raw_errors import RawResponse
+from tests.e2e.cloud.aws_protocol import RawResponse, SignedRequest
+from tests.e2e.cloud.identities import Caller, TokenError, caller_of
+from tests.e2e.cloud.kubelets import Kubelets, Pace
+from tests.e2e.cloud.node_objects import UNINITIALIZED
 from tests.e2e.cloud.server import BUCKET, Cloud, HostedCluster, in_zones
 from tests.e2e.cloud.wall_clock import WallClock
+from tests.unit.simulator.aws.ec2.test_boot import rendered
 
 PROVISION = BY_NAME["provision"]
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
@@ -282,3 +294,316 @@ def test_a_stopped_clock_does_what_is_due_and_drops_the_rest() -> None:
     clock.stop()
     assert happened == ["soon"]
     assert not clock._thread.is_alive()
+
+
+# Whom the authenticator of the suite with real parts accepts: it must refuse what EKS refuses.
+
+
+CALLER = Caller(
+    account="123456789012",
+    role_arn="arn:aws:iam::123456789012:role/provision",
+    session_name="provision",
+    access_key="ASIAEXAMPLE",
+    secret_key="secret/with+signs",
+    session_token="session//token+==",
+    role_id="AROAEXAMPLE",
+)
+
+
+class Clock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+def a_token(cluster: str = "shop", **changes: str) -> str:
+    """The token that a function with the caller's credentials makes."""
+    given = {
+        "aws_access_key_id": CALLER.access_key,
+        "aws_secret_access_key": CALLER.secret_key,
+        "aws_session_token": CALLER.session_token,
+        **changes,
+    }
+    session = boto3.Session(region_name="us-east-1", **given)
+    return EksToken(presigner(session, cluster=cluster), Clock())()
+
+
+def known(access_key: str) -> Caller | None:
+    return CALLER if access_key == CALLER.access_key else None
+
+
+def check(token: str, *, later: timedelta = timedelta(0)) -> Caller:
+    return caller_of(token, "shop", datetime.now(UTC) + later, known)
+
+
+def rewritten(token: str, before: str, after: str) -> str:
+    """The token with something else in its address."""
+    encoded = token.removeprefix(PREFIX)
+    url = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+    assert before in url
+    return PREFIX + base64.urlsafe_b64encode(url.replace(before, after).encode()).decode().rstrip("=")
+
+
+def test_the_token_that_functions_make_is_accepted_for_fourteen_minutes() -> None:
+    """Otherwise, no function can talk to a cluster; they keep a token for that long."""
+    token = a_token()
+    assert check(token) == CALLER
+    assert check(token, later=timedelta(minutes=14)) == CALLER
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"cluster": "other"}, "another cluster"),
+        ({"aws_secret_access_key": "guessed"}, "SignatureDoesNotMatch"),
+        ({"aws_access_key_id": "ASIAREVOKED"}, "InvalidClientTokenId"),
+        ({"aws_session_token": "an older session"}, "InvalidClientTokenId"),
+    ],
+)
+def test_credentials_of_another_caller_are_refused(changes: dict[str, str], reason: str) -> None:
+    """Otherwise, the suite accepts what EKS refuses, and proves nothing about access."""
+    with pytest.raises(TokenError, match=reason):
+        check(a_token(**changes))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("https://sts.us-east-1.amazonaws.com/", "https://sts.example.com/", "not STS"),
+        ("https:", "http:", "not STS"),
+        ("GetCallerIdentity", "AssumeRole", "AssumeRole"),
+        ("&Version=", "&Extra=1&Version=", "not allowed"),
+        ("&Version=", "&Action=GetCallerIdentity&Version=", "doubled"),
+        ("x-k8s-aws-id", "x-other", "not signed"),
+        ("X-Amz-Expires=60", "X-Amz-Expires=9000", "Expires"),
+    ],
+)
+def test_an_address_that_eks_does_not_expect_is_refused(before: str, after: str, reason: str) -> None:
+    """Otherwise, a change to how tokens are made passes here and fails on EKS."""
+    with pytest.raises(TokenError, match=reason):
+        check(rewritten(a_token(), before, after))
+
+
+def test_an_old_token_is_refused() -> None:
+    """Otherwise, a function that never renews its token goes unnoticed."""
+    with pytest.raises(TokenError, match="ago"):
+        check(a_token(), later=timedelta(minutes=15, seconds=1))
+
+
+@pytest.mark.parametrize("token", ["", "secret", PREFIX, PREFIX + "%%%", PREFIX + "a" * 5000])
+def test_text_that_is_no_token_is_refused(token: str) -> None:
+    """The API server sends the authenticator every bearer token that it does not know itself."""
+    with pytest.raises(TokenError):
+        check(token)
+
+
+# From an instance to a Node, with a small API server in memory in place of the real one.
+
+
+SOON = 5.0
+NAME = "ip-10-0-0-7.ec2.internal"
+GPU = "nvidia.com/gpu"
+
+
+class Api:
+    """Objects by kind and name. With `away` set, every call raises this error."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str], JsonObject] = {}
+        self.away: PortError | None = None
+        self.first_seen: list[JsonObject] = []
+        self._number = 0
+
+    def create(self, one: JsonObject) -> JsonObject:
+        self._answer()
+        key = ("nodes" if one["kind"] == "Node" else "csinodes", one["metadata"]["name"])
+        if key in self.objects:
+            raise ConflictError("create", "there already")
+        self._number += 1
+        made = {**one, "metadata": {**one["metadata"], "uid": f"uid-{self._number}", "resourceVersion": "1"}}
+        self.objects[key] = made
+        self.first_seen.append(made)
+        return made
+
+    def get(self, resource: str, name: str) -> JsonObject | None:
+        self._answer()
+        return self.objects.get((resource, name))
+
+    def patch(self, resource: str, name: str, body: JsonObject, *, subresource: str = "") -> JsonObject:
+        self._answer()
+        merged = _merged(self.objects[resource, name], body)
+        self.objects[resource, name] = merged
+        return merged
+
+    def delete(self, resource: str, name: str) -> None:
+        self._answer()
+        self.objects.pop((resource, name), None)
+
+    def _answer(self) -> None:
+        if self.away is not None:
+            raise self.away
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    return {key: _merged(old.get(key), new.get(key, old.get(key))) for key in old | new}
+
+
+@dataclass
+class Account:
+    """Instances of one type with a GPU."""
+
+    clock: WallClock
+    exchange: Exchange
+    instances: Instances
+    region: Region
+
+    def launch(self, number: int = 1, *, data: str | None = None, address: int = 7) -> Instance:
+        instance = Instance(
+            id=f"i-{number}",
+            pool=Pool("m5.large", "us-east-1a", "spot"),
+            image_id="ami-1",
+            subnet=Subnet("subnet-1", "us-east-1a", "10.0.0.0/19", 100),
+            private_ip=f"10.0.0.{address}",
+            launched_at=self.clock.now(),
+            price=1,
+            token="t",
+            tags={},
+            user_data=rendered(AL2023) if data is None else data,
+            state=RUNNING,
+        )
+        with self.clock.lock:
+            self.instances.launch(instance)
+        return instance
+
+    def end(self, instance: Instance) -> None:
+        with self.clock.lock:
+            self.instances.terminate([instance.id], "test")
+
+
+@pytest.fixture
+def account() -> Iterator[Account]:
+    clock = WallClock()
+    recorder = Recorder(clock)
+    types = (a_type("m5.large", extra={GPU: "1"}),)
+    region = Region(types=types, zone_ids={"us-east-1a": "use1-az6"})
+    instances = Instances(clock, recorder, stream(0, "t"), lambda *_: None)
+    clock.start()
+    yield Account(clock, Exchange(recorder, types), instances, region)
+    clock.stop()
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+@pytest.fixture
+def kubelets(account: Account, api: Api) -> Iterator[Kubelets]:
+    short = timedelta(milliseconds=20)
+    with Kubelets(account, api, Pace(boot=short, cloud=short, devices=short, removal=short)) as running:
+        yield running
+
+
+def until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + SOON
+    while not holds():
+        assert time.monotonic() < end, "it never came about"
+        time.sleep(0.005)
+
+
+def node(api: Api) -> JsonObject:
+    return api.objects.get(("nodes", NAME), {})
+
+
+def is_complete(api: Api) -> bool:
+    found = node(api)
+    return bool(found) and labels.ZONE in found["metadata"]["labels"] and GPU in found["status"]["allocatable"]
+
+
+def test_several_writers_complete_a_node_in_turn(account: Account, api: Api, kubelets: Kubelets) -> None:
+    """Otherwise, the functions never see a Node without zone and GPUs, as every node is at first."""
+    instance = account.launch()
+    until(lambda: is_complete(api))
+    at_first, at_last = api.first_seen[0], node(api)
+    assert labels.ZONE not in at_first["metadata"]["labels"]
+    assert UNINITIALIZED in at_first["spec"]["taints"]
+    assert GPU not in at_first["status"]["capacity"]
+    assert at_first["metadata"]["labels"]["team"] == "a"
+    assert at_last["metadata"]["labels"][labels.INSTANCE_TYPE] == "m5.large"
+    assert at_last["metadata"]["labels"]["failure-domain.beta.kubernetes.io/zone"] == "us-east-1a"
+    assert at_last["spec"]["providerID"] == instance.provider_id
+    assert sorted(taint["key"] for taint in at_last["spec"]["taints"]) == ["dedicated", "karpenter.sh/unregistered"]
+    assert at_last["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
+
+
+def test_nodes_join_side_by_side(account: Account, api: Api, kubelets: Kubelets) -> None:
+    """Otherwise, a busy control plane delays the last of two hundred nodes by minutes, as it would no machine."""
+    all_there = threading.Barrier(3, timeout=SOON)
+    create = api.create
+
+    def create_together(one: JsonObject) -> JsonObject:
+        if one["kind"] == "Node":
+            all_there.wait()
+        return create(one)
+
+    api.create = create_together  # type: ignore[method-assign]  # an API server that answers three at once
+    for number in range(3):
+        account.launch(number, address=7 + number)
+    until(lambda: len([kind for kind, _ in api.objects if kind == "nodes"]) == 3)
+    assert not all_there.broken
+
+
+def test_the_node_of_a_terminated_instance_is_removed(account: Account, api: Api, kubelets: Kubelets) -> None:
+    """Otherwise, pods run on forever on machines that are gone."""
+    instance = account.launch()
+    until(lambda: is_complete(api))
+    account.end(instance)
+    until(lambda: not node(api))
+
+
+def test_an_outage_of_the_api_server_is_waited_for(account: Account, api: Api, kubelets: Kubelets) -> None:
+    """Otherwise, a scenario that stops the API server loses nodes that a real cluster gets."""
+    api.away = TransientError("kube", "connection refused")
+    account.launch()
+    time.sleep(0.1)
+    api.away = None
+    until(lambda: is_complete(api))
+    assert kubelets.failures == []
+
+
+def test_a_reused_address_waits_for_the_old_node_to_go(account: Account, api: Api, kubelets: Kubelets) -> None:
+    """Otherwise, a dead machine's Node represents a living one."""
+    old = account.launch(1)
+    until(lambda: is_complete(api))
+    new = account.launch(2)
+    account.end(old)
+    until(lambda: node(api).get("spec", {}).get("providerID") == new.provider_id)
+
+
+def test_a_final_refusal_of_the_api_server_is_reported(account: Account, api: Api, kubelets: Kubelets) -> None:
+    """Otherwise, an invalid Node looks like one that boots slowly."""
+    api.away = DeniedError("kube", "metadata.labels: Invalid value")
+    account.launch()
+    until(lambda: kubelets.failures)
+    assert f"register {NAME}" in kubelets.failures[0]
+
+
+def test_user_data_that_does_not_join_and_failed_boots_give_no_node(
+    account: Account, api: Api, kubelets: Kubelets
+) -> None:
+    """Otherwise, liveness is never tested."""
+    kubelets.boot.disturb(1, None)
+    account.launch(1)
+    account.launch(2, data="")
+    time.sleep(0.2)
+    assert api.objects == {}
+
+
+def test_nothing_is_written_after_stop(account: Account, api: Api) -> None:
+    """Otherwise, one test's nodes appear in the next one."""
+    with Kubelets(account, api, Pace(boot=timedelta(0))):
+        pass
+    account.launch()
+    time.sleep(0.1)
+    assert api.objects == {}

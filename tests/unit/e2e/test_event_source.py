@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Event
 from typing import Any
 
+import boto3
 import pytest
+from botocore.exceptions import EndpointConnectionError
+from moto import mock_aws
 
 from installation.wiring import BY_NAME, WORK, FunctionSpec
 from tests.e2e.functions import event_source
-from tests.e2e.functions.event_source import EventSource
-from tests.e2e.functions.timers import Timers
+from tests.e2e.functions.event_source import EventSource, Timers, Windows
 
 SECONDS = 30.0
 
@@ -71,3 +75,95 @@ def test_a_schedule_may_begin_in_the_middle_of_its_period() -> None:
     timers.every(timedelta(hours=1), fired.set, first=timedelta(0))
     assert fired.wait(SECONDS)
     timers.close()
+
+
+# The suite's EventBridge Scheduler reads schedules while the functions make and delete them.
+
+
+EVERY_MINUTE = "cron(* * * * ? *)"
+
+
+class Later:
+    """Timers whose time the test makes come."""
+
+    def __init__(self) -> None:
+        self.due: list[Any] = []
+
+    def after(self, delay: timedelta, do: Any) -> None:
+        self.due.append(do)
+
+    def pass_time(self) -> None:
+        due, self.due = self.due, []
+        for do in due:
+            do()
+
+
+class Racing:
+    """A scheduler in which something else happens right after each list."""
+
+    def __init__(self, scheduler: Any) -> None:
+        self._scheduler = scheduler
+        self.exceptions = scheduler.exceptions
+        self.get_schedule = scheduler.get_schedule
+        self.then: Any = lambda: None
+
+    def get_paginator(self, name: str) -> Any:
+        pages = list(self._scheduler.get_paginator(name).paginate())
+        self.then()
+        return type("Pages", (), {"paginate": lambda _: iter(pages)})()
+
+
+@pytest.fixture
+def scheduler() -> Iterator[Any]:
+    with mock_aws():
+        yield boto3.client("scheduler", region_name="eu-west-1", aws_access_key_id="a", aws_secret_access_key="b")
+
+
+def make(scheduler: Any, name: str) -> None:
+    target = {
+        "Arn": f"arn:aws:lambda:eu-west-1:123456789012:function:{name}",
+        "RoleArn": "arn:aws:iam::123456789012:role/r",
+    }
+    scheduler.create_schedule(
+        Name=name,
+        ScheduleExpression=EVERY_MINUTE,
+        FlexibleTimeWindow={"Mode": "OFF"},
+        Target={**target, "Input": json.dumps({"window": name})},
+    )
+
+
+def test_a_schedule_that_is_deleted_after_it_was_listed_does_not_stop_the_others(scheduler: Any) -> None:
+    """Without this, one deleted NodePool ends the thread of all timers, and no schedule of the suite fires any more."""
+    for name in ("gone", "kept"):
+        make(scheduler, name)
+    racing, later, fired = Racing(scheduler), Later(), []
+    racing.then = lambda: scheduler.delete_schedule(Name="gone")
+    followed = Windows(racing, later, lambda name, _arn, payload: fired.append((name, payload)))  # type: ignore[arg-type]
+    followed.poll()
+    later.pass_time()
+    assert fired == [("kept", {"window": "kept"})]
+
+
+def test_a_schedule_that_is_deleted_before_its_time_does_not_fire(scheduler: Any) -> None:
+    make(scheduler, "gone")
+    later, fired = Later(), []
+    followed = Windows(scheduler, later, lambda name, *_: fired.append(name))  # type: ignore[arg-type]
+    followed.poll()
+    scheduler.delete_schedule(Name="gone")
+    later.pass_time()
+    assert fired == []
+
+
+def test_a_look_that_fails_forgets_nothing(scheduler: Any) -> None:
+    make(scheduler, "kept")
+    racing, later, fired = Racing(scheduler), Later(), []
+    followed = Windows(racing, later, lambda name, *_: fired.append(name))  # type: ignore[arg-type]
+    followed.poll()
+
+    def fail() -> None:
+        raise EndpointConnectionError(endpoint_url="the scheduler's")
+
+    racing.then = fail
+    followed.poll()
+    later.pass_time()
+    assert fired == ["kept"]

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
+import pytest
 
+from core import labels
+from core.model.catalogue import InstanceType
+from core.model.values.quantity import nanodollars, parse
+from simulator.aws.installation import builtin_region
+from tests.builders import a_type
+from tests.e2e.cloud.server import ZONES, in_zones
+from tests.e2e.peer import objects
 from tests.e2e.peer.figures import Burst, Footprint, Halved, Result, to_json
-from tests.e2e.peer.page import figures
-from tests.e2e.peer.picture import median_run, picture
+from tests.e2e.peer.page import figures, median_run, picture
 
 
 def result(side: str, *, last_pod: float, dollars: float) -> Result:
@@ -85,3 +93,96 @@ def test_the_picture_shows_the_median_run_of_each_side() -> None:
     assert drawn.count(">pod bound<") == 2
     bars = [float(width) for width in re.findall(r'width="([\d.]+)" height="12"', drawn)]
     assert bars == [193.8, 193.8]  # 2.5 s of 8 s on 620 pixels
+
+
+# Karpenter gets the same types, prices and capacities as our functions; otherwise, the comparison is worthless.
+
+
+KWOK_TAKES = {"cpu": parse("100m", "cpu"), "memory": parse("10Mi", "memory")}
+"""What Karpenter's kwok provider reserves on every type (kubeReserved in its helpers)."""
+
+
+@pytest.fixture(scope="module")
+def types() -> tuple[InstanceType, ...]:
+    return in_zones(builtin_region(), ZONES).types
+
+
+@pytest.fixture(scope="module")
+def translated(types: tuple[InstanceType, ...]) -> dict[str, dict[str, Any]]:
+    found = objects.instance_types(types, objects.admitted(objects.pools()[0]))
+    return {one["name"]: one for one in found}
+
+
+def test_karpenter_may_choose_among_the_same_types(
+    types: tuple[InstanceType, ...], translated: dict[str, dict[str, Any]]
+) -> None:
+    """A missing type makes it pay more; an additional type gives it an unfair advantage."""
+
+    def is_everyday(one: InstanceType) -> bool:
+        (category,) = one.labels["karpenter.k8s.aws/instance-category"]
+        (generation,) = one.labels["karpenter.k8s.aws/instance-generation"]
+        return category in "cmr" and int(generation) > 4 and one.labels[labels.ARCH] == ("amd64",)
+
+    assert sorted(translated) == sorted(one.name for one in types if is_everyday(one))
+
+
+def test_a_node_has_the_same_allocatable_on_both_sides(
+    types: tuple[InstanceType, ...], translated: dict[str, dict[str, Any]]
+) -> None:
+    """Otherwise one side packs more pods onto the same machine."""
+    for one in types:
+        if one.name in translated:
+            given = {key: parse(text, key) for key, text in translated[one.name]["resources"].items()}
+            left = {key: amount - KWOK_TAKES.get(key, 0) for key, amount in given.items()}
+            assert left == one.allocatable()
+
+
+def test_every_offering_has_its_price(types: tuple[InstanceType, ...], translated: dict[str, dict[str, Any]]) -> None:
+    """Otherwise, one side buys in a cheaper market."""
+    for one in types:
+        if one.name in translated:
+            given = {_place(offering): nanodollars(offering["Price"]) for offering in translated[one.name]["offerings"]}
+            assert given == {(o.capacity_type, o.zone): o.price for o in one.offerings}
+
+
+def test_the_nodepool_keeps_its_meaning() -> None:
+    """Fields that the file of types covers are left out; taints, labels, weight and all else stay."""
+    for pool in objects.pools():
+        own = objects.for_karpenter(pool)
+        template, before = own["spec"]["template"], pool["spec"]["template"]
+        keys = [one["key"] for one in template["spec"]["requirements"]]
+        assert keys == [labels.ARCH, labels.CAPACITY_TYPE]
+        assert template["metadata"] == before["metadata"]
+        assert template["spec"].get("taints") == before["spec"].get("taints")
+        assert {**own["spec"], "template": {}} == {**pool["spec"], "template": {}}
+
+
+def test_consolidation_begins_after_the_burst() -> None:
+    """Otherwise, fewer nodes are counted after the burst than were bought; or, later, only empty ones go."""
+    for pool in objects.pools():
+        before = pool["spec"]["disruption"]
+        after = before | objects.consolidating()["spec"]["disruption"]
+        assert (before["consolidateAfter"], after["consolidateAfter"]) == ("Never", objects.CONSOLIDATE_AFTER)
+        assert after["consolidationPolicy"] == "WhenEmptyOrUnderutilized"
+
+
+@pytest.mark.parametrize("pods", objects.DEPLOYMENTS)
+def test_every_size_has_its_number_of_pods(pods: int) -> None:
+    assert sum(one["spec"]["replicas"] for one in objects.workload(pods)) == pods
+
+
+def test_nodes_cost_the_price_of_their_offering() -> None:
+    """A spot node in one zone is not an on-demand node in another; the price of an unplaced node is unknown."""
+    prices = objects.Prices([a_type("m5.large", price=0.1)])
+    place = {labels.INSTANCE_TYPE: "m5.large", labels.ZONE: "us-east-1a"}
+    nodes = [
+        {"metadata": {"labels": place | {labels.CAPACITY_TYPE: labels.SPOT}}},
+        {"metadata": {"labels": place | {labels.CAPACITY_TYPE: labels.ON_DEMAND}}},
+        {"metadata": {"labels": {labels.CAPACITY_TYPE: labels.SPOT}}},
+    ]
+    assert prices.per_hour(nodes) == nanodollars(0.14)
+
+
+def _place(offering: dict[str, Any]) -> tuple[str, str]:
+    values = {one["key"]: one["values"][0] for one in offering["Requirements"]}
+    return values[labels.CAPACITY_TYPE], values[labels.ZONE]

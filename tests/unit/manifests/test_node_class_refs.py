@@ -20,6 +20,8 @@ from core.manifests.node_class_refs import AUTO_MODE_GROUP, owner_of
         ("karpenter.k8s.aw", "EC2NodeClass"),
         ("karpenter.k8s.aws.", "NodeClass"),
         ("karpenter.example.com", "EC2NodeClas"),
+        ("", "NodeClass"),
+        ("karpenter.k8s.asw", "E2CNodeClass"),
     ],
 )
 def test_ours_and_misspellings_of_ours_have_no_other_owner(group: str, kind: str) -> None:
@@ -34,6 +36,12 @@ def test_ours_and_misspellings_of_ours_have_no_other_owner(group: str, kind: str
         (AUTO_MODE_GROUP, "EC2NodeClass", "EKS Auto Mode (eks.amazonaws.com)"),
         ("karpenter.azure.com", "AKSNodeClass", "another provider (karpenter.azure.com, AKSNodeClass)"),
         ("karpenter.k8s.gcp", "GCENodeClass", "another provider (karpenter.k8s.gcp, GCENodeClass)"),
+        (
+            "karpenter.k8s.alibabacloud",
+            "ECSNodeClass",
+            "another provider (karpenter.k8s.alibabacloud, ECSNodeClass)",
+        ),
+        ("karpenter.k8s.oracle", "OCINodeClass", "another provider (karpenter.k8s.oracle, OCINodeClass)"),
         ("example.com", "EC2NodeClass", "another provider (example.com, EC2NodeClass)"),
         ("example.com", "", "another provider (example.com, no kind)"),
         ("", "AKSNodeClass", "another provider (no group, AKSNodeClass)"),

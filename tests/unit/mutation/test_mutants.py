@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import msgspec
 import pytest
 
-from tests.mutation import equivalent, named, selection
+from core.api.translation import KEPT, node_pool
+from core.interpreter import ByIdentity
+from tests.mutation import exclusions, selection
+from tests.mutation import mutants as applied
 from tests.mutation.__main__ import _said, faults, not_drawn, noticed, sample, summarised
-from tests.mutation.areas import ROOT, SUITES, WHOLE_RESULTS, area_of, is_of_area, modules
-from tests.mutation.coverage_map import CoverageMap
-from tests.mutation.equivalent import Equivalent
+from tests.mutation.areas import ROOT, SUITES, WHOLE_RESULTS, area_of, is_of_area, modules, place_of
+from tests.mutation.coverage_map import Caches, CoverageMap
+from tests.mutation.exclusions import Equivalent, Named, keep
 from tests.mutation.fates import Fate
-from tests.mutation.kept import keep
-from tests.mutation.left_out import SETTINGS
-from tests.mutation.mutants import Mutant, broken, left_out, mutants
-from tests.mutation.named import Named
-from tests.mutation.places import place_of
+from tests.mutation.mutants import (
+    SETTINGS,
+    Mutant,
+    NotAppliedError,
+    apply_at_import,
+    apply_to_functions,
+    broken,
+    functions,
+    left_out,
+    mutants,
+)
+from tests.unit.api.objects import NODE_POOL
 
 SOURCE = '''"""Docs say 1 == 1."""
 
@@ -122,7 +137,7 @@ def test_what_is_left_out_is_counted_by_area() -> None:
     found = not_drawn(["core/packing/settings.py", "core/pools.py", "core/pools.py"])
     assert found["core/packing"]["tuning"] > 50
     assert found["core/pools.py"]["cache size"] >= 3
-    assert found["core/pools.py"]["listed"] == sum(e.file == "core/pools.py" for e in equivalent.entries())
+    assert found["core/pools.py"]["listed"] == sum(e.file == "core/pools.py" for e in exclusions.entries())
 
 
 def test_a_sample_is_kept_beside_those_of_other_areas(tmp_path: Path) -> None:
@@ -246,15 +261,15 @@ def test_a_mutant_lies_in_a_statement_of_a_function_or_runs_at_import() -> None:
 def test_an_entry_without_its_mutant_is_reported() -> None:
     path = "core/breakers.py"
     gone = Equivalent(path, "failures_of", "x == 1", "x != 1", "nobody ever reads this")
-    assert equivalent.stale([gone]) == [f"{path}: failures_of: there is no `x == 1` → `x != 1`"]
-    assert named.stale([Named(path, "no such text", "", "nothing")])
+    assert exclusions.stale([gone]) == [f"{path}: failures_of: there is no `x == 1` → `x != 1`"]
+    assert exclusions.stale_named([Named(path, "no such text", "", "nothing")])
 
 
 def test_a_listed_mutant_is_not_drawn() -> None:
     path = "core/breakers.py"
     one, *others = mutants(path, (ROOT / path).read_text())
     entry = Equivalent(path, place_of(one, (ROOT / path).read_text()).function, one.was, one.now, "only for this test")
-    left = equivalent.without([one, *others], [entry])
+    left = exclusions.without([one, *others], [entry])
     assert one not in left
     assert others[-1] in left
 
@@ -264,20 +279,20 @@ def test_an_entry_means_one_mutant() -> None:
     path = "core/price_terms.py"
     every = [one for one in mutants(path, (ROOT / path).read_text()) if (one.was, one.now) == ("0", "1")]
     several = Equivalent(path, "charged", "0", "1", "only for this test")
-    (said,) = equivalent.stale([several])
+    (said,) = exclusions.stale([several])
     assert "several are `0` → `1`" in said
     line = 'family = found.name.partition(".")[«0]'
     assert line in said
     one = msgspec.structs.replace(several, line=line)
-    assert equivalent.stale([one]) == []
-    left = equivalent.without(every, [one])
+    assert exclusions.stale([one]) == []
+    left = exclusions.without(every, [one])
     assert len(left) == len(every) - 1
-    assert equivalent.stale([msgspec.structs.replace(one, line="of before")]) != []
+    assert exclusions.stale([msgspec.structs.replace(one, line="of before")]) != []
 
 
 def test_a_named_fault_is_put_in_by_its_text() -> None:
-    listed = named.named()
-    for mutant in named.as_mutants(listed):
+    listed = exclusions.named()
+    for mutant in exclusions.as_mutants(listed):
         source = (ROOT / mutant.path).read_text()
         assert broken(source, mutant) == source.replace(mutant.was, mutant.now) != source
         ast.parse(broken(source, mutant))
@@ -308,7 +323,7 @@ def test_a_mutant_that_a_test_asserts_against_is_killed() -> None:
 def test_named_faults_are_played_by_area() -> None:
     """Otherwise, a part of them asks for the tests of all areas, which takes the better part of an hour."""
     assert {area_of(fault.path) for fault in faults(["core/launch"])} == {"core/launch"}
-    assert len(faults(sorted(SUITES))) == len(named.named())
+    assert len(faults(sorted(SUITES))) == len(exclusions.named())
 
 
 def test_named_faults_are_played_by_module() -> None:
@@ -324,3 +339,130 @@ def test_the_answer_about_a_named_fault_says_what_it_takes_away_and_which_test_n
     assert noticed([fate], [here, there]) == [
         {"file": "core/a.py", "what": "the sign", "killer": "tests/test_a.py::test_it[3]"}
     ]
+
+
+# A mutant is put into functions that other modules have imported already; otherwise, every one would seem to survive.
+
+
+SOURCE_TEXT = """
+from functools import cache
+
+LIMIT = 3
+
+
+class Box:
+    @property
+    def is_full(self):
+        return any(one >= LIMIT for one in self.content)
+
+    content = (3,)
+
+
+@cache
+def fits(amount):
+    return amount < LIMIT
+
+
+def limited(least):
+    def is_allowed(amount):
+        return amount >= least
+
+    return is_allowed
+
+
+is_large = limited(2)
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setattr(applied, "ROOT", tmp_path)
+    monkeypatch.setattr(SourceFileLoader, "get_code", SourceFileLoader.get_code)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "m.py").write_text(SOURCE_TEXT)
+    return imported(tmp_path)
+
+
+def imported(folder: Path) -> ModuleType:
+    spec = spec_from_file_location("m", folder / "m.py")
+    assert spec is not None
+    assert spec.loader is not None
+    found = module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def mutant(was: str) -> Mutant:
+    return next(one for one in mutants("m.py", SOURCE_TEXT) if one.was == was)
+
+
+def test_functions_that_exist_run_it(module: ModuleType) -> None:
+    """A method behind a property, and a function behind a cache that another name holds."""
+    fits, box = module.fits, module.Box()
+    for was in ("one >= LIMIT", "amount < LIMIT"):
+        one = mutant(was)
+        apply_to_functions(one, place_of(one, SOURCE_TEXT), functions())
+    assert not box.is_full
+    assert fits(3)
+
+
+def test_functions_that_a_function_made_at_import_run_it(module: ModuleType) -> None:
+    """Rules that a module makes of one function would all seem to be tested by nothing."""
+    assert module.is_large(2)
+    one = mutant("amount >= least")
+    apply_to_functions(one, place_of(one, SOURCE_TEXT), functions())
+    assert not module.is_large(2)
+
+
+def test_what_runs_at_import_is_only_seen_by_a_new_import(module: ModuleType) -> None:
+    one = mutant("3")
+    with pytest.raises(NotAppliedError):
+        apply_to_functions(one, place_of(one, SOURCE_TEXT), functions())
+    apply_at_import(one)
+    assert module.LIMIT == 3
+    assert imported(applied.ROOT).LIMIT == 4
+
+
+# Each test is noted with all lines that it needs, and sees a mutant in them, whichever test ran before it.
+
+
+ASKED: list[object] = []
+
+
+@cache
+def helper(number: int) -> int:
+    ASKED.append(number)
+    return number
+
+
+def by_object(key: SimpleNamespace) -> SimpleNamespace:
+    ASKED.append(key)
+    return key
+
+
+def test_what_a_function_remembers_is_forgotten() -> None:
+    """Otherwise, only the first test that asks it seems to run the code behind it."""
+    one, kept = SimpleNamespace(), ByIdentity(by_object, size=KEPT)
+    caches = Caches()
+    ASKED.clear()
+    for times in (1, 2):
+        caches.empty()
+        for _ in range(3):
+            helper(1)
+            kept(one)
+        assert [1, one] * times == ASKED
+
+
+def test_caches_are_found_whatever_was_frozen_before() -> None:
+    """A command freezes what it has read."""
+    gc.freeze()
+    test_what_a_function_remembers_is_forgotten()
+    assert gc.get_freeze_count() > 0
+
+
+def test_objects_are_read_again_which_the_product_does_once() -> None:
+    """Test modules read some while they are collected: a fault in the hash of a NodePool was noticed by nobody."""
+    first = node_pool(NODE_POOL)
+    assert node_pool(NODE_POOL) is first
+    Caches().empty()
+    assert node_pool(NODE_POOL) is not first

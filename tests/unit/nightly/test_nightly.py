@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests import nightly
+from tests.conformance import DECIDED, verdict
 from tests.figures import DOCS, NIGHT, proven
 from tests.nightly import STEPS, Step, chosen_sizes, chosen_steps, run
+from tests.replay import PARTS, in_parts, is_held, summarised
 
 TARGETS = {line.split(":")[0] for line in (nightly.ROOT / "Makefile").read_text().splitlines() if ":" in line}
 
@@ -151,3 +153,47 @@ def test_steps_are_chosen_by_name_in_their_own_order() -> None:
     assert [step.name for step in chosen_steps("sim,fuzz-tight")] == ["fuzz-tight", "sim"]
     with pytest.raises(SystemExit, match="there is no step 'sin'"):
         chosen_steps("sin")
+
+
+# What fails on purpose is decided by name, and a decision lasts as long as the failure.
+
+
+@pytest.mark.parametrize(
+    ("more", "fewer", "lines"),
+    [
+        ((), (), []),
+        (("b", "a"), (), ["a fails", "b fails"]),
+        ((), ("combined-taint-and-spread",), ["combined-taint-and-spread passes: its entry in DECIDED is out of date"]),
+    ],
+    ids=["as decided", "others fail", "a decided one passes"],
+)
+def test_what_is_wrong_is_named(more: tuple[str, ...], fewer: tuple[str, ...], lines: list[str]) -> None:
+    assert verdict((set(DECIDED) | set(more)) - set(fewer)) == lines
+
+
+# The replay of decisions must not pass where nothing was repeated.
+
+
+@pytest.mark.parametrize(
+    ("decisions", "equal", "expected"), [(1000, 1000, True), (999, 999, False), (1001, 1000, False), (0, 0, False)]
+)
+def test_all_decisions_are_the_same_and_they_are_many(decisions: int, equal: int, expected: bool) -> None:
+    assert is_held({"decisions": decisions, "equal": equal}, 1000) is expected
+
+
+def test_figures_are_kept_for_each_python() -> None:
+    found = {"a": {"python": "3.11.7", "equal": 1}, "b": {"python": "3.13.5", "equal": 2}}
+    assert [figures["equal"] for figures in summarised(found)["pythons"].values()] == [1, 2]
+
+
+def test_ledgers_are_joined_without_losing_a_decision(tmp_path: Path) -> None:
+    """Worlds of two seeds may decide the same at the same time: the names are equal then, what was seen is not."""
+    for seed in range(PARTS + 2):
+        for key in ("decisions/simulated/2026/11/20/000000Z-disrupt-7f3a", f"bases/simulated/{seed % PARTS}"):
+            file = tmp_path / "kept" / f"seed-{seed}" / key
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"of {seed}")
+    parts = in_parts(tmp_path / "kept", tmp_path / "parts")
+    assert len(parts) == PARTS
+    decisions = [file.read_text() for part in parts for file in part.glob("decisions/**/*-disrupt-*")]
+    assert sorted(decisions) == [f"of {seed}" for seed in range(PARTS + 2)]

@@ -341,7 +341,7 @@ def test_a_conflict_names_who_demands_what_and_what_the_pool_has(
             (Requirement.one_of(labels.ZONE, ZONES[0]), Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT)),
             SPLIT,
             (
-                f"no instance type meets its own requirements: {labels.CAPACITY_TYPE} In [spot] leaves none of the 1 "
+                f"no instance type meets its own requirements: {labels.CAPACITY_TYPE} In [spot] excludes the only type "
                 "that those before it allow"
             ),
         ),

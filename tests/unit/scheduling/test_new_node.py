@@ -25,7 +25,9 @@ from core.scheduling.new_node import (
     InFlightClaim,
     RemainingLimits,
     any_value,
+    copies,
     largest_amount,
+    room_of,
     sizes_of,
     used_by_pool,
     why_unusable,
@@ -148,7 +150,7 @@ def test_its_signatures_are_those_of_its_pods_in_order() -> None:
 def test_what_is_charged_is_refunded() -> None:
     """Otherwise, a plan under tight limits loses room for good."""
     (template,) = context_of(types=(a_type("a", cpu="4"), a_type("b", cpu="8")), node_pools=(a_pool(),)).templates
-    limits = RemainingLimits({"cpu": 10_000, quantity.NODES: 2}, {"cpu": 1_000})
+    limits = RemainingLimits({"cpu": 9_000, quantity.NODES: 2})
     limits.charge(template.types, TypeMask(0b11))
     assert limits.left == {"cpu": 1_000, quantity.NODES: 1}
     assert largest_amount(template.types, TypeMask(0b01), "cpu") == 4_000
@@ -162,9 +164,47 @@ def test_a_pool_over_one_of_its_limits_launches_nothing_that_has_none_of_it_eith
     """Karpenter: whatever is exceeded, the pool launches no more; a limit may be lowered below what runs."""
     (template,) = context_of(types=(a_type("a", cpu="4"),), node_pools=(a_pool(),)).templates
     for exceeded in ("cpu", "nvidia.com/gpu", quantity.NODES):
-        limits = RemainingLimits({"cpu": 10_000, exceeded: 1}, {exceeded: 2})
+        limits = RemainingLimits(room_of({"cpu": 10_000, exceeded: 1}, {exceeded: 2}))
         assert limits.mask(template.types, TypeMask(0b1)) == 0, exceeded
-    assert RemainingLimits({"cpu": 10_000}, {}).mask(template.types, TypeMask(0b1)) == 0b1
+    assert RemainingLimits({"cpu": 10_000}).mask(template.types, TypeMask(0b1)) == 0b1
+
+
+def test_node_pools_of_a_group_share_its_limits() -> None:
+    """The least of what remains holds; copies share among themselves what the originals share, and nothing with these."""
+    (template,) = context_of(types=(a_type("a", cpu="4"), a_type("b", cpu="8")), node_pools=(a_pool(),)).templates
+    group = {"cpu": 10_000}
+    first, second = (
+        RemainingLimits({quantity.NODES: 5}, {"team": group}),
+        RemainingLimits({"cpu": 9_000}, {"team": group}),
+    )
+    other, _ = copies((first, second))
+    first.charge(template.types, TypeMask(0b01))
+    assert (first.left, second.left) == ({"cpu": 6_000, quantity.NODES: 4}, {"cpu": 6_000})
+    assert (first.binding("cpu"), first.binding(quantity.NODES)) == ("team", "")
+    assert second.mask(template.types, TypeMask(0b11)) == 0b01
+    assert other.left == {"cpu": 10_000, quantity.NODES: 5}
+
+
+def test_a_plan_keeps_within_limits_that_node_pools_share() -> None:
+    """Both NodePools together get what the group may have, running nodes included; the lowest amount that one names counts."""
+    claim, node = a_node_of(a_type("a", cpu="4"))
+    zones = [Requirement.one_of(labels.ZONE, zone) for zone in ZONES[:2]]
+    pods = tuple(
+        a_pod(f"p{index}", requests={"cpu": 3_000, "pods": 1}, node_selector=(zones[index % 2],)) for index in range(6)
+    )
+
+    def bought(cpu: int, **running: Any) -> tuple[int, set[str]]:
+        pools = (
+            a_pool("default", zones[0], shared_limits={"team": {"cpu": cpu}}),
+            a_pool("other", zones[1], shared_limits={"team": {"cpu": 64_000}, "all": {quantity.NODES: 5}}),
+        )
+        plan = schedule(a_snapshot(types=(a_type("a", cpu="4"),), node_pools=pools, pods=pods, **running))
+        return len(plan.claims), {refused.reason for refused in plan.unschedulable}
+
+    assert bought(24_000) == (6, set())
+    assert bought(16_000) == (4, {PodReason.LIMIT_REACHED})
+    assert bought(16_000, node_claims=(claim,), nodes=(node,))[0] <= 4
+    assert bought(4_000, node_claims=(claim,), nodes=(node,))[0] == 0
 
 
 def test_nodes_count_with_what_they_have_and_claims_without_an_instance_with_what_they_request() -> None:

@@ -356,6 +356,8 @@ BY_NAME = NodeSelectorTerm((Requirement.one_of(labels.NODE_NAME, "node-1"),))
         ({"required_terms": (NodeSelectorTerm(()),)}, PodReason.UNSUPPORTED_AFFINITY),
         ({"node_selector": (Requirement.of(labels.NODEPOOL, "DoesNotExist"),)}, PodReason.OPTED_OUT),
         ({"node_selector": (Requirement.one_of("karpenter.sh/unknown", "a"),)}, PodReason.RESTRICTED_LABEL),
+        ({"node_selector": (Requirement.one_of(labels.HOSTNAME, "node-1"),)}, PodReason.RESTRICTED_LABEL),
+        ({"required_terms": (NodeSelectorTerm((Requirement.of(labels.HOSTNAME, "NotIn", ["node-1"]),)),)}, ""),
         ({"required_terms": (OPTED_OUT, A)}, ""),
         ({"required_terms": (A, BY_NAME)}, ""),
         ({"required_terms": (BY_NAME, OPTED_OUT)}, PodReason.UNSUPPORTED_AFFINITY),

@@ -132,6 +132,25 @@ def test_a_stuck_pod_stays_until_the_end_of_the_step(tmp_path: Path) -> None:
     assert max(gone.values()) < 7.5
 
 
+def test_one_drawn_by_the_seed_is_stuck_copied_stopped_or_a_model_for_strangers(tmp_path: Path) -> None:
+    result = play(
+        tmp_path,
+        {"at": "6m", "kubelet": {"fraction": 1.0, "stuck": ["*"], "for": "6m"}},
+        {"at": "7m", "scale": {"kind": "Deployment", "namespace": "shop", "name": "web", "replicas": 0}},
+        {"at": "7m", "copy": {"kind": "Node", "name": "*", "as": "twin"}},
+        {"at": "8m", "instances": {"launch": 2, "tagsOf": "*", "for": "3m"}},
+        {"at": "14m", "instances": {"stop": "*"}},
+    )
+    gone = [minute(e) for e in named(result, "podDeleted")]
+    assert len(gone) == 4
+    assert all(12 <= moment < 12.1 for moment in gone)
+    assert "twin" in {e["node"] for e in named(result, "nodeJoined")}
+    strangers = {e["instance"] for e in named(result, "instanceLaunched") if e.get("by") == "stranger"}
+    ended = {e["instance"] for e in named(result, "instanceTerminated") if 11 <= minute(e) < 11.1}
+    assert strangers == ended & strangers != set()
+    assert named(result, "instanceStopped")
+
+
 def test_boot_faults_can_concern_one_zone_and_nodes_that_never_become_ready(tmp_path: Path) -> None:
     nowhere = {"at": "0s", "boot": {"fail": 9, "zone": "us-east-1z"}}
     assert named(play(tmp_path, nowhere), "nodeReady")

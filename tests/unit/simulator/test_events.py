@@ -277,6 +277,18 @@ def test_rules_wake_what_they_match(
     assert bool(bench.woken("interrupt")) == woken
 
 
+def test_rules_and_their_messages_may_be_late_and_come_twice(bench: Bench) -> None:
+    """If this failed, functions could rely on EventBridge for one prompt delivery."""
+    still = lambda: timedelta(0)  # noqa: E731 - a lag of nothing
+    bench.pump.delay(audit_log=still, schedule=still, rules=lambda: timedelta(seconds=40))
+    bench.message_faults.repeats = lambda: True
+    bench.pump.put_event("aws.ec2", "EC2 Spot Instance Interruption Warning", {})
+    bench.run(seconds=39)
+    assert bench.woken("interrupt") == []
+    bench.run(seconds=10)
+    assert len(bench.woken("interrupt")) == 2
+
+
 def audit_event(resource: str, verb: str, subresource: str = "") -> dict[str, Any]:
     """What the API server logs."""
     reference = {"resource": resource, "name": "x"} | ({"subresource": subresource} if subresource else {})

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidInputError
-from simulator.draws import stream
+from simulator.draws import constant, stream
 from simulator.scenario import Trace, read_scenario, read_trace
+from simulator.step_forms import Tokens
 
 HEAD = "apiVersion: fleetwright.dev/v1\nkind: Scenario\nmetadata: {name: s}\nspec:\n  duration: 1h30m\n"
 POOL = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: %s}\n"
@@ -107,7 +108,8 @@ def test_what_is_no_scenario_is_said_so(tmp_path: Path, text: str) -> None:
 def test_what_aws_does_not_promise_is_constant_or_drawn_by_the_seed(tmp_path: Path) -> None:
     """If this failed, figures would rest on one assumed time, such as eight seconds of the audit log."""
     lines = (
-        "  nodeBootSeconds: 20\n  aws: {auditLogLag: {p50: 8s, p99: 1m}, scheduleJitter: 5s, repeatedLaunch: silent}\n"
+        "  nodeBootSeconds: 20\n  aws: {auditLogLag: {p50: 8s, p99: 1m}, scheduleJitter: 5s, repeatedLaunch: silent, "
+        "tagLag: 10s, partialLists: 0.1, requestTokens: {burst: 5, perSecond: 1}, healthUpdates: true}\n"
     )
     scenario = read_scenario(write(tmp_path, HEAD + lines))
     drawn, again = ([scenario.aws.audit_log_lag.draw(rng) for _ in range(999)] for rng in map(stream, (1, 1), "aa"))
@@ -119,6 +121,9 @@ def test_what_aws_does_not_promise_is_constant_or_drawn_by_the_seed(tmp_path: Pa
     assert scenario.aws.schedule_jitter.draw(stream(1, "x")) == timedelta(seconds=5)
     assert scenario.boot.draw(stream(1, "x")) == timedelta(seconds=20)
     assert scenario.aws.repeated_launch == "silent"
+    assert scenario.aws.tag_lag == constant(timedelta(seconds=10))
+    assert (scenario.aws.partial_lists, scenario.aws.health_updates) == (0.1, True)
+    assert scenario.aws.request_tokens == Tokens(burst=5, per_second=1)
 
 
 @pytest.mark.parametrize(

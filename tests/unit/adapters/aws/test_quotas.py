@@ -17,8 +17,7 @@ from core.model.values.quotas import STANDARD, QuotaReading
 from core.reasons.runs import RunReason
 from lambdas.controllers.refresh import QuotaRefresh
 from tests.builders import NOW
-from tests.fakes.account import FakeAccount
-from tests.fakes.quotas import MemoryQuotas
+from tests.fakes.account import FakeAccount, MemoryQuotas
 from tests.fakes.world import FakeClock
 
 

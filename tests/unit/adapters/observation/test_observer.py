@@ -42,7 +42,7 @@ from core.model.pod import Owner, Pod
 from core.model.snapshot import CapacityBuffer, EvictedNode, MovedWorkload, Node, Snapshot
 from core.model.values.quotas import QuotaReading
 from tests.builders import NOW, ZONES, a_class_manifest, a_node_of, a_pod, a_pool, a_snapshot, a_type
-from tests.fakes.brakes import FakeBrakes
+from tests.fakes.account import FakeBrakes
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.store import Rows
 from tests.fakes.world import FakeCatalogues, FakeClock

@@ -26,15 +26,18 @@ from core.api.schemas.node_pool import (
     bad_moves,
     bad_prefix_delegation,
     bad_price_factors,
+    bad_shared_limits,
     cel_is_free,
     evictions_per_hour,
     expires_forcefully,
     is_restricted,
     largest_node,
     price_factors,
+    shared_limits,
 )
 from core.api.status import Location
 from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES
+from core.model.values.quantity import HOURLY, nanodollars
 from tests.unit.api.objects import ABSENT, NODE_CLAIM, NODE_OVERLAY, NODE_POOL, changed
 
 # Which label keys users may set or require.
@@ -314,6 +317,9 @@ def test_amounts_are_integers_of_the_core() -> None:
     assert price_factors({labels.PRICE_FACTORS: "m5a=1.2,c5=0.95"}) == {"m5a": 1200, "c5": 950}
     assert largest_node({labels.LARGEST_NODE: "cpu=16,memory=64Gi"}) == {"cpu": 16_000, "memory": 64 * 2**30}
     assert evictions_per_hour({labels.EVICTIONS_PER_HOUR: "0"}) == 0
+    text = "team-a:dollars-per-hour=1.5, team-a:cpu=4,all:nodes=0"
+    limits = {"team-a": {HOURLY: nanodollars(1.5), "cpu": 4_000}, "all": {"nodes": 0}}
+    assert shared_limits({labels.SHARED_LIMITS: text}) == limits
 
 
 @pytest.mark.parametrize(
@@ -327,6 +333,9 @@ def test_amounts_are_integers_of_the_core() -> None:
          ["", "m5a", "m5a=", "=1.2", "m5a=0", "m5a=1.2,c5=0", "m5a=-1", "m5a=1.2;c5=1", "m5a=0.0001"]),
         (bad_largest_node, labels.LARGEST_NODE, ["cpu=64", "cpu=64,memory=256Gi", "memory=1Gi"],
          ["", "cpu", "cpu=", "gpu=1", "cpu=64;memory=1Gi", "cpu=-1"]),
+        (bad_shared_limits, labels.SHARED_LIMITS, ["a:cpu=4", f"a:{HOURLY}=1.5", "a:cpu=4, b.c:nvidia.com/gpu=2"],
+         ["", "cpu=4", "a:cpu", "a:cpu=x", "a:cpu=-1", "A:cpu=1", "a:cpu=1,", "a:cpu=1,a:cpu=2", "a:=1",
+          "a:cpu=1,b:cpu=1,c:cpu=1,d:cpu=1,e:cpu=1"]),
         (bad_prefix_delegation, labels.PREFIX_DELEGATION, ["true", "false"], ["", "True", "yes"]),
     ],
 )  # fmt: skip

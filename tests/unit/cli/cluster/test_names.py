@@ -363,6 +363,8 @@ def test_what_was_discovered_for_a_node_class_names_the_same_objects_as_its_term
         labels.SUBNET_ADDRESSES: '{"readAt": "2026-07-01T00:00:00Z", "perNode": 2, "free": {"subnet-1": 9}}',
         labels.PLACEMENT_GROUP: '{"id": "pg-1", "name": "fast", "strategy": "cluster"}',
     }
+    limits = {labels.SHARED_LIMITS: "team:cpu=4, all:nodes=2"}
+    assert annotations(**limits) == {labels.SHARED_LIMITS: "N(team):cpu=4,N(all):nodes=2"}
     found = {key: json.loads(text) for key, text in annotations(**texts).items()}
     assert found[labels.RESERVATION_PLACES] == {"N(cr-1)": 3}
     (upcoming,) = found[labels.UPCOMING_RESERVATIONS]

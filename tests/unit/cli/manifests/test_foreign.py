@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_a_template_in_a_folder_is_left_out_with_the_command_that_renders_it(
 
 
 def test_files_that_are_no_yaml_are_all_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = folder(tmp_path, a_dot_yaml="a:\n\tb: 1\n", b_dot_yaml="a: [", c_dot_yaml=POD % "c")
+    root = folder(tmp_path, a_dot_yaml="kind: A\n\tb: 1\n", b_dot_yaml="kind: [", c_dot_yaml=POD % "c")
     with pytest.raises(InputError) as caught:
         read([root])
     assert "a.yaml" in str(caught.value)
@@ -62,7 +63,7 @@ def test_files_that_are_no_yaml_are_all_named(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_document_that_is_no_yaml_leaves_those_around_it(tmp_path: Path) -> None:
-    text = f"{POD % 'a'}---\nx: {{y: ${{NAME}}}}\n---\n{POD % 'c'}"
+    text = f"{POD % 'a'}---\nkind: {{y: ${{NAME}}}}\n---\n{POD % 'c'}"
     found = gather([folder(tmp_path, a_dot_yaml=text)])
     assert [(document.name, document.index) for document in found.documents] == [("a", 0), ("c", 2)]
     (problem,) = found.unreadable
@@ -75,7 +76,7 @@ def test_validate_reports_a_file_that_cannot_be_read_beside_the_findings_of_the_
 ) -> None:
     root = folder(
         tmp_path,
-        a_dot_yaml="{{ if }}\na: b\n",
+        a_dot_yaml="{{ if }}\nkind: b\n",
         b_dot_yaml="apiVersion: apps/v1\nkind: Deploymnt\nmetadata: {name: x}\n",
     )
     assert main(["validate", "-f", root, "-o", "json"]) == 1
@@ -113,7 +114,65 @@ def test_a_missing_tool_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "text", ["${A}", "x-${CLUSTER_NAME}", "<<AZ>>", "<YOUR_ROLE>", "$(NAME)", "__NAME__", "$CLUSTER"]
+    ("name", "text"),
+    [
+        ("mkdocs.yml", "plugins: !!python/name:x y\n"),
+        ("stack.yaml", "Resources: {A: {Type: T, B: !Ref C}}\n"),
+        ("play.yml", "- hosts: {{ all }}\n"),
+        ("tsconfig.json", '{\n // c\n "a": 1,}'),
+    ],
+)
+def test_a_file_of_another_tool_may_be_unreadable_in_a_folder(
+    name: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a kind and an apiVersion it is no object, whatever syntax it has: one such file ended `plan -f .`."""
+    root = folder(tmp_path, a_dot_yaml=POD % "a")
+    (tmp_path / name).write_text(text)
+    assert names(root) == ["a"]
+    assert f"left out 1 file of other tools (no kind and apiVersion): {root}/{name}" in capsys.readouterr().err
+    with pytest.raises(InputError):
+        read([f"{root}/{name}"])
+
+
+def test_a_template_that_is_yaml_by_chance_is_no_object(tmp_path: Path) -> None:
+    template = 'kind: Pod\napiVersion: v1\nmetadata: {name: "{{ .Release.Name }}"}\n'
+    args = 'kind: Pod\napiVersion: v1\nmetadata: {name: x}\nspec: {nodeName: "{{ .Values.x }}"}\n'
+    root = folder(tmp_path, Chart_dot_yaml="name: x", templates__a_dot_yaml=template, templates__b_dot_yaml=args)
+    found = gather([root])
+    assert found.documents == []
+    assert [problem.is_template for problem in found.unreadable] == [True, True]
+    assert f"helm template {root} > rendered.yaml" in found.unreadable[0].error.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("\u00a0\u00a0name: x\n  labels: {}", "non-breaking spaces are before 'name:'"),
+        ("<<<<<<< HEAD\n  name: x\n=======\n  name: y\n>>>>>>> b", "has a merge conflict"),
+        ("  name: a: b", "a second `: ` on the line"),
+        ("  name: [a", "a `[` before it has no `]`"),
+    ],
+)
+def test_a_slip_in_yaml_is_named_as_its_writer_knows_it(line: str, said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        parse(f"kind: Pod\nmetadata:\n{line}\nspec: {{}}\n", "a.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<your-role>",
+        "[[ cluster ]]",
+        "#{cluster}",
+        "%CLUSTER%",
+        "${A}",
+        "x-${CLUSTER_NAME}",
+        "<<AZ>>",
+        "<YOUR_ROLE>",
+        "$(NAME)",
+        "__NAME__",
+        "$CLUSTER",
+    ],
 )
 def test_placeholders(text: str) -> None:
     assert placeholder_in({"a": [text]})

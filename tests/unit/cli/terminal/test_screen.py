@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from cli.__main__ import main
 from cli.errors import InputError
-from cli.terminal.screen import Screen, keys, terminal
+from cli.terminal.screen import FAILURES_MAX, Screen, keys, repeat, terminal
 
 
 @pytest.mark.parametrize(
@@ -68,3 +69,60 @@ def test_without_a_terminal_another_command_is_named(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     with pytest.raises(InputError, match="fleetwright status"), terminal():
         pytest.fail("there is no terminal")
+
+
+class Readings:
+    """Exit codes or errors, one a reading; Ctrl-C comes after the last."""
+
+    def __init__(self, *steps: int | InputError) -> None:
+        self.steps = list(steps)
+
+    def __call__(self) -> int:
+        step = self.steps.pop(0)
+        if isinstance(step, InputError):
+            raise step
+        print(f"answer {len(self.steps)}\n" * 40)  # noqa: T201 - as a command writes
+        return step
+
+    def pause(self, seconds: float) -> None:
+        assert seconds == 5
+        if not self.steps:
+            raise KeyboardInterrupt
+
+
+def test_a_watched_command_answers_below_its_last_answer_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    readings = Readings(0, 1)
+    assert repeat(readings, 5, readings.pause) == 1
+    written = capsys.readouterr().out
+    assert "answer 1" in written
+    assert "answer 0" in written
+    assert "\x1b" not in written
+
+
+def test_a_watched_command_writes_over_its_last_answer_on_a_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reading that fails is said, and the next one may succeed: a cluster's API server restarts."""
+    monkeypatch.setattr("cli.terminal.screen.sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "10")
+    readings = Readings(0, InputError("no answer"), 1)
+    assert repeat(readings, 5, readings.pause) == 1
+    first, failed, last = capsys.readouterr().out.split("\x1b[?2026h")[1:]
+    assert first.count("answer 2") == 8
+    assert "33 more lines: enlarge the window" in first
+    assert "reading again in 5 s" in failed
+    assert "every 5 s" in last
+
+
+@pytest.mark.parametrize("steps", [[InputError("no")], [0, *[InputError("no")] * FAILURES_MAX]])
+def test_a_watched_command_ends_where_no_reading_can_succeed(steps: list[int | InputError]) -> None:
+    readings = Readings(*steps, 0)
+    with pytest.raises(InputError):
+        repeat(readings, 5, readings.pause)
+
+
+@pytest.mark.parametrize("command", ["plan", "status", "savings", "consolidate"])
+def test_standard_input_cannot_be_watched(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "-f", "-", "--watch"]) == 2
+    assert "--watch: standard input can be read once only" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import pytest
 from cli.manifests.inventory import Document
 from cli.validation.pools import (
     KnownValues,
+    disagreeing_limits,
     empty_pools,
     idle_limits,
     label_findings,
@@ -190,7 +191,7 @@ def test_the_requirement_that_leaves_nothing_is_named_with_what_was_left_before_
         (
             "[1]",
             (
-                "none of the 2 instance types that the requirements before it leave meets "
+                "no instance type that the requirements before it allow meets "
                 "kubernetes.io/arch In [arm64]: the NodePool launches nothing"
             ),
         )
@@ -275,6 +276,16 @@ def test_a_limit_on_what_no_type_has_stops_nothing(name: str, is_idle: bool, mea
     assert list(idle_limits(Document("", 0, {**pool, "apiVersion": "example.com/v1"}), CATALOGUE)) == []
 
 
+def test_node_pools_that_disagree_about_a_group_are_told_which_amount_counts() -> None:
+    pools = [changed(NODE_POOL, "metadata", {"name": name, "annotations": {labels.SHARED_LIMITS: text}})
+             for name, text in (("a", "team:cpu=4,other:nodes=3"), ("b", "team:cpu=8"), ("c", "team:cpu=4"))]  # fmt: skip
+    findings = list(disagreeing_limits([Document("", index, pool) for index, pool in enumerate(pools)]))
+    assert [(finding.document.index, finding.severity.value, finding.field) for finding in findings] == [
+        (1, "warning", f"metadata.annotations[{labels.SHARED_LIMITS}]")
+    ]
+    assert "cpu 4 only" in findings[0].message
+
+
 # Values that no instance type has: an error where they leave nothing, and why they are none.
 
 
@@ -299,7 +310,7 @@ def one(key: str, *values: object, operator: str = "In") -> list[tuple[str, str,
     return unmatched_values_found_in(NODE_POOL, POOL, {"key": key, "operator": operator, "values": list(values)})
 
 
-ELSEWHERE = "is in the catalogue that was asked; give another with --region or --catalog"
+ELSEWHERE = "is in the catalogue; give another with --region or --catalog"
 
 
 @pytest.mark.parametrize(

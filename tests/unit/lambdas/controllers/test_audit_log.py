@@ -32,7 +32,7 @@ from lambdas.controllers.audit_log import (
     reason_to_wake,
 )
 from tests.builders import NOW
-from tests.fakes.brakes import FakeBrakes
+from tests.fakes.account import FakeBrakes
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.fakes.store import Rows
 from tests.fakes.world import FakeClock, FakeQueue

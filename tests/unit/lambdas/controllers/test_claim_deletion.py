@@ -17,7 +17,7 @@ from core.reasons.code import ClaimReason, TerminationReason
 from installation.metric_names import INSTANCES_TERMINATED
 from lambdas.controllers.claim_deletion import ClaimDeletion, end_outcome, launch_outcome
 from tests.builders import NOW
-from tests.fakes.brakes import FakeBrakes
+from tests.fakes.account import FakeBrakes
 from tests.fakes.store import MemoryClaims, Rows
 from tests.fakes.world import FakeClock, FakeCloud, FakeQueue
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_plan, a_record

@@ -39,7 +39,7 @@ from lambdas.controllers.reconciliation import (
 from lambdas.controllers.status import ObjectStatus
 from lambdas.controllers.sweeps.sweep import MARGIN, ReconcileRound, Sweep
 from tests.builders import NOW, a_pool, a_snapshot
-from tests.fakes.brakes import FakeBrakes
+from tests.fakes.account import FakeBrakes
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.fakes.world import FakeClock
 from tests.unit.lifecycle.records_for_tests import a_command

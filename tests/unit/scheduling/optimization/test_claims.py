@@ -181,7 +181,7 @@ def test_limits_hold_for_the_repacked_nodes_too(limits: dict[str, int]) -> None:
 def test_claims_that_are_not_cheaper_change_nothing() -> None:
     """Otherwise, the limits are charged for claims that were not taken."""
     _, solution = greedily_solved(a_cluster(pods=(a_pod("p"),)))
-    limits = RemainingLimits({"cpu": 100_000}, {})
+    limits = RemainingLimits({"cpu": 100_000})
     limits.charge(solution.claims[0].template.types, solution.claims[0].charged)
     before = dict(limits.left)
     assert not replaces_within_limits(solution.claims, solution.claims, limits=limits)
@@ -228,7 +228,7 @@ def replaced(
         zero = context.axis.zero
         return InFlightClaim(0, template, template.offered, mask, zero, charged=mask, min_values=needs)
 
-    remaining = RemainingLimits(limits, {})
+    remaining = RemainingLimits(limits)
     before = [claim("old") for _ in range(old)]
     for one in before:
         remaining.charge(types, one.charged)

@@ -11,7 +11,9 @@ from botocore.exceptions import ClientError
 from simulator.aws.account import Account, Surroundings
 from simulator.aws.ec2.instances import RUNNING, Instance, Subnet
 from simulator.aws.installation import Pool, Region
+from simulator.aws.queues import Message, Queue
 from simulator.clock import VirtualClock
+from simulator.draws import stream
 from simulator.invocation import faults
 from simulator.invocation.faults import Fault, Faults, MessageFaults
 from simulator.record import Event, Recorder
@@ -96,6 +98,16 @@ def test_half_of_a_batch_is_terminated_and_the_caller_is_told_of_an_error(bench:
         bench.ec2.terminate_instances(InstanceIds=["i-1", "i-2"])
     assert bench.listed() == {"i-1": "shutting-down", "i-2": "running"}
     assert {outcome for _, outcome, _ in bench.recorded_calls()} == {"error"}
+
+
+def test_a_queue_may_deliver_in_any_order() -> None:
+    """If this failed, functions could rely on an order that SQS does not promise."""
+    queue, moment = Queue("work", 20), START
+    for number in range(20):
+        queue.messages[str(number)] = Message(id=str(number), body="", sent_at=moment, visible_at=moment)
+    taken = queue.receive(moment, 20, timedelta(seconds=90), stream(1, "order"))
+    assert [message.id for message in taken] != sorted(queue.messages, key=int)
+    assert {message.id for message in taken} == set(queue.messages)
 
 
 def test_half_of_a_batch_of_messages_is_taken(bench: Bench) -> None:

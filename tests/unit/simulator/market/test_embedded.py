@@ -10,7 +10,16 @@ import pytest
 from core import labels
 from core.errors import InvalidInputError
 from core.model.values.quantity import nanodollars
-from simulator.market.embedded import OFFERINGS, TYPES, builtin_catalogue, builtin_shapes, priced_on, regions
+from simulator.market.embedded import (
+    OFFERINGS,
+    TYPES,
+    builtin_catalogue,
+    builtin_market,
+    builtin_shapes,
+    priced_on,
+    regions,
+    source_of,
+)
 from simulator.market.generate import offers, types
 
 
@@ -50,3 +59,11 @@ def test_an_unknown_region_says_which_are_known() -> None:
     """A user of an isolated region must learn what to do instead."""
     with pytest.raises(InvalidInputError, match=r"'us-iso-east-1'.*eu-west-1"):
         builtin_catalogue("us-iso-east-1")
+
+
+def test_a_type_that_a_region_sells_and_its_list_lacks_has_an_estimated_price() -> None:
+    """Lists of 2025 lack m8i, and a NodePool of current types could be planned in us-east-1 alone."""
+    virginia, ireland = builtin_market("us-east-1").on_demand, builtin_market("eu-west-1").on_demand
+    assert ireland["m8i.large"] == virginia["m8i.large"] * ireland["m7i.large"] // virginia["m7i.large"] // 1000 * 1000
+    assert source_of("eu-west-1") != source_of("us-east-1")
+    assert "p6-b300.48xlarge" not in builtin_market("ap-northeast-2").on_demand

@@ -26,7 +26,7 @@ from installation.metric_names import CHAINS_CUT
 from lambdas.controllers.launching import Launcher, LaunchRequests
 from lambdas.controllers.provisioning import ClaimRecords, NextRun, note_launches
 from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
-from tests.fakes.brakes import FakeBrakes
+from tests.fakes.account import FakeBrakes
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.store import MemoryMoves, Rows
 from tests.fakes.world import FakeClock, FakeCloud, FakeQueue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from botocore.exceptions import ClientError
 from adapters.aws.services import PATIENT
 from core import labels
 from simulator.aws.installation import Selection
+from simulator.draws import Silences, constant
 from simulator.invocation.faults import CrashError, Fault
+from simulator.step_forms import Tokens
 from tests.builders import a_type
 from tests.fakes.account import START, FakeAccount
 
@@ -27,9 +30,9 @@ TYPES = (
 class Bench(FakeAccount):
     """An account with three types in two zones, and what is needed to ask it for fleets."""
 
-    def __init__(self) -> None:
+    def __init__(self, silences: Silences | None = None) -> None:
         self.bus: list[tuple[Any, ...]] = []
-        super().__init__(TYPES, bus=lambda *event: self.bus.append(event))
+        super().__init__(TYPES, bus=lambda *event: self.bus.append(event), silences=silences)
         self.ec2 = self.client("ec2", config=PATIENT)
         parameter = "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
         self.image = self.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
@@ -117,6 +120,54 @@ def test_the_latest_statement_about_capacity_holds(bench: Bench) -> None:
     assert launched(bench.fleet(("m5.large", "zone-a"), ("m5.large", "zone-b"), token="2")) == [("m5.large", 1)]
     exchange.state_capacity(Selection(), None)
     assert launched(bench.fleet(("m5.large", "zone-a"), token="3")) == [("m5.large", 1)]
+
+
+def test_each_instance_takes_a_token(bench: Bench) -> None:
+    """If this failed, a burst would launch faster than an account may, and no throttled fleet would be played."""
+    tight = Bench(Silences(instance_tokens=Tokens(burst=2, per_second=0.5)))
+    answer = tight.fleet(("m5.large", "zone-a"), ("m5.xlarge", "zone-a"), count=5)
+    assert launched(answer) == [("m5.large", 2)]
+    assert [error["ErrorCode"] for error in answer["Errors"]] == ["RequestLimitExceeded"]
+    tight.clock.spend(timedelta(seconds=2))
+    assert launched(tight.fleet(("m5.large", "zone-a"), token="later", count=5)) == [("m5.large", 1)]
+    assert launched(bench.fleet(("m5.large", "zone-a"), count=5)) == [("m5.large", 5)]
+
+
+def test_other_programs_of_the_account_leave_few_requests() -> None:
+    """If this failed, functions would never be throttled in a small world."""
+    tight = Bench(Silences(request_tokens=Tokens(burst=3, per_second=0.01)))
+    asked = partial(tight.ec2.describe_instance_status)
+    for _ in range(3):
+        asked()
+    with pytest.raises(ClientError, match="RequestLimitExceeded"):
+        asked()
+
+
+def test_lists_lack_new_instances_and_their_tags() -> None:
+    """If this failed, functions could rely on finding what they just launched."""
+    late = Bench(Silences(tag_lag=constant(timedelta(seconds=10)), partial_lists=0.5))
+    late.fleet(("m5.large", "zone-a"), count=40)
+    assert len(listed(late)) in range(10, 31)
+    assert not listed(late, Filters=[{"Name": "tag:claim", "Values": ["t"]}])
+    late.clock.spend(timedelta(seconds=60))
+    assert len(listed(late, Filters=[{"Name": "tag:claim", "Values": ["t"]}])) == 40
+
+
+def listed(bench: Bench, **asked: Any) -> list[str]:
+    """The instances of an answer."""
+    reservations = bench.ec2.describe_instances(**asked)["Reservations"]
+    return [i["InstanceId"] for found in reservations for i in found["Instances"]]
+
+
+def test_health_says_again_what_it_said_and_names_what_is_resolved() -> None:
+    """If this failed, an event that comes twice or spares an instance would never be played."""
+    bench = Bench(Silences(health_updates=True))
+    bench.fleet(("m5.large", "zone-a"), count=2)
+    first, second = bench.account.instances.all()
+    bench.account.instances.interrupt(first, "scheduledChange")
+    bench.clock.run_until(bench.clock.now() + timedelta(minutes=2))
+    told = [detail["affectedEntities"] for source, _, detail in bench.bus if source == "aws.health"]
+    assert told == [[{"entityValue": first.id}, {"entityValue": second.id, "status": "RESOLVED"}]] * 2
 
 
 def test_one_token_is_one_fleet(bench: Bench) -> None:
