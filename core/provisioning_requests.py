@@ -26,7 +26,7 @@ import msgspec
 
 from core import labels
 from core.model.plan import PlannedGroup
-from core.model.pod import GroupSource, Pod
+from core.model.pod import Pod
 from core.model.snapshot import ProvisioningRequest, RequestedPods, Snapshot
 from core.model.values.requirements import Requirement
 from core.reasons.pods import PodReason, RequestReason
@@ -85,12 +85,6 @@ def is_booked(request: ProvisioningRequest, now: datetime) -> bool:
 def may_change(request: ProvisioningRequest) -> bool:
     """Whether time alone may change its conditions, so that runs have to look at it."""
     return is_served(request) and not (request.is_failed or request.is_expired)
-
-
-def awaits_nodes(group: PlannedGroup) -> bool:
-    """Whether a group of a plan is a request with a place for all its pods, and not all these nodes are ready."""
-    is_request = group.source == GroupSource.PROVISIONING_REQUEST
-    return is_request and not group.reason and group.ready < group.members
 
 
 def own_value(request: ProvisioningRequest) -> str:
@@ -264,7 +258,7 @@ def _outcome(
     if group.reason:
         kind = (FAILED, "True") if request.fails_at_once and _has_no_room(group) else (PROVISIONED, "False")
         return Condition(*kind, RequestReason.CAPACITY_NOT_FOUND, group.message), {}
-    if group.ready < group.members:
+    if group.awaits_nodes:
         return Condition(PROVISIONED, "False", RequestReason.NODES_STARTING, _waiting(group, starting)), {}
     own = group.domain.get(labels.PROVISIONING_REQUEST, "")
     if not own:

@@ -460,7 +460,7 @@ class ClusterReader:
         requests = self._requests.all([])
         if not requests:
             return False
-        from core.manifests.buffers import state_of_request  # most clusters have none
+        from core.manifests.groups import state_of_request  # most clusters have none
         from core.provisioning_requests import may_change
 
         return any(may_change(state_of_request(written)) for written in requests)

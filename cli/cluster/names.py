@@ -18,7 +18,7 @@ from core.catalogue.node_class import AddressReading
 from core.catalogue.node_memory import with_renamed_images
 from core.catalogue.reservations import read_upcoming
 from core.errors import InvalidInputError
-from core.manifests.buffers import NO_RETRY, VALID_UNTIL
+from core.manifests.groups import NO_RETRY, VALID_UNTIL
 from core.manifests.wire import decoding
 from core.manifests.wire.objects import ACTIVE_CAPACITY, WireMetadata
 from core.manifests.wire.pod import WirePod

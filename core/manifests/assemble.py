@@ -16,7 +16,7 @@ from core.errors import InvalidInputError
 from core.manifests import pods as policies
 from core.manifests import storage
 from core.manifests.admission import PodAdmission
-from core.manifests.buffers import BufferTranslator, NotForUsError, RequestTranslator, unusable_request
+from core.manifests.buffers import BufferTranslator, NotForUsError
 from core.manifests.node_class_refs import owner_of
 from core.manifests.pods import PodTranslator
 from core.manifests.successors import Successors
@@ -472,6 +472,8 @@ class _Assembly:
         """Return the requests; those whose templates or fields cannot be used say why."""
         if not self._objects.get(resources.PROVISIONING_REQUESTS):
             return ()
+        from core.manifests.groups import RequestTranslator, unusable_request  # most clusters have none
+
         translator = RequestTranslator(self._objects, self._pods, self._admission)
         return self._each(resources.PROVISIONING_REQUESTS, translator.request, unusable_request)
 

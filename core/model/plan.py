@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.model.pod import GroupSource
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
 
@@ -200,6 +201,11 @@ class PlannedGroup(msgspec.Struct, frozen=True, order=True, kw_only=True):
     hourly: int = 0
     reason: str = ""
     message: str = ""
+
+    @property
+    def awaits_nodes(self) -> bool:
+        """Whether its pods come once all their places are on ready nodes, and some are not yet."""
+        return self.source == GroupSource.PROVISIONING_REQUEST and not self.reason and self.ready < self.members
 
 
 class Cost(msgspec.Struct, frozen=True):

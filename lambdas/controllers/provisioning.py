@@ -31,7 +31,6 @@ from core.model.plan import Plan, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.pools import limits_by_counter
-from core.provisioning_requests import awaits_nodes
 from core.reasons.code import DecisionKind, Refusal
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
@@ -487,7 +486,7 @@ class Provisioning:
     def _ask_for_another(self, plan: Plan, until: datetime, *, was_refused: bool) -> None:
         if was_refused:
             self.next_run.ask("EC2 had no capacity", until, self._poll())
-        elif any(awaits_nodes(group) for group in plan.groups):
+        elif any(group.awaits_nodes for group in plan.groups):
             self.next_run.ask("a ProvisioningRequest waits for its nodes", until, self._poll())
         elif any(unplaced.reason == PodReason.DEADLINE_REACHED for unplaced in plan.unschedulable):
             self.next_run.ask("no time for all pods", until, SPACING)

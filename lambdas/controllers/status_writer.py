@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -23,11 +23,13 @@ from core.manifests.wire.resources import Resource
 from core.model.plan import BufferRoom, Plan
 from core.model.pod import GroupSource
 from core.model.snapshot import ProvisioningRequest
-from core.provisioning_requests import BOOT, Answer, Starting, answer, own_value
 from core.reasons.code import DecisionKind
 from core.reasons.runs import RunReason
 from installation.metric_names import UNKNOWN_FIELDS
 from lambdas.controllers.events import warning, write
+
+if TYPE_CHECKING:
+    from core.provisioning_requests import Answer, Starting
 
 # Writes the status of users' objects if it differs, and preserves the conditions of other writers.
 
@@ -224,6 +226,8 @@ class RequestStatus:
         """Bring the status of every request up to date; a failure of one does not affect the others."""
         if not view.requests:
             return
+        from core.provisioning_requests import answer  # most clusters have none
+
         groups = {group.name: group for group in plan.groups if group.source == GroupSource.PROVISIONING_REQUEST}
         requests = {f"{one.namespace}/{one.name}": one for one in view.snapshot.provisioning_requests}
         for written in view.requests:
@@ -256,6 +260,8 @@ class RequestStatus:
 
 def _starting(request: ProvisioningRequest, view: ClusterState) -> Starting:
     """Return the request's nodes that are not ready yet, with the time that nodes of this cluster took lately."""
+    from core.provisioning_requests import BOOT, Starting, own_value
+
     value = own_value(request)
     under_way = [
         record
