@@ -277,6 +277,10 @@ bench-quick: setup ## The same in two minutes
 bench-stages: setup ## What each stage of the search earns: cost, processor seconds and lines with it switched off; build/stages.json (15 minutes)
 	$(BIN)/python -m benchmarks.stages --data $(SHARED)/data
 
+.PHONY: bench-scale
+bench-scale: setup ## How processor time grows with pods, nodes, NodePools and types, each at most to the power of 1.15; build/growth.json and .svg (6 minutes; GROWTH=--large for 200,000 pods and 20,000 nodes)
+	$(BIN)/python -m benchmarks.growth --data $(SHARED)/data $(GROWTH)
+
 bench-disruption: setup ## What fragmented clusters of 500 nodes cost after disruption, beside the bound and Karpenter's own moves; build/bench-disruption.json
 	$(BIN)/python -m benchmarks.disruption --data $(SHARED)/data
 
