@@ -364,7 +364,7 @@ def explain_request(snapshot: Snapshot, request: ProvisioningRequest) -> Explana
     """Explain the state of a ProvisioningRequest that looks for no room: booked, over, wrong, or of another program."""
     subject = f"ProvisioningRequest {request.namespace}/{request.name}"
     if request.reason:
-        details = (*_meaning(RequestReason, request.reason), request.message)
+        details = (*_meaning(RequestReason, request.reason), on_one_line(request.message))
         return Explanation(subject=subject, outcome="waits", reason=request.reason, details=details, has_no_place=True)
     outcome, *more = state_of(request, snapshot)
     return Explanation(subject=subject, outcome=outcome, details=tuple(more))
