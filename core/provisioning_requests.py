@@ -191,7 +191,7 @@ def _bound_to_room(pod_set: RequestedPods, request: ProvisioningRequest) -> Requ
 # The conditions.
 
 
-class Condition(msgspec.Struct, frozen=True):
+class RequestCondition(msgspec.Struct, frozen=True):
     """One condition of a request; `status` is True, False or Unknown."""
 
     type: str
@@ -200,13 +200,13 @@ class Condition(msgspec.Struct, frozen=True):
     message: str
 
 
-class Answer(msgspec.Struct, frozen=True):
+class RequestAnswer(msgspec.Struct, frozen=True):
     """What the status of a request should say now; conditions that it does not name stay as they are.
 
     Details and Provisioned belong in one write: Kueue reads the details once, when Provisioned is True.
     """
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[RequestCondition, ...]
     details: dict[str, str] = {}
 
 
@@ -219,7 +219,7 @@ class Starting(msgspec.Struct, frozen=True):
 
 def answer(
     request: ProvisioningRequest, snapshot: Snapshot, group: PlannedGroup | None, starting: Starting
-) -> Answer | None:
+) -> RequestAnswer | None:
     """Return what to write about a request; None if it is not ours, or nothing is to be said of it.
 
     Args:
@@ -237,35 +237,35 @@ def answer(
         return None
     is_final = request.reason in (RequestReason.INVALID, RequestReason.UNKNOWN_CLASS)
     if is_final:
-        return Answer((Condition(FAILED, "True", RequestReason.of(request.reason), request.message),))
+        return RequestAnswer((RequestCondition(FAILED, "True", RequestReason.of(request.reason), request.message),))
     if request.valid_until is not None and now >= request.valid_until:
         text = f"its room was not there by {request.valid_until:%Y-%m-%d %H:%M:%S} UTC"
-        return Answer((Condition(FAILED, "True", RequestReason.EXPIRED, text),))
-    accepted = Condition(ACCEPTED, "True", RequestReason.ACCEPTED, "Fleetwright answers this request")
+        return RequestAnswer((RequestCondition(FAILED, "True", RequestReason.EXPIRED, text),))
+    accepted = RequestCondition(ACCEPTED, "True", RequestReason.ACCEPTED, "Fleetwright answers this request")
     outcome, details = _outcome(request, group, starting)
-    return Answer((accepted, outcome), details)
+    return RequestAnswer((accepted, outcome), details)
 
 
 def _outcome(
     request: ProvisioningRequest, group: PlannedGroup | None, starting: Starting
-) -> tuple[Condition, dict[str, str]]:
+) -> tuple[RequestCondition, dict[str, str]]:
     """Return the condition that says whether its room is there, and the details that belong to it."""
     if request.reason:
-        return Condition(PROVISIONED, "False", RequestReason.of(request.reason), request.message), {}
+        return RequestCondition(PROVISIONED, "False", RequestReason.of(request.reason), request.message), {}
     if group is None:
         text = "it has not been planned for yet"
-        return Condition(PROVISIONED, "False", RequestReason.CAPACITY_NOT_FOUND, text), {}
+        return RequestCondition(PROVISIONED, "False", RequestReason.CAPACITY_NOT_FOUND, text), {}
     if group.reason:
         kind = (FAILED, "True") if request.fails_at_once and _has_no_room(group) else (PROVISIONED, "False")
-        return Condition(*kind, RequestReason.CAPACITY_NOT_FOUND, group.message), {}
+        return RequestCondition(*kind, RequestReason.CAPACITY_NOT_FOUND, group.message), {}
     if group.awaits_nodes:
-        return Condition(PROVISIONED, "False", RequestReason.NODES_STARTING, _waiting(group, starting)), {}
+        return RequestCondition(PROVISIONED, "False", RequestReason.NODES_STARTING, _waiting(group, starting)), {}
     own = group.domain.get(labels.PROVISIONING_REQUEST, "")
     if not own:
         text = f"nodes that run have room for its {group.members} pods, kept for {BOOKED_FOR.seconds // 60} minutes"
-        return Condition(PROVISIONED, "True", RequestReason.CAPACITY_FOUND, text), {}
+        return RequestCondition(PROVISIONED, "True", RequestReason.CAPACITY_FOUND, text), {}
     text = f"nodes with label {labels.PROVISIONING_REQUEST}={own} are ready for its {group.members} pods"
-    return Condition(PROVISIONED, "True", RequestReason.CAPACITY_PROVISIONED, text), {DETAIL: own}
+    return RequestCondition(PROVISIONED, "True", RequestReason.CAPACITY_PROVISIONED, text), {DETAIL: own}
 
 
 def _has_no_room(group: PlannedGroup) -> bool:
@@ -288,7 +288,7 @@ def _rounded(at: datetime) -> datetime:
     return at + timedelta(seconds=-since_epoch % step)
 
 
-def _of_booking(request: ProvisioningRequest, snapshot: Snapshot, since: datetime) -> Answer | None:
+def _of_booking(request: ProvisioningRequest, snapshot: Snapshot, since: datetime) -> RequestAnswer | None:
     """Return the end of a booking, and what is to be said of nodes that are gone; None if nothing has changed."""
     conditions = []
     now = snapshot.now
@@ -296,20 +296,22 @@ def _of_booking(request: ProvisioningRequest, snapshot: Snapshot, since: datetim
         text = (
             f"its room was there at {since:%Y-%m-%d %H:%M:%S} UTC and was kept for {BOOKED_FOR.seconds // 60} minutes"
         )
-        conditions.append(Condition(BOOKING_EXPIRED, "True", RequestReason.BOOKING_EXPIRED, text))
+        conditions.append(RequestCondition(BOOKING_EXPIRED, "True", RequestReason.BOOKING_EXPIRED, text))
     loss = _loss(request, snapshot)
     if loss is not None:
         conditions.append(loss)
-    return Answer(tuple(conditions)) if conditions else None
+    return RequestAnswer(tuple(conditions)) if conditions else None
 
 
-def _loss(request: ProvisioningRequest, snapshot: Snapshot) -> Condition | None:
+def _loss(request: ProvisioningRequest, snapshot: Snapshot) -> RequestCondition | None:
     """Return what to say of nodes that were bought for a request whose pods still need them, if all of them are gone."""
     if not request.has_own_nodes:
         return None
     if own_nodes(request, snapshot):
         text = "other nodes were bought for it"
-        return Condition(CAPACITY_REVOKED, "False", RequestReason.NODES_REPLACED, text) if request.lost_at else None
+        return (
+            RequestCondition(CAPACITY_REVOKED, "False", RequestReason.NODES_REPLACED, text) if request.lost_at else None
+        )
     waiting = [pod.key for pod in consumers(request, snapshot.pods) if not pod.is_terminal and not pod.node_name]
     if not waiting:
         return None
@@ -318,6 +320,6 @@ def _loss(request: ProvisioningRequest, snapshot: Snapshot) -> Condition | None:
         text = (
             f"its nodes are gone, and {len(waiting)} pods wait for others until {lost_at + REVOKED_AFTER:%H:%M:%S} UTC"
         )
-        return Condition(CAPACITY_REVOKED, "Unknown", RequestReason.NODES_LOST, text)
+        return RequestCondition(CAPACITY_REVOKED, "Unknown", RequestReason.NODES_LOST, text)
     text = f"its nodes are gone since {lost_at:%H:%M:%S} UTC, and no others could be bought for {len(waiting)} pods"
-    return Condition(CAPACITY_REVOKED, "True", RequestReason.CAPACITY_GONE, text)
+    return RequestCondition(CAPACITY_REVOKED, "True", RequestReason.CAPACITY_GONE, text)

@@ -29,7 +29,7 @@ from installation.metric_names import UNKNOWN_FIELDS
 from lambdas.controllers.events import warning, write
 
 if TYPE_CHECKING:
-    from core.provisioning_requests import Answer, Starting
+    from core.provisioning_requests import RequestAnswer, Starting
 
 # Writes the status of users' objects if it differs, and preserves the conditions of other writers.
 
@@ -244,7 +244,7 @@ class RequestStatus:
                 report.count("portErrors")
                 report.decide(DecisionKind.SKIP, f"ProvisioningRequest {key}", reason_of(error), str(error))
 
-    def _write(self, written: WireProvisioningRequest, wanted: Answer) -> None:
+    def _write(self, written: WireProvisioningRequest, wanted: RequestAnswer) -> None:
         version = written.api_version.rpartition("/")[2] or resources.PROVISIONING_REQUESTS.version
         kind = msgspec.structs.replace(resources.PROVISIONING_REQUESTS, version=version)
         metadata = written.metadata
