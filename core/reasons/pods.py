@@ -279,7 +279,7 @@ class RequestReason(ReasonCode):
     INVALID = (
         "RequestInvalid",
         "A field of it cannot be understood; the message names the field.",
-        "Delete it and create it anew without the mistake: its spec never changes.",
+        "Delete it and create it again without the mistake: its spec never changes.",
     )
     UNKNOWN_CLASS = (
         "UnknownProvisioningClass",
@@ -294,7 +294,7 @@ class RequestReason(ReasonCode):
     CAPACITY_GONE = (
         "CapacityGone",
         "All nodes that were bought for it are gone, and no other could be bought for ten minutes.",
-        "Start the workload anew once there is capacity: Kueue does not retry it by itself.",
+        "Start the workload again once there is capacity: Kueue does not retry it by itself.",
     )
 
 
