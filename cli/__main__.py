@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "convert": "older API versions to v1",
     "status": "the status of a cluster: nodes, cost, budgets, work in progress and what blocks it",
     "top": "a cluster on a screen that follows it: nodes, NodePools, pending pods, work and brakes",
+    "console": "a page on this machine: the cluster, its decisions, why, and what would change them",
     "metrics": "the state of a cluster for Prometheus, with a Grafana dashboard and alert rules",
     "approve": "approve or reject a command that waits for a person",
     "pause": "stop voluntary disruption, or everything, until `resume`",
