@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import datetime, timedelta
+from itertools import islice
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlencode, urlsplit
@@ -25,7 +27,9 @@ from adapters.ports import (
     ConflictError,
     DeniedError,
     EvictionBlockedError,
+    ExpiredError,
     JsonObject,
+    ListChanges,
     Listing,
     LostReplyError,
     NotFoundError,
@@ -63,7 +67,7 @@ _BY_STATUS: Final[dict[int, type[PortError]]] = {
     _FORBIDDEN: DeniedError,
     _NOT_FOUND: NotFoundError,
     409: ConflictError,
-    GONE: TransientError,
+    GONE: ExpiredError,
     412: ConflictError,
 }
 
@@ -328,6 +332,15 @@ READ_AGAIN: Final = urllib3.Retry(
 """Retries of reads: the server may have closed an idle connection. A repeated read is harmless; a repeated write is not."""
 
 
+BODY_MAX: Final = 64 << 20
+"""The most bytes of an answer, uncompressed. A page of 500 usual pods has 2 to 8 MiB; an object, which etcd bounds at 1.5 MiB,
+has a few."""
+
+
+class LongAnswerError(TransientError):
+    """The answer has more than `BODY_MAX` bytes and was not read to its end."""
+
+
 class Token(Protocol):
     """Provides the bearer token."""
 
@@ -373,25 +386,61 @@ class Transport:
             answer = self._send(call, method, path, body, content_type)
         return answer
 
+    def lines(self, call: str, path: str) -> Generator[bytes]:
+        """Send a GET and yield the lines of its answer as they arrive; close the iterator to end the request.
+
+        Raises PortError. A rejected token is no special case: the request before this one has renewed it.
+        """
+        try:
+            response = self._opened(call, "GET", path, None, "")
+            with closing(response):
+                if response.status >= 300:
+                    raise of_answer(call, response.status, response.read(_DETAIL_MAX))
+                yield from _lines(call, response.stream(STREAM_BYTES))
+        except urllib3.exceptions.HTTPError as error:
+            raise of_transport(call, error, is_write=False) from error
+
     def _send(self, call: str, method: str, path: str, body: bytes | None, content_type: str) -> Answer:
+        is_read = method == "GET"
+        try:
+            try:
+                return self._exchange(call, method, path, body, content_type)
+            except urllib3.exceptions.ProtocolError:  # also where an answer breaks off, which `READ_AGAIN` does not see
+                if not is_read:
+                    raise
+                return self._exchange(call, method, path, body, content_type)
+        except urllib3.exceptions.HTTPError as error:
+            raise of_transport(call, error, is_write=not is_read) from error
+
+    def _exchange(self, call: str, method: str, path: str, body: bytes | None, content_type: str) -> Answer:
+        """Send one request and read its answer. Raises urllib3's HTTPError, LongAnswerError."""
+        response = self._opened(call, method, path, body, content_type)
+        data = response.read(BODY_MAX + 1)
+        if len(data) > BODY_MAX:
+            response.close()
+            raise LongAnswerError(call, f"the answer has more than {BODY_MAX >> 20} MiB")
+        response.release_conn()
+        return Answer(response.status, data, response.headers.get("Retry-After", ""))
+
+    def _opened(
+        self, call: str, method: str, path: str, body: bytes | None, content_type: str
+    ) -> urllib3.BaseHTTPResponse:
+        """Send one request, and return its answer before it is read. Raises urllib3's HTTPError."""
         if self._limit is not None:
             self._limit()
         headers = {**HEADERS, "Authorization": f"Bearer {self._token()}"}
         if body is not None:
             headers["Content-Type"] = content_type or "application/json"
-        try:
-            url, pool = self._connected(call)
-            response = pool.request(
-                method,
-                url + path,
-                body=body,
-                headers=headers,
-                retries=READ_AGAIN if method == "GET" else False,
-                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS),
-            )
-        except urllib3.exceptions.HTTPError as error:
-            raise of_transport(call, error, is_write=method != "GET") from error
-        return Answer(response.status, response.data, response.headers.get("Retry-After", ""))
+        url, pool = self._connected(call)
+        return pool.request(
+            method,
+            url + path,
+            body=body,
+            headers=headers,
+            retries=READ_AGAIN if method == "GET" else False,
+            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS),
+            preload_content=False,
+        )
 
     def _connected(self, call: str) -> tuple[str, urllib3.PoolManager]:
         server = self._server
@@ -401,9 +450,24 @@ class Transport:
         return server
 
 
+def _lines(call: str, chunks: Iterable[bytes]) -> Generator[bytes]:
+    """Yield the lines of an answer. Raises LongAnswerError."""
+    received, unfinished = 0, b""
+    for chunk in chunks:
+        received += len(chunk)
+        if received > BODY_MAX:
+            raise LongAnswerError(call, f"the answer has more than {BODY_MAX >> 20} MiB")
+        *lines, unfinished = (unfinished + chunk).split(b"\n")
+        yield from lines
+
+
 PAGE_SIZE: Final = 500
 PAGES_MAX: Final = 2000
 """The most pages of a list: a million objects of one kind, more than any cluster has."""
+
+SMALLER: Final = 10
+"""A page that is too large is asked for again with a tenth of its objects; pages grow again where there is room. The limit may
+change, since a continue token names the last key alone (Kubernetes, `apiserver/pkg/storage/continue.go`)."""
 
 REMAINING_APART_MIN: Final = 2_500
 """With so many objects after the first page, each namespace is listed by itself, several at once: a page of one list must wait
@@ -414,6 +478,18 @@ NAMESPACES_PER_PAGE_MAX: Final = 4
 
 READERS: Final = 4
 """How many lists are read at once. Decoding takes a third of the time of a page, and all of them share one processor."""
+
+CONTINUED_MIN: Final = 1_000
+"""Longer lists are continued: for two pages, a watch would wait longer than a list takes."""
+
+WATCH_SECONDS: Final = 3
+"""How long a watch lasts at most. The API server sends a bookmark two seconds before its end (`cacheWatcher.nextBookmarkTime`),
+so a quiet kind is known to be up to date after a second or two."""
+
+EVENTS_MAX: Final = 20_000
+"""The most events of one watch: more are read faster as a list."""
+
+STREAM_BYTES: Final = 65_536
 
 RESTARTS_MAX: Final = 3
 """How often a list restarts because its continue token expired during the read (410)."""
@@ -437,7 +513,8 @@ class HttpKubernetes:
         """
         selectors = {"fieldSelector": fields, "labelSelector": labels}
         with collector_paused():
-            return self._list(resource, {name: selector for name, selector in selectors.items() if selector})
+            listing = self._list(resource, {name: selector for name, selector in selectors.items() if selector})
+        return listing if len(listing.items) >= CONTINUED_MIN else msgspec.structs.replace(listing, version="")
 
     def count(self, resource: Resource) -> int | None:
         """Return how many objects of the kind there are: a page of one, plus the number that the server reports as remaining.
@@ -446,14 +523,30 @@ class HttpKubernetes:
 
         The server reports it only for lists without selectors, and may omit it (Kubernetes' ListMeta).
         """
-        call = _call("list", resource)
-        answer = self._transport.send(call, "GET", f"{resource.path()}?{urlencode({'limit': 1})}")
-        if answer.status >= 300:
-            raise of_listing(call, resource, answer.status, answer.body)
+        return self._extent(resource)[0]
+
+    def changes(self, resource: Resource, since: str) -> ListChanges | None:
+        """Return what has happened from a version of the whole list until now; None if that is not certain. Raises PortError.
+
+        A list of one object says which version is the present one. Later events are left out, so that the server's number of
+        objects is that of the result. A server that was restored from a backup may be behind `since`.
+        """
+        objects, until = self._extent(resource)
+        if not until.isdecimal() or int(until) < int(since):
+            return None
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": since,
+            "timeoutSeconds": WATCH_SECONDS,
+        }
+        lines = self._transport.lines(_call("watch", resource), f"{resource.path()}?{urlencode(query)}")
         try:
-            return decoding.decode_count(answer.body)
-        except InvalidInputError as error:
-            raise TransientError(call, str(error)) from error
+            with collector_paused(), closing(lines):
+                events = _events_until(resource, lines, int(until))
+        except (ExpiredError, LongAnswerError, InvalidInputError):
+            return None
+        return None if events is None else ListChanges(events, until, objects)
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
         """Return one object as its wire struct. Raises NotFoundError, PortError."""
@@ -505,6 +598,17 @@ class HttpKubernetes:
         }
         self._send("create", PODS, PODS.path(name, namespace, EVICTION), eviction, subresource=EVICTION)
 
+    def _extent(self, resource: Resource) -> tuple[int | None, str]:
+        """Return how many objects of the kind there are, None if the server does not say, and the version of their list."""
+        call = _call("list", resource)
+        answer = self._transport.send(call, "GET", f"{resource.path()}?{urlencode({'limit': 1})}")
+        if answer.status >= 300:
+            raise of_listing(call, resource, answer.status, answer.body)
+        try:
+            return decoding.decode_extent(answer.body)
+        except InvalidInputError as error:
+            raise TransientError(call, str(error)) from error
+
     def _list(self, resource: Resource, selectors: Mapping[str, str], namespace: str = "") -> Listing:
         """Return the whole list, of one namespace if one is given; it is begun again if a continue token expires."""
         for _ in range(RESTARTS_MAX):
@@ -518,17 +622,25 @@ class HttpKubernetes:
         items: list[Any] = []
         rejected: list[tuple[str, str]] = []
         room = decoding.NamespaceRoom(resource)
-        token = ""
-        for number in range(PAGES_MAX):
-            query = urlencode({"limit": PAGE_SIZE, **selectors, **({"continue": token} if token else {})})
+        token, size = "", PAGE_SIZE
+        for _ in range(PAGES_MAX):
+            query = urlencode({"limit": size, **selectors, **({"continue": token} if token else {})})
             path = f"{resource.path(namespace=namespace)}?{query}"
-            answer = self._transport.send(_call("list", resource), "GET", path)
+            try:
+                answer = self._transport.send(_call("list", resource), "GET", path)
+            except LongAnswerError:
+                if size == 1:
+                    raise
+                size = max(1, size // SMALLER)
+                continue
+            if len(answer.body) < BODY_MAX // SMALLER:
+                size = min(PAGE_SIZE, size * SMALLER)
             if answer.status == GONE:
                 return None
             if answer.status >= 300:
                 raise of_listing(_call("list", resource), resource, answer.status, answer.body)
             page = _decoded(resource, answer.body)
-            may_divide = number == 0 and resource.namespaced and not namespace and not selectors
+            may_divide = not token and resource.namespaced and not namespace and not selectors
             if may_divide and (page.remaining or 0) >= REMAINING_APART_MIN:
                 apart = self._list_by_namespace(resource, len(page.items) + (page.remaining or 0))
                 if apart is not None:
@@ -538,7 +650,8 @@ class HttpKubernetes:
             rejected += page.rejected
             token = page.continue_token
             if not token:
-                return Listing(items=tuple(items), rejected=tuple(rejected))
+                is_whole = not selectors and not room.is_exceeded and page.version.isdecimal()
+                return Listing(tuple(items), tuple(rejected), page.version if is_whole else "", room.held)
         raise TransientError(_call("list", resource), f"more than {PAGES_MAX} pages")
 
     def _list_by_namespace(self, resource: Resource, objects: int) -> Listing | None:
@@ -552,9 +665,12 @@ class HttpKubernetes:
         listings = self._listed_apart(resource, names)
         listings |= self._listed_apart(resource, [name for name in self._namespaces() if name not in listings])
         ordered = [listings[name] for name in sorted(listings, key=_place_of)]
+        versions = [listing.version for listing in ordered]
         return Listing(
             items=tuple(item for listing in ordered for item in listing.items),
             rejected=tuple(each for listing in ordered for each in listing.rejected),
+            version=min(versions, key=int) if all(versions) else "",
+            held={name: size for listing in ordered for name, size in listing.held.items()},
         )
 
     def _namespaces(self) -> tuple[str, ...]:
@@ -590,6 +706,21 @@ class HttpKubernetes:
 def _place_of(namespace: str) -> str:
     """Return the key of a namespace's place in the server's order: its keys are `namespace/name`, so "a-b" is before "a"."""
     return f"{namespace}/"
+
+
+def _events_until(resource: Resource, lines: Iterable[bytes], until: int) -> tuple[tuple[str, Any | None], ...] | None:
+    """Return the events up to a version; None if the watch ends before it is certain that these are all.
+
+    Raises InvalidInputError for an error of the server, and for what is no event.
+    """
+    events: list[tuple[str, Any | None]] = []
+    for line in islice(lines, EVENTS_MAX):
+        event = decoding.decode_event(resource, line)
+        if event.name and event.version <= until:
+            events.append((event.name, event.item))
+        if event.version >= until:
+            return tuple(events)
+    return None
 
 
 def _decoded(resource: Resource, body: bytes) -> decoding.Page:

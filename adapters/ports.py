@@ -6,6 +6,7 @@ The errors that a port may raise.
     ├── TransientError               throttled, timed out, 5xx: fail this item, the queue tries again
     │   ├── LostReplyError           it may have happened: check before doing it again
     │   ├── ThrottledError           asked too often: wait as long as it says
+    │   ├── ExpiredError             the version of a list that the request names is too old: list again
     │   └── UnfulfilledError         a launch ended without an instance, for a cause that passes: order again with a new token
     ├── InsufficientCapacityError    no capacity in these offerings: remember them, plan again without them
     ├── NotFoundError                already gone: success when deleting
@@ -117,6 +118,10 @@ class ThrottledError(TransientError):
     def __init__(self, call: str, detail: str, retry_after: timedelta = timedelta(0), *, answers: int = 1) -> None:
         super().__init__(call, detail, answers=answers)
         self.retry_after = retry_after
+
+
+class ExpiredError(TransientError):
+    """The version of a list that the request names is too old: list again."""
 
 
 class UnfulfilledError(TransientError):
@@ -317,10 +322,31 @@ class CloudProvider(Protocol):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """All objects of one kind: decoded ones (structs of `core.manifests.wire`), and the undecodable ones with the reason."""
+    """All objects of one kind: decoded ones (structs of `core.manifests.wire`), and the undecodable ones with the reason.
+
+    Attributes:
+        version: From here, `Kubernetes.changes` can continue the list; empty if it cannot, or if that saves nothing.
+        held: Namespace → bytes that its objects make a run hold (`decoding.NamespaceRoom`).
+    """
 
     items: tuple[Any, ...]
     rejected: tuple[tuple[str, str], ...] = ()
+    version: str = ""
+    held: Mapping[str, int] = {}
+
+
+class ListChanges(msgspec.Struct, frozen=True):
+    """What has happened to the objects of a kind.
+
+    Attributes:
+        events: `namespace/name` of an object, and the object as it was then, None once it is gone; in order.
+        version: The version of the list that includes these events and no others.
+        objects: How many objects that list has; None if the server does not say.
+    """
+
+    events: tuple[tuple[str, Any | None], ...]
+    version: str
+    objects: int | None = None
 
 
 class Kubernetes(Protocol):
@@ -335,6 +361,13 @@ class Kubernetes(Protocol):
 
     def count(self, resource: Resource) -> int | None:
         """Return how many objects of the kind there are, for the cost of one; None if the server does not report it."""
+        ...
+
+    def changes(self, resource: Resource, since: str) -> ListChanges | None:
+        """Return what has happened from a version of the whole list until now, of a kind in `decoding.KEPT_IN_PART`.
+
+        None if it is not known for certain that nothing is missing: the caller must list again.
+        """
         ...
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:

@@ -14,7 +14,8 @@ Rule = tuple[str, tuple[str, ...], tuple[str, ...]]
 NAME: Final = "fleetwright"
 
 _OBSERVES: Final[tuple[Rule, ...]] = (
-    ("", ("pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims"), ("list",)),
+    ("", ("pods", "nodes"), ("list", "watch")),
+    ("", ("namespaces", "persistentvolumes", "persistentvolumeclaims"), ("list",)),
     ("", ("services", "replicationcontrollers", "podtemplates", "limitranges"), ("list",)),
     ("apps", ("daemonsets", "deployments", "replicasets", "statefulsets"), ("list",)),
     ("policy", ("poddisruptionbudgets",), ("list",)),
@@ -31,7 +32,7 @@ _OBSERVES: Final[tuple[Rule, ...]] = (
     ("karpenter.k8s.aws", ("ec2nodeclasses",), ("list",)),
     ("fleetwright.dev", ("calendars",), ("list",)),
 )
-"""Permissions to list everything that an observation of the whole cluster reads."""
+"""Permissions to list everything that an observation of the whole cluster reads, and to continue long lists by a watch."""
 
 _MIRRORS: Final[tuple[Rule, ...]] = (
     ("karpenter.sh", ("nodeclaims",), ("create",)),
@@ -65,7 +66,7 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
         ("", ("events",), ("create",)),
         ("", ("nodes",), ("get", "patch")),
         ("karpenter.sh", ("nodepools",), ("get", "patch")),
-        ("karpenter.sh", ("nodepools/status",), ("patch",)),
+        ("karpenter.sh", ("nodepools/status", "nodeoverlays/status"), ("patch",)),
         ("karpenter.k8s.aws", ("ec2nodeclasses",), ("get", "patch")),
         ("karpenter.k8s.aws", ("ec2nodeclasses/status",), ("patch",)),
         *_MIRRORS,
@@ -80,7 +81,7 @@ SHADOW_RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
     "provision": _OBSERVES_ANOTHER,
     "disrupt": _OBSERVES_ANOTHER,
 }
-"""Function → its permissions with `mode: shadow`, where nothing is carried out: only lists."""
+"""Function → its permissions with `mode: shadow`, where nothing is carried out: only to read."""
 
 RULES_FOR_SURGE: Final[Mapping[str, tuple[Rule, ...]]] = {"execute": (("apps", ("deployments",), ("patch",)),)}
 """Added if single replicas may be restarted (`surgeRestarts`)."""

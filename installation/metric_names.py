@@ -193,7 +193,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     DRAINS_BLOCKED: Metric("Count", "How many drains have made no progress for a quarter of an hour?"),
     DRAINS_BLOCKED_FOR_A_DAY: Metric("Count", "How many for a day?"),
     "invalidNodePools": Metric("Count", "How many NodePools cannot be used?"),
-    UNKNOWN_FIELDS: Metric("Count", "How many fields of NodePools and EC2NodeClasses does this version drop?"),
+    UNKNOWN_FIELDS: Metric("Count", "How many fields of Karpenter's objects does this version drop?"),
     "invalidNodeClasses": Metric("Count", "How many EC2NodeClasses cannot be used?"),
     **{
         name: Metric("Count", f"How much of what the alarm `{alarm}` is about?")

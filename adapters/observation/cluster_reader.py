@@ -6,12 +6,23 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
 
 from adapters.observability import logger
-from adapters.ports import Clock, DeniedError, Instance, JsonObject, Kubernetes, NotFoundError, PortError
+from adapters.ports import (
+    Clock,
+    DeniedError,
+    Instance,
+    JsonObject,
+    Kubernetes,
+    ListChanges,
+    Listing,
+    NotFoundError,
+    PortError,
+)
 from core import api, labels
 from core.api.objects import name_of
 from core.api.status import is_stale
@@ -23,7 +34,7 @@ from core.lifecycle.records import Machine
 from core.manifests.assemble import ObjectProblem
 from core.manifests.buffers import needed_kinds
 from core.manifests.pods import PodTranslator
-from core.manifests.wire import resources
+from core.manifests.wire import decoding, resources
 from core.manifests.wire.pod import WirePod, names_group
 from core.manifests.wire.resources import LEASES, Resource
 from core.model.catalogue import Catalogue, InstanceType, Offering
@@ -137,6 +148,9 @@ _FOR_DEFAULT_SPREADS: Final = (
 _FOR_ADMISSION: Final = (resources.LIMIT_RANGES, resources.RUNTIME_CLASSES)
 """The kinds by which the API server changes pods that it creates, besides PriorityClasses and namespaces."""
 
+_CONTINUED: Final = (resources.NODES, resources.PODS)
+"""The kinds that make up nearly all of an observation; their unreadable objects are kept in part, never left out."""
+
 _GROUP_VERSIONS: Final = {resources.POD_GROUPS: ("v1beta1", "v1alpha3")}
 """The versions under which Kubernetes 1.36 and 1.37 serve PodGroups; what is read of them is the same."""
 
@@ -207,6 +221,136 @@ def _calendar_problem(subject: str, problem: str) -> ObjectProblem:
     )
 
 
+# Keeps long lists of this sandbox's last run, decoded, and continues them by what has happened since.
+#
+# A run beside 75,000 pods would otherwise read and decode all of them for one new pod. A kept list is used only where the
+# server has said which version is the present one, and has sent all events up to it. Otherwise, all objects are listed.
+
+
+LISTED_AGAIN_EVERY: Final = timedelta(minutes=10)
+"""How often a kept list is compared with a new one."""
+
+KEPT_MAX: Final = 400_000
+"""The most objects of a kept list; a run beside more of them needs the memory itself."""
+
+_MARK_BYTES: Final = 8
+_packed: Final = msgspec.msgpack.Encoder().encode
+
+
+class _KeptList:
+    """The objects of one kind at one version.
+
+    Attributes:
+        version: The version.
+        listed_at: When all of them were last listed.
+    """
+
+    def __init__(self, resource: Resource, listing: Listing, now: datetime) -> None:
+        self.version = listing.version
+        self.listed_at = now
+        self._resource = resource
+        self._items = {_name_of(item): item for item in listing.items}
+        self._held = dict(listing.held)
+
+    def listing(self) -> Listing:
+        """Return the objects in the server's order."""
+        return Listing(tuple(self._items.values()))
+
+    def continued(self, changes: ListChanges) -> bool:
+        """Apply the changes; return whether the result is what the server would list.
+
+        It is not if an event is missing, or if a namespace has more than there is room for: a list leaves parts out then.
+        """
+        is_ordered = True
+        for name, item in changes.events:
+            if item is None:
+                self._items.pop(name, None)
+                continue
+            is_ordered &= name in self._items
+            self._items[name] = item
+            if self._resource.namespaced:
+                namespace = item.metadata.namespace
+                self._held[namespace] = self._held.get(namespace, 0) + decoding.held_by(self._resource, item)
+        if not is_ordered:
+            self._items = {name: self._items[name] for name in sorted(self._items)}
+        self.version = changes.version
+        if changes.objects not in (None, len(self._items)):
+            facts = {"kind": self._resource.kind, "kept": len(self._items), "objects": changes.objects}
+            logger.warning("a continued list lacks objects, or has too many: all are listed", extra=facts)
+            return False
+        return max(self._held.values(), default=0) <= decoding.HELD_MAX
+
+    def marks(self) -> dict[str, bytes]:
+        """Return a mark of each object's content, by its name."""
+        return _marks(self._items.values())
+
+
+def _marks(items: Iterable[Any]) -> dict[str, bytes]:
+    return {_name_of(item): blake2b(_packed(item), digest_size=_MARK_BYTES).digest() for item in items}
+
+
+def _name_of(item: Any) -> str:
+    """Return `namespace/name`, by which the server orders a list."""
+    metadata = item.metadata
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else str(metadata.name)
+
+
+class KeptLists:
+    """Lists pods and nodes. A long list of an earlier run is continued, and compared with a new list now and then."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+        self._kept: dict[Resource, _KeptList] = {}
+        self._is_trusted = True
+
+    def list(self, resource: Resource) -> Listing:
+        """Return the list as it is now. Raises PortError."""
+        kept = self._kept.pop(resource, None)  # if anything fails below, the next run lists
+        if kept is None:
+            return self._listed(resource)
+        if self._clock.now() - kept.listed_at >= LISTED_AGAIN_EVERY:
+            version, marks = kept.version, kept.marks()
+            del kept  # there is no room for both lists
+            return self._compared(resource, version, marks)
+        changes = self._changes(resource, kept.version)
+        if changes is None or not kept.continued(changes):
+            del kept
+            return self._listed(resource)
+        self._kept[resource] = kept
+        return kept.listing()
+
+    def _listed(self, resource: Resource) -> Listing:
+        listing = self._kubernetes.list(resource)
+        if self._is_trusted and listing.version and len(listing.items) <= KEPT_MAX:
+            self._kept[resource] = _KeptList(resource, listing, self._clock.now())
+        return listing
+
+    def _compared(self, resource: Resource, version: str, marks: dict[str, bytes]) -> Listing:
+        """Return a new list. If an object differs that has not changed since `version`, no list is kept from now on."""
+        listing = self._listed(resource)
+        changes = self._changes(resource, version)
+        if changes is None:
+            return listing
+        listed, changed = _marks(listing.items), {name for name, _ in changes.events}
+        names = (marks.keys() | listed.keys()) - changed
+        differing = sorted(name for name in names if marks.get(name) != listed.get(name))
+        if differing:
+            self._is_trusted = False
+            self._kept.clear()
+            facts = {"kind": resource.kind, "objects": len(differing), "first": differing[0]}
+            logger.error("a continued list differs from a new one: from now on, all objects are listed", extra=facts)
+        return listing
+
+    def _changes(self, resource: Resource, version: str) -> ListChanges | None:
+        try:
+            return self._kubernetes.changes(resource, version)
+        except DeniedError as error:  # an earlier release's ClusterRole
+            self._is_trusted = False
+            logger.warning("all objects are listed in each run", extra={"problem": str(error)})
+            return None
+
+
 class ClusterReader:
     """Reads the objects that an observation needs.
 
@@ -220,6 +364,7 @@ class ClusterReader:
         self._clock = clock
         self._current = current
         self._calendars = CalendarReader(kubernetes, clock)
+        self._kept = KeptLists(kubernetes, clock)
 
     def without_pods(self) -> ClusterObjects:
         """Read nodes, NodePools and EC2NodeClasses. Raises PortError."""
@@ -327,7 +472,7 @@ class ClusterReader:
 
     def _read(self, kind: Resource, rejected: list[ObjectProblem]) -> tuple[Any, ...]:
         """Return the objects of a kind; unreadable ones are named in `rejected`."""
-        listing = self._kubernetes.list(kind)
+        listing = self._kept.list(kind) if kind in _CONTINUED else self._kubernetes.list(kind)
         rejected += [
             ObjectProblem(resource=kind, position=-1, subject=f"{kind.kind} {name}", field="", problem=why)
             for name, why in listing.rejected

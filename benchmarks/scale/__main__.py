@@ -6,12 +6,11 @@ import argparse
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
-
-import urllib3
 
 from core.api.objects import JsonObject
 from installation.wiring import BY_NAME
@@ -32,29 +31,33 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=100_000)
     parser.add_argument("--pending", type=int, default=0, help="pods that wait for a node, out of all")
+    parser.add_argument("--new", type=int, nargs="*", default=[0], help="pods that are new in each run after the first")
+    parser.add_argument(
+        "--no-watch", action="store_true", help="the API server permits no watch: all is listed each time"
+    )
     parser.add_argument("--page-seconds", type=float, default=0.0, help="how long the API server takes for a page")
     parser.add_argument("--only", default=",".join(MEASURED))
     parser.add_argument("--json", type=Path, default=Path("build/scale.json"))
     arguments = parser.parse_args()
     size = [f"--{name}={getattr(arguments, name)}" for name in ("nodes", "pods", "pending")]
-    size.append(f"--page-seconds={arguments.page_seconds}")
+    size += [f"--page-seconds={arguments.page_seconds}", *(["--no-watch"] if arguments.no_watch else [])]
     with _served(size) as url:
-        found = {function: _measure(function, url) for function in arguments.only.split(",")}
+        found = {function: _measure(function, url, arguments.new) for function in arguments.only.split(",")}
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps({"command": [*sys.argv[1:]], "functions": found}, indent=1) + "\n")
     return int(not all(result["fits"] for result in found.values()))
 
 
-def _measure(function: str, url: str) -> JsonObject:
-    """Measure one function in its own process, and count its requests."""
-    _counts(url)
+def _measure(function: str, url: str, new: list[int]) -> JsonObject:
+    """Measure one function in its own process."""
     command = [sys.executable, "-m", "benchmarks.scale.function", function, "--url", url]
+    command += ["--new", *map(str, new)]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)  # noqa: S603 - our own module
     if answer.returncode:
         raise SystemExit(f"{function} failed:\n{answer.stderr[-4000:]}")
     found: JsonObject = json.loads(answer.stdout.splitlines()[-1])  # earlier lines are logs
     spec = BY_NAME[function]
-    found["requestsOfAllRuns"] = _counts(url)
+    found["requestsOfAllRuns"] = dict(sum(map(Counter, found["requests"]), Counter()))
     found["memoryMegabytes"] = spec.memory_mb
     found["lambdaSeconds"] = round(max(found["processorSeconds"]) / min(1.0, spec.memory_mb / WHOLE_PROCESSOR_MB), 1)
     found["share"] = round(found["peakMegabytes"] / spec.memory_mb, 2)
@@ -65,12 +68,6 @@ def _measure(function: str, url: str) -> JsonObject:
         f"{found['lambdaSeconds']} s on its share of a Lambda processor; "
         f"{found['requestsOfAllRuns']}"
     )
-    return found
-
-
-def _counts(url: str) -> JsonObject:
-    """The requests since the last call."""
-    found: JsonObject = urllib3.request("GET", f"{url}/counts").json()
     return found
 
 

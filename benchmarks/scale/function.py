@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import boto3
+import urllib3
 
 from adapters.composition.functions import Adapters
 from adapters.ports import JsonObject
@@ -33,6 +34,9 @@ from simulator.market.embedded import builtin_market, builtin_shapes
 
 REGION: Final = "us-east-1"
 
+
+PREPARED_SECONDS: Final = 120
+"""How long the server may take to add pods."""
 
 PATIENCE: Final = 5
 """Timeouts last this many times as long: the served cluster shares the processors, and work that is put off is not measured.
@@ -99,28 +103,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("function")
     parser.add_argument("--url", required=True)
+    parser.add_argument("--new", type=int, nargs="*", default=[0])
     arguments = parser.parse_args()
     _environment(arguments.url)
     bootstrap.use(lambda: _application(arguments.url))
     handler = getattr(import_module(f"lambdas.handlers.{arguments.function}"), "handler")  # noqa: B009 - not typed
-    handler_calls = _events(arguments.function)
+    handler_calls = _events(arguments.function, 1 + len(arguments.new))
     before = _peak()
-    found = {"baseMegabytes": before, **_measured(handler, arguments.function, handler_calls)}
+    found = {"baseMegabytes": before, **_measured(handler, arguments, handler_calls)}
     sys.stdout.write("\n" + json.dumps(found) + "\n")
 
 
-def _measured(handler: Callable[..., Any], function: str, events: Sequence[JsonObject]) -> JsonObject:
-    seconds, processor, answer = [], [], {}
-    for event in events:
+def _measured(handler: Callable[..., Any], given: argparse.Namespace, events: Sequence[JsonObject]) -> JsonObject:
+    seconds, processor, peaks, requests, answer = [], [], [], [], {}
+    function = given.function
+    for event, new in zip(events, (0, *given.new), strict=False):
+        urllib3.request("GET", f"{given.url}/new/{new}", retries=False, timeout=PREPARED_SECONDS)
+        urllib3.request("GET", f"{given.url}/counts")
         began, worked = time.perf_counter(), time.process_time()
         with contextlib.redirect_stdout(io.StringIO()):
             answer = handler(event, Context(function))
         seconds.append(round(time.perf_counter() - began, 2))
         processor.append(round(time.process_time() - worked, 2))
+        peaks.append(_peak())
+        requests.append(urllib3.request("GET", f"{given.url}/counts").json())
         if function in SKIPPING:
             Clock.later += BETWEEN
     counts = {name: value for name, value in answer.items() if isinstance(value, int)}
-    return {"peakMegabytes": _peak(), "seconds": seconds, "processorSeconds": processor, "counts": counts}
+    return {
+        "peakMegabytes": _peak(),
+        "peakMegabytesByRun": peaks,
+        "seconds": seconds,
+        "processorSeconds": processor,
+        "requests": requests,
+        "counts": counts,
+    }
 
 
 def _peak() -> int:
@@ -130,8 +147,8 @@ def _peak() -> int:
     return int(kilobytes) // 1024
 
 
-def _events(function: str) -> list[JsonObject]:
-    """Return the events of two invocations of one sandbox, so that memory that the first one keeps counts too."""
+def _events(function: str, runs: int) -> list[JsonObject]:
+    """Return the events of invocations of one sandbox, so that what the first one keeps counts too; two of most functions."""
     if function == "execute":
         bodies = [json.dumps({"claim": claim_name(index)}) for index in range(10)]
         execution = [json.dumps({"command": COMMAND})]
@@ -140,7 +157,7 @@ def _events(function: str) -> list[JsonObject]:
         detail = {"instance-id": instance_id(17)}
         kind = "EC2 Spot Instance Interruption Warning"
         return [{"source": "aws.ec2", "detail-type": kind, "detail": detail}] * 2
-    return [{}] * 2
+    return [{}] * runs
 
 
 def _application(url: str) -> Application:

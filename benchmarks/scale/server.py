@@ -1,6 +1,6 @@
 """The cluster over HTTP, in its own process: an API server with pages and selectors, a table, and EC2.
 
-It answers the requests of the measured runs, and none of them changes it.
+It answers the requests of the measured runs, and none of them changes it. Between runs, `GET /new/N` adds pods that wait.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import msgspec
 
 from benchmarks.scale.cluster import Cluster, instance_xml
 from benchmarks.scale.names import instance_id, node_name
+from benchmarks.scale.pods import pod_on
 from benchmarks.scale.records import claim, command
 from benchmarks.scale.rows import rows_of
 from core.api.objects import JsonObject
@@ -32,6 +33,9 @@ TABLE_PAGE_BYTES: Final = 1_000_000
 """DynamoDB ends a page of a query at a megabyte."""
 
 RCU_BYTES: Final = 4096
+GZIP_LENGTH_BYTES: Final = 4
+"""A gzip file ends with the length of its content (RFC 1952)."""
+
 EC2_PAGE: Final = 1000
 _NODE_SELECTOR: Final = re.compile(r"spec\.nodeName=([^,]*)")
 _PODS_OF_NAMESPACE: Final = re.compile(r"/api/v1/namespaces/([^/]+)/pods")
@@ -40,9 +44,11 @@ _PODS_OF_NAMESPACE: Final = re.compile(r"/api/v1/namespaces/([^/]+)/pods")
 class World:
     """The served data, made once: lists of the API server by page, rows by partition. Counts requests."""
 
-    def __init__(self, cluster: Cluster, page_seconds: float = 0.0) -> None:
+    def __init__(self, cluster: Cluster, page_seconds: float = 0.0, *, may_watch: bool = True) -> None:
         self.cluster = cluster
         self.page_seconds = page_seconds
+        self.may_watch = may_watch
+        self._new: list[JsonObject] = []
         self.counts: Counter[str] = Counter()
         self.url = ""
         self._pages: dict[Resource, list[bytes]] = {}
@@ -69,6 +75,8 @@ class World:
         url = urlsplit(target)
         resource = self._by_path.get(url.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        if "watch" in query and resource is not None:
+            return self._watch(resource, int(query["resourceVersion"]))
         in_namespace = _PODS_OF_NAMESPACE.fullmatch(url.path)
         if in_namespace is not None:
             self.counts["list pods of a namespace"] += 1
@@ -82,12 +90,50 @@ class World:
         number_of_page = int(query.get("continue", 0))
         if selectors:
             return 200, next(islice(_paged(self._selected(resource, selectors)), number_of_page, None))
+        if query.get("limit") == "1":
+            return 200, self._first(resource)
         return 200, self.pages(resource)[number_of_page]
+
+    def add(self, pods: int) -> None:
+        """Let new pods wait; only lists by namespace and watches have them."""
+        first = self.cluster.pods + len(self._new)
+        new = [pod_on(index, "") for index in range(first, first + pods)]
+        self._new += new
+        for namespace in sorted({pod["metadata"]["namespace"] for pod in new}):
+            pages = self._pods_by_namespace[namespace]
+            page = msgspec.json.decode(gzip.decompress(pages[-1]))
+            page["items"] += [pod for pod in new if pod["metadata"]["namespace"] == namespace]
+            pages[-1] = gzip.compress(msgspec.json.encode(page), 1)
+
+    @property
+    def _version(self) -> int:
+        return 1 + len(self._new)
+
+    def _first(self, resource: Resource) -> bytes:
+        """The first object of a list, and how many remain."""
+        new = len(self._new) if resource == resources.PODS else 0
+        total = sum(1 for _ in self.cluster.objects(resource)) + new
+        metadata = {"resourceVersion": str(self._version), "continue": "1", "remainingItemCount": total - 1}
+        items = list(islice(self.cluster.objects(resource), 1))
+        return gzip.compress(msgspec.json.encode({"kind": "List", "metadata": metadata, "items": items}), 1)
+
+    def _watch(self, resource: Resource, since: int) -> tuple[int, bytes]:
+        """The pods that are new since a version, and a bookmark."""
+        self.counts[f"watch {resource.plural}"] += 1
+        if not self.may_watch:
+            return 403, gzip.compress(b'{"kind":"Status","code":403}', 1)
+        events: list[JsonObject] = []
+        for version, pod in enumerate(self._new[since - 1 :], since + 1) if resource == resources.PODS else ():
+            metadata = {**pod["metadata"], "resourceVersion": str(version)}
+            events.append({"type": "ADDED", "object": {**pod, "metadata": metadata}})
+        events.append({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(self._version)}}})
+        return 200, gzip.compress(b"".join(msgspec.json.encode(event) + b"\n" for event in events), 1)
 
     def _selected(self, resource: Resource, selectors: str) -> Iterator[JsonObject]:
         node = _NODE_SELECTOR.search(selectors)
         if resource == resources.PODS and node is not None:
             yield from self.cluster.pods_of(node[1])
+            yield from () if node[1] else self._new
 
     def _object(self, path: str) -> tuple[int, bytes]:
         kind, name = path.rstrip("/").split("/")[-2:]
@@ -173,7 +219,12 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.startswith("/clusters/"):
             described = {"cluster": {"endpoint": world.url, "version": "1.34"}}
             return self._reply(200, msgspec.json.encode(described), "application/json")
+        if self.path.startswith("/new/"):
+            world.add(int(self.path.rpartition("/")[2]))
+            return self._reply(200, b"{}", "application/json")
         status, body = world.get(self.path)
+        world.counts["bytes from the API server"] += len(body)
+        world.counts["bytes of JSON from the API server"] += int.from_bytes(body[-GZIP_LENGTH_BYTES:], "little")
         return self._reply(status, body, "application/json", encoding="gzip")
 
     def do_POST(self) -> None:
@@ -246,9 +297,10 @@ def main() -> None:
     for name in ("nodes", "pods", "pending"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--page-seconds", type=float, default=0.0)
+    parser.add_argument("--no-watch", action="store_true")
     arguments = parser.parse_args()
     cluster = Cluster(nodes=arguments.nodes, pods=arguments.pods, pending=arguments.pending)
-    server = Server(World(cluster, arguments.page_seconds))
+    server = Server(World(cluster, arguments.page_seconds, may_watch=not arguments.no_watch))
     print(server.server_port, flush=True)
     server.serve_forever()
 

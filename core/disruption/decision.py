@@ -23,6 +23,7 @@ KARPENTER: Final[tuple[Method, ...]] = (
     methods.find_empty,
     methods.find_static_drift,
     methods.find_drifted,
+    methods.find_terminate_first,
     methods.find_multi_node,
     methods.find_single_node,
 )

@@ -9,12 +9,13 @@ nodes that a target drains, and fewer pods are evicted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
 from core import labels
-from core.model.plan import StoredTarget
+from core.model.plan import NodeClaim, StoredTarget
 from core.model.pod import Pod
 from core.model.snapshot import FeatureGates
 
@@ -117,3 +118,16 @@ def reschedule_cost(pods: Iterable[Pod], gates: FeatureGates = NO_GATES) -> int:
     A cost of one unit or less means that the node counts as empty: pods that cost nothing to evict do not keep it.
     """
     return UNIT + sum(max(0, eviction_cost(pod, gates)) for pod in pods)
+
+
+def disruption_cost(pods: Iterable[Pod], claim: NodeClaim, now: datetime, gates: FeatureGates = NO_GATES) -> int:
+    """Return the cost of disrupting a node that repair or a shrinking static NodePool may take (Karpenter).
+
+    All pods of the node count, negative costs too, and the sum shrinks with the share of `expireAfter` that is left.
+    """
+    cost = sum(eviction_cost(pod, gates) for pod in pods)
+    if not claim.expire_after or claim.created_at is None:
+        return cost
+    second = timedelta(seconds=1)
+    whole, age = claim.expire_after // second, (now - claim.created_at) // second
+    return cost * max(0, min(whole, whole - age)) // max(whole, 1)

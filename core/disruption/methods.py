@@ -16,6 +16,7 @@ from core.catalogue.node_class import CAPACITY_BLOCK
 from core.disruption.candidate import Candidate, rejecting_pool
 from core.disruption.command import Independence
 from core.disruption.consolidation import consolidated, underutilized
+from core.disruption.deletion_costs import disruption_cost
 from core.disruption.disruption_pass import DisruptionPass, Simulator, short_lived
 from core.disruption.node_health import HealthCheck
 from core.disruption.static_capacity import template_claim
@@ -187,11 +188,13 @@ def do_not_repair(candidate: Candidate) -> bool:
 
 def _due(disruption_pass: DisruptionPass, health: HealthCheck) -> list[Candidate]:
     """Return the nodes whose repair is due, the one that waits longest first, then by disruption cost and name (Karpenter)."""
-    due = []
+    due, snapshot = [], disruption_pass.snapshot
     for candidate in disruption_pass.survey.by_name.values():
         illness = health.illness(candidate.state)
         if illness is not None:
-            due.append((illness.due_at, candidate.cost, candidate.name, candidate))
+            pods, gates = candidate.state.pods, snapshot.options.feature_gates
+            cost = disruption_cost(pods, candidate.claim, snapshot.now, gates)
+            due.append((illness.due_at, cost, candidate.name, candidate))
     return [candidate for *_, candidate in sorted(due, key=lambda entry: entry[:3])]
 
 

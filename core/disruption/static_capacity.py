@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.disruption.deletion_costs import reschedule_cost
+from core.disruption.deletion_costs import disruption_cost
 from core.disruption.prices import ReplacementOptions
 from core.labels import HASH_VERSION
 from core.model.node_pool import NodePool
@@ -238,13 +238,12 @@ def _active(snapshot: Snapshot, pool: NodePool) -> list[NodeClaim]:
 
 
 def _missed(state: StateNode | None, snapshot: Snapshot) -> tuple[int, int]:
-    if state is None or state.node is None:
-        return (0, 0)
-    pods = reschedulable(state.pods)
-    cost = reschedule_cost(pods, snapshot.options.feature_gates)
+    if state is None or state.node is None or state.claim is None:
+        return 0, 0
+    cost = disruption_cost(state.pods, state.claim, snapshot.now, snapshot.options.feature_gates)
     if any(pod.blocks_disruption(snapshot.now) for pod in state.pods):
-        return (3, cost)
-    return (2, cost) if pods else (1, 0)
+        return 3, cost
+    return (2, cost) if reschedulable(state.pods) else (1, 0)
 
 
 # Plans for pods beside the nodes that static NodePools lack: those are launched anyway, and take pods while they boot.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lambdas.application.shared_controllers import SharedControllers
 from lambdas.controllers.node_claims import DeletedNodeClaims, NodeClaims, NodeClaimStatus
 from lambdas.controllers.status import ObjectStatus
+from lambdas.controllers.status_writer import UnknownFields
 from lambdas.controllers.sweeps.account import (
     BudgetWindowSchedules,
     PodEvents,
@@ -77,6 +78,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
             shared.node_claims,
             DeletedNodeClaims(kubernetes, stores.claims, terminator),
             NodeClaimStatus(kubernetes, clock),
+            UnknownFields(kubernetes, clock),
             work,
         ),
     )

@@ -18,15 +18,16 @@ from adapters.store import ClaimStore
 from core import labels
 from core.brakes import Action
 from core.lifecycle.launching import with_subnets
-from core.lifecycle.node_claim_objects import hand_made_plan, is_made_by_hand, limit_reached, mirrored
+from core.lifecycle.node_claim_objects import KIND, hand_made_plan, is_made_by_hand, limit_reached, mirrored
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.resources import NODE_CLAIMS
 from core.model.plan import LAUNCHED, READY
 from core.pools import limits_by_counter
 from core.reasons.code import ClaimReason, DecisionKind, Refusal
+from lambdas.controllers.events import about_node_claim
 from lambdas.controllers.launching import Launcher
 from lambdas.controllers.node_claims import NodeClaimMirror, remove_finalizer
-from lambdas.controllers.status_writer import Present, StatusWriter, condition, tolerate_gone
+from lambdas.controllers.status_writer import Present, StatusWriter, UnknownFields, condition, tolerate_gone
 
 CHECKED_AGAIN: Final = timedelta(seconds=20)
 """How soon a NodeClaim that waits for its class, a limit or capacity is checked again while its chain of checks lasts;
@@ -57,6 +58,7 @@ class HandMadeClaims:
         self._brakes = brakes
         self._clock = clock
         self._statuses = StatusWriter(kubernetes, clock)
+        self._unknown_fields = UnknownFields(kubernetes, clock)
 
     def check(self, name: str, report: RunReport) -> timedelta | None:
         """Check a possibly hand-made NodeClaim: store a claim for it, or state in its conditions why there is none.
@@ -134,6 +136,7 @@ class HandMadeClaims:
         lasts = refusal.reason in _LASTING
         status = "False" if lasts else "Unknown"
         conditions = [condition(kind, status, refusal.message, reason=refusal.reason) for kind in (LAUNCHED, READY)]
+        conditions += self._unknown_fields.condition({**KIND, **obj}, about_node_claim(name), report)
         self._statuses.write(Present.of(NODE_CLAIMS, obj), {"conditions": conditions})
         report.decide(DecisionKind.SKIP, name, refusal.reason, refusal.message)
         return None if lasts else CHECKED_AGAIN

@@ -529,12 +529,17 @@ class Launcher:
 
         Raises:
             PortError: If the request cannot be stored, or the answer for a single claim.
+            ThrottledError: After all is stored, so that the caller waits as long as EC2 or the shared pace says.
         """
         answer = self._requests.ask(records, node_class, catalogue, now, report)
         if len(records) == 1:
             settled = self.answer_writer.settle(records[0], answer, catalogue, now, report)
+        else:
+            outcome = self.answer_writer.settle_each(records, answer, catalogue, now, report)
+        if isinstance(answer.error, ThrottledError):
+            raise answer.error
+        if len(records) == 1:
             return {} if settled is None else {settled.name: settled}
-        outcome = self.answer_writer.settle_each(records, answer, catalogue, now, report)
         stored = {record.name: record for record in records if record.name not in outcome.refused}
         return stored | {claim.name: claim for claim in outcome.launched}
 

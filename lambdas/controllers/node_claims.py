@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,12 +20,21 @@ from adapters.runtime import RunTasks, Task
 from adapters.store import ClaimStore
 from core import labels
 from core.disruption.drift import DriftCheck
-from core.lifecycle.node_claim_objects import DRAINED, Mirrored, is_made_by_hand, is_mirror, mirrored, new_object
+from core.lifecycle.node_claim_objects import (
+    DRAINED,
+    KIND,
+    Mirrored,
+    is_made_by_hand,
+    is_mirror,
+    mirrored,
+    new_object,
+)
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.resources import NODE_CLAIMS
 from core.model.plan import CONSOLIDATABLE, DISRUPTION_REASON, DRIFTED, INITIALIZED, Condition
 from core.reasons.code import TerminationReason
-from lambdas.controllers.status_writer import Present, StatusWriter, condition, tolerate_gone
+from lambdas.controllers.events import about_node_claim
+from lambdas.controllers.status_writer import Present, StatusWriter, UnknownFields, condition, tolerate_gone
 from lambdas.controllers.sweeps.sweep import ClaimTerminator, ReconcileRound, Sweep
 
 CLAIMS_A_RUN: Final = 250
@@ -199,8 +209,8 @@ class NodeClaimStatus:
         self._kubernetes = kubernetes
         self._statuses = StatusWriter(kubernetes, clock)
 
-    def write(self, obj: JsonObject, wanted: Mirrored) -> bool:
-        """Update the NodeClaim of a claim; return whether it differed. Raises PortError."""
+    def write(self, obj: JsonObject, wanted: Mirrored, more: Sequence[JsonObject] = ()) -> bool:
+        """Update the NodeClaim of a claim, with `more` conditions; return whether it differed. Raises PortError."""
         name, written = str(obj["metadata"]["name"]), (obj["metadata"].get("labels") or {})
         has_changed = not wanted.labels.items() <= written.items()
         if has_changed:
@@ -213,7 +223,7 @@ class NodeClaimStatus:
         conditions += [
             condition(kind, "False", reason=f"Not{kind}") for kind in _PASSING if _was_true(obj, kind, wanted)
         ]
-        if self._statuses.write(Present.of(NODE_CLAIMS, obj), {**wanted.status, "conditions": conditions}):
+        if self._statuses.write(Present.of(NODE_CLAIMS, obj), {**wanted.status, "conditions": [*conditions, *more]}):
             has_changed = True
         if wanted.is_leaving and not obj["metadata"].get("deletionTimestamp"):
             tolerate_gone(lambda: self._kubernetes.delete(NODE_CLAIMS, name))
@@ -289,6 +299,7 @@ class NodeClaims(Sweep):
         mirror: NodeClaimMirror,
         deleted: DeletedNodeClaims,
         status: NodeClaimStatus,
+        unknown_fields: UnknownFields,
         work: Queue,
     ) -> None:
         self._kubernetes = kubernetes
@@ -296,6 +307,7 @@ class NodeClaims(Sweep):
         self._mirror = mirror
         self._deleted = deleted
         self._status = status
+        self._unknown_fields = unknown_fields
         self._work = work
         self._last = ""
 
@@ -334,7 +346,11 @@ class NodeClaims(Sweep):
         findings, written = Findings(round_.view), list[str]()
 
         def write(name: str) -> None:
-            if len(written) < CLAIMS_A_ROUND and self._status.write(ours[name], findings.of(records[name])):
+            if len(written) == CLAIMS_A_ROUND:
+                return
+            obj = ours[name]
+            fields = self._unknown_fields.condition({**KIND, **obj}, about_node_claim(name), round_.report)
+            if self._status.write(obj, findings.of(records[name]), fields):
                 written.append(name)
 
         behind = [name for name in known if name > self._last]

@@ -18,7 +18,7 @@ from adapters.ports import CatalogueStore, Clock, CloudProvider, JsonObject, Kub
 from adapters.run_report import RunReport
 from core import labels
 from core.api.objects import generation_of, mapping, name_of
-from core.api.status import annotations_of, conditions, readiness
+from core.api.status import annotations_of, readiness
 from core.brakes import Action, EngagedBrakes
 from core.breakers import Breaker
 from core.catalogue.build import MarketFacts
@@ -42,9 +42,9 @@ from core.pool_admission import short_quotas
 from core.reasons.code import DecisionKind
 from core.reasons.nodes import NodeReason
 from core.reasons.runs import RunReason
-from installation.metric_names import CHANGED_NODE_CLASSES, UNKNOWN_FIELDS
+from installation.metric_names import CHANGED_NODE_CLASSES
 from lambdas.controllers.events import about_node_class, about_node_overlay, about_node_pool, normal, warning, write
-from lambdas.controllers.status_writer import Present, StatusWriter, condition, tolerate_gone
+from lambdas.controllers.status_writer import Present, StatusWriter, UnknownFields, condition, tolerate_gone
 
 # Condition LaunchDenied of NodePools and EC2NodeClasses: what EC2 does not launch, why, and when it is retried.
 
@@ -345,54 +345,6 @@ def _message(before: LaunchValidation | None, now: LaunchValidation) -> str:
     return f"{changed}{now.explanation() or _AGREED}"
 
 
-# Condition KnownFields: fields of an object that this version does not know, and drops.
-
-
-KNOWN_FIELDS: Final = "KnownFields"
-
-
-class UnknownFields:
-    """Tells people which fields of their objects have no effect: a condition, an event when it changes, and a count."""
-
-    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
-        self._kubernetes = kubernetes
-        self._clock = clock
-        self._overlay_messages: dict[str, str] = {}
-
-    def condition(self, manifest: JsonObject, about: JsonObject, report: RunReport) -> list[JsonObject]:
-        """Return the condition; none for an object without unknown fields that never had any."""
-        before = conditions(manifest).get(KNOWN_FIELDS)
-        message = self._dropped(manifest, report)
-        if not message:
-            return [] if before is None else [condition(KNOWN_FIELDS, "True")]
-        if before is None or before.message != message:
-            self._tell(about, message, report)
-        return [condition(KNOWN_FIELDS, "False", message, reason="UnknownField")]
-
-    def of_overlay(self, manifest: JsonObject, report: RunReport) -> None:
-        """Tell of a NodeOverlay, whose status we do not write: once in each sandbox, and when the fields change."""
-        about = about_node_overlay(manifest)
-        message = self._dropped(manifest, report)
-        if message and self._overlay_messages.get(about["name"]) != message:
-            self._tell(about, message, report)
-        self._overlay_messages[about["name"]] = message
-
-    def _dropped(self, manifest: JsonObject, report: RunReport) -> str:
-        """Count the unknown fields, and return what is said of them; empty for none."""
-        from core.api.unknown_fields import unknown_fields
-
-        unknown = unknown_fields(manifest)
-        if unknown:
-            report.count(UNKNOWN_FIELDS, len(unknown))
-        return f"this version does not know {', '.join(unknown)}, and drops it" if unknown else ""
-
-    def _tell(self, about: JsonObject, message: str, report: RunReport) -> None:
-        report.decide(DecisionKind.SKIP, f"{about['kind']} {about['name']}", RunReason.UNKNOWN_FIELD, message)
-        identity = f"{about['kind']}/{message}"  # a NodePool and its class often share a name
-        said = warning(about, RunReason.UNKNOWN_FIELD, message, self._clock.now(), identity=identity)
-        write(self._kubernetes, [said])
-
-
 # Writes the status of EC2NodeClasses: what they resolve to, whether EC2 allows launches, and memory that nodes reported.
 
 
@@ -551,7 +503,7 @@ class ObjectStatus:
         self._unknown_fields = UnknownFields(kubernetes, clock)
 
     def write(self, view: ClusterState, report: RunReport, attempt: Attempt) -> None:
-        """Bring the status of every class, then of every pool, up to date.
+        """Bring the status of every class, then of every pool and overlay, up to date.
 
         Args:
             view: The observation.
@@ -577,12 +529,17 @@ class ObjectStatus:
             more += self._unknown_fields.condition(manifest, about_node_pool(manifest), report)
             self._write_pool(manifest, pool, [*pool_readiness(pool, ready), *more], view, report)
 
+        def write_overlay(manifest: JsonObject) -> None:
+            fields = self._unknown_fields.condition(manifest, about_node_overlay(manifest), report)
+            if fields:
+                self._objects.write_status(resources.NODE_OVERLAYS, manifest, {"conditions": fields})
+
         for name, manifest in view.node_classes.items():
             attempt(f"EC2NodeClass {name}", partial(write_class, name, manifest))
         for name, manifest in view.node_pools.items():
             attempt(f"NodePool {name}", partial(write_pool, name, manifest))
         for name, manifest in view.node_overlays.items():
-            attempt(f"NodeOverlay {name}", partial(self._unknown_fields.of_overlay, manifest, report))
+            attempt(f"NodeOverlay {name}", partial(write_overlay, manifest))
 
     def _read(self, attempt: Attempt) -> Readings:
         denials = list[LaunchDenial]()

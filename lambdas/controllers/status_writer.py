@@ -1,4 +1,7 @@
-"""Writes conditions and status to the cluster when they change; those of CapacityBuffers are computed here."""
+"""Writes conditions and status to the cluster when they change.
+
+The condition KnownFields and the status of CapacityBuffers are computed here.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,15 @@ from adapters.observation.observer import ClusterState
 from adapters.ports import Clock, JsonObject, Kubernetes, NotFoundError, PortError, reason_of
 from adapters.run_report import RunReport
 from core.api.objects import generation_of, mapping, name_of, sequence
+from core.api.status import conditions
 from core.manifests.wire import resources
 from core.manifests.wire.objects import WireCapacityBuffer
 from core.manifests.wire.resources import Resource
 from core.model.plan import BufferRoom, Plan
 from core.reasons.code import DecisionKind
+from core.reasons.runs import RunReason
+from installation.metric_names import UNKNOWN_FIELDS
+from lambdas.controllers.events import warning, write
 
 # Writes the status of users' objects if it differs, and preserves the conditions of other writers.
 
@@ -92,6 +99,48 @@ def tolerate_gone(write: Callable[[], None]) -> None:
         write()
     except NotFoundError:
         return
+
+
+# Condition KnownFields: fields of an object that this version does not know, and drops.
+
+
+KNOWN_FIELDS: Final = "KnownFields"
+
+
+class UnknownFields:
+    """Tells people which fields of their objects have no effect: a condition, an event when it changes, and a count."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+
+    def condition(self, manifest: JsonObject, about: JsonObject, report: RunReport) -> list[JsonObject]:
+        """Return the condition; none for an object without unknown fields that never had any."""
+        before = conditions(manifest).get(KNOWN_FIELDS)
+        message = self._dropped(manifest, report)
+        if not message:
+            return [] if before is None else [condition(KNOWN_FIELDS, "True")]
+        if before is None or before.message != message:
+            self._tell(about, message, report)
+        return [condition(KNOWN_FIELDS, "False", message, reason="UnknownField")]
+
+    def _dropped(self, manifest: JsonObject, report: RunReport) -> str:
+        """Count the unknown fields, and return what is said of them; empty for none."""
+        from core.api.unknown_fields import unknown_fields
+
+        unknown = unknown_fields(manifest)
+        if unknown:
+            report.count(UNKNOWN_FIELDS, len(unknown))
+        return f"this version does not know {', '.join(unknown)}, and drops it" if unknown else ""
+
+    def _tell(self, about: JsonObject, message: str, report: RunReport) -> None:
+        report.decide(DecisionKind.SKIP, f"{about['kind']} {about['name']}", RunReason.UNKNOWN_FIELD, message)
+        identity = f"{about['kind']}/{message}"  # a NodePool and its class often share a name
+        said = warning(about, RunReason.UNKNOWN_FIELD, message, self._clock.now(), identity=identity)
+        write(self._kubernetes, [said])
+
+
+# The status of CapacityBuffers.
 
 
 READY: Final = "ReadyForProvisioning"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import re
+from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from adapters.ports import ConflictError, DeniedError, EvictionBlockedError, Listing, SeveralBudgetsError
+from adapters.ports import ConflictError, DeniedError, EvictionBlockedError, ListChanges, Listing, SeveralBudgetsError
 from core import labels
 from core.api.objects import JsonObject
 from core.errors import InvalidInputError
@@ -245,10 +246,23 @@ FaultHook = Callable[[str, Literal["before", "after"]], None]
 FORCED = "forced"
 
 
+HISTORY_MAX: Final = 5_000
+"""How many events of a kind a watch may begin with; a real API server compacts after five minutes."""
+
+
 class ClusterApi:
-    """Implements `adapters.ports.Kubernetes` on the simulated cluster; all changes through it count as the program's."""
+    """Implements `adapters.ports.Kubernetes` on the simulated cluster; all changes through it count as the program's.
+
+    Attributes:
+        continued_min: Lists of so many objects can be continued.
+    """
 
     def __init__(self, store: Store, evictions: Evictions, bindings: PodBindings, recorder: Recorder) -> None:
+        self.continued_min = 0
+        self._events: dict[Resource, deque[tuple[int, Key, JsonObject | None]]] = {
+            resource: deque(maxlen=HISTORY_MAX) for resource in decoding.KEPT_IN_PART
+        }
+        self._compacted_at = dict.fromkeys(self._events, 0)
         self._store = store
         self._evictions = evictions
         self._bindings = bindings
@@ -272,6 +286,25 @@ class ClusterApi:
             if fields or labels:
                 return self._selected(resource, fields, labels)
             return self._listings[resource]
+
+    def changes(self, resource: Resource, since: str) -> ListChanges | None:
+        """What has happened since a version; None (410) if that is compacted, or if the server was restored since."""
+        with self._call(f"kube:watch {resource.plural}"):
+            version = int(since)
+            if not self._compacted_at[resource] <= version <= self._store.version:
+                return None
+            events = tuple(
+                ("/".join(filter(None, key)), None if obj is None else decoding.readable_or_rest(resource, obj))
+                for at, key, obj in self._events[resource]
+                if at > version
+            )
+            return ListChanges(events, str(self._store.version), len(self._store.all(resource)))
+
+    def compact(self) -> None:
+        """Forget all events, as the API server does some minutes after them, and at once when it is restored."""
+        for resource, events in self._events.items():
+            events.clear()
+            self._compacted_at[resource] = self._store.version
 
     def count(self, resource: Resource) -> int | None:
         """Return the number of objects of the kind; to the cluster this is an ordinary list request."""
@@ -333,6 +366,11 @@ class ClusterApi:
     def _note(self, change: Change) -> None:
         self._listings.pop(change.resource, None)
         self._changed[change.resource][key_of(change.obj)] = change.new
+        if change.resource in self._events:
+            events = self._events[change.resource]
+            if len(events) == HISTORY_MAX:
+                self._compacted_at[change.resource] = events[0][0]
+            events.append((self._store.version, key_of(change.obj), change.new))
 
     def _selected(self, resource: Resource, fields: str, labels: str) -> Listing:
         is_selected = selection(resource, fields, labels)
@@ -353,10 +391,11 @@ class ClusterApi:
             if obj is None:
                 rejected.pop(key, None)
         if has_new:
-            decoded = self._decoded[resource] = {key: decoded[key] for key in sorted(decoded)}
+            decoded = self._decoded[resource] = {key: decoded[key] for key in sorted(decoded, key="/".join)}
         changed.clear()
         problems = sorted(("/".join(filter(None, key)), why) for key, why in rejected.items())
-        return Listing(tuple(decoded.values()), tuple(problems))
+        is_long = resource in self._events and len(decoded) >= self.continued_min
+        return Listing(tuple(decoded.values()), tuple(problems), str(self._store.version) if is_long else "")
 
     def _decode(self, resource: Resource, key: Key, obj: JsonObject) -> bool:
         """Decode the object; return whether that is possible."""

@@ -440,7 +440,9 @@ class Cluster:
 
     def restore(self, moment: datetime, runs: Callable[[str], bool]) -> None:
         """Let the API server be as it was at a moment. `runs` tells by a providerID whether that instance still runs."""
-        for node in self._store.restore(moment):
+        restored = self._store.restore(moment)
+        self.api.compact()
+        for node in restored:
             if runs(spec_of(node).get("providerID", "")):
                 self._kubelets.revive(node)
             else:

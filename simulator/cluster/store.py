@@ -472,7 +472,11 @@ Admission = Callable[[Resource, str, JsonObject, str], JsonObject]
 
 
 class Store(IndexedObjects):
-    """All objects of the cluster as the API server keeps them."""
+    """All objects of the cluster as the API server keeps them.
+
+    Attributes:
+        version: The `resourceVersion` of the last change.
+    """
 
     def __init__(self, clock: VirtualClock, rng: Random) -> None:
         super().__init__()
@@ -481,7 +485,7 @@ class Store(IndexedObjects):
         self._names: set[str] = set()
         self._deleted_by: dict[str, str] = {}
         self._watchers: dict[Resource, list[Callable[[Change], None]]] = {resource: [] for resource in resources.ALL}
-        self._version = 0
+        self.version = 0
         self._admissions: list[Admission] = []
         self._history: list[tuple[datetime, Resource, Key, JsonObject | None]] | None = None
         self.is_restoring = False
@@ -663,16 +667,16 @@ class Store(IndexedObjects):
     def _write(
         self, resource: Resource, old: JsonObject | None, new: JsonObject, by: str, cause: str = ""
     ) -> JsonObject:
-        self._version += 1
+        self.version += 1
         if self._history is not None:
             self._history.append((self.clock.now(), resource, key_of(new), old))
-        new = {**new, "metadata": {**new["metadata"], "resourceVersion": str(self._version)}}
+        new = {**new, "metadata": {**new["metadata"], "resourceVersion": str(self.version)}}
         self._put(resource, old, new)
         self._notify(Change(resource=resource, old=old, new=new, by=by, cause=cause))
         return new
 
     def _remove(self, resource: Resource, obj: JsonObject, by: str, cause: str = "") -> None:
-        self._version += 1
+        self.version += 1
         if self._history is not None:
             self._history.append((self.clock.now(), resource, key_of(obj), self.find(resource, *reversed(key_of(obj)))))
         self._take_out(resource, key_of(obj))

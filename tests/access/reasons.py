@@ -108,6 +108,7 @@ WHY_LISTED: Final[Mapping[str, str]] = {
 }
 """Kubernetes resource → why an observation of the cluster lists it."""
 
+_CONTINUES: Final = "Reads what has happened since the last run, instead of the whole list."
 WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
     ("capacitybuffers/status", "patch"): "Says whether a buffer's room is there.",
     (
@@ -129,9 +130,12 @@ WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
     ("nodepools", "get"): "Compares with the present NodePool.",
     ("nodepools", "patch"): "Annotates the hash that drift is found by.",
     ("nodepools/status", "patch"): "Says what a NodePool uses, whether it is ready, and which brake keeps its nodes.",
+    ("nodeoverlays/status", "patch"): "Says which fields of a NodeOverlay have no effect.",
     ("nodes", "delete"): "Takes away the Node of an instance that is gone.",
     ("nodes", "get"): "Writes only to the present version of a node.",
     ("nodes", "patch"): "Labels and taints nodes, and holds them by a finalizer until they are drained.",
+    ("nodes", "watch"): _CONTINUES,
+    ("pods", "watch"): _CONTINUES,
     ("pods", "patch"): "Gives pods of nodes that go next a low deletion cost, so that scale-in removes them first.",
     ("pods", "delete"): "Ends pods when a drain's time is over.",
     ("pods/binding", "create"): "Binds pods to the node that was launched for them (`bindPods`).",
@@ -235,6 +239,7 @@ SELDOM_DONE: Final[Mapping[tuple[str, str, str, str], str]] = {
     ("reconcile", "karpenter.sh", "nodeclaims", "patch"): "the claim of a NodeClaim is gone",
     ("reconcile", "karpenter.sh", "nodeclaims", "delete"): "the claim of a NodeClaim is gone",
     ("reconcile", "karpenter.sh", "nodeclaims/status", "patch"): "a node drifts, or becomes consolidatable",
+    ("reconcile", "karpenter.sh", "nodeoverlays/status", "patch"): "a NodeOverlay has an unknown field",
     ("execute", "karpenter.sh", "nodeclaims", "patch"): "a claim ends",
     ("reconcile", "", "events", "create"): "a rollout stops",
     ("reconcile", "", "nodes", "get"): "a node is tainted without a command",

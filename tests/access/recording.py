@@ -17,7 +17,7 @@ from tests.access.requests import Authorizations
 Verb = tuple[str, str, str]
 """API group, resource with subresource, verb: as in an RBAC rule."""
 
-_VERBS: Final = ("list", "count", "get", "create", "patch", "delete", "bind", "evict")
+_VERBS: Final = ("list", "changes", "count", "get", "create", "patch", "delete", "bind", "evict")
 
 
 class Access:
@@ -134,5 +134,5 @@ def _verb(name: str, given: tuple[Any, ...], named: Mapping[str, Any]) -> Verb:
         return "", {"evict": "pods/eviction", "bind": "pods/binding"}[name], "create"
     resource: Resource = given[0] if given else named.get("resource", PODS)
     subresource = named.get("subresource", "")
-    verb = "list" if name == "count" else name
+    verb = {"count": "list", "changes": "watch"}.get(name, name)
     return resource.group, "/".join(filter(None, (resource.plural, subresource))), verb

@@ -56,10 +56,25 @@ class ApiServer:
         self.expire_lists = 0
         self.says_what_remains = True
         self.accepted_token: str | None = None
+        self.version = 1
+        self.compacted_at = 0
+        self.sends_bookmarks = True
+        self._events: list[tuple[int, str, str, Any]] = []
 
     def put(self, path: str, obj: Any) -> None:
         """Store an object under the path of its collection and its name."""
-        self.objects[f"{path}/{obj['metadata']['name']}"] = obj
+        key = f"{path}/{obj['metadata']['name']}"
+        self._note("MODIFIED" if key in self.objects else "ADDED", key, obj)
+        self.objects[key] = obj
+
+    def remove(self, key: str) -> None:
+        """Remove the object at a path."""
+        self._note("DELETED", key, self.objects.pop(key))
+
+    def _note(self, kind: str, key: str, obj: Any) -> None:
+        self.version += 1
+        seen = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
+        self._events.append((self.version, kind, key, seen))
 
     def answer(self, request: Request) -> tuple[int, Any]:
         """Status and body for a request."""
@@ -83,6 +98,8 @@ class ApiServer:
     def _list(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
         if path.split("/")[-2] in GOT_BY_NAME:
             return 404, _status(404, "not found")
+        if "watch" in query:
+            return self._watch(path, int(query["resourceVersion"][0]))
         fields, labels = (query.get(name, [""])[0] for name in ("fieldSelector", "labelSelector"))
         resource = next((kind for kind in resources.ALL if path.endswith(f"/{kind.plural}")), None)
         if resource is None:  # one object
@@ -94,10 +111,25 @@ class ApiServer:
             self.expire_lists -= 1
             return 410, _status(410, "The provided continue parameter is too old")
         end = start + limit
-        metadata: JsonObject = {"resourceVersion": "1"} | ({"continue": str(end)} if end < len(matching) else {})
+        metadata: JsonObject = {"resourceVersion": str(self.version)} | (
+            {"continue": str(end)} if end < len(matching) else {}
+        )
         if end < len(matching) and not (fields or labels) and self.says_what_remains:
             metadata["remainingItemCount"] = len(matching) - end
         return 200, {"kind": "List", "metadata": metadata, "items": matching[start:end]}
+
+    def _watch(self, path: str, since: int) -> tuple[int, list[JsonObject]]:
+        """Events as the API server streams them: an answer that has begun ends with an event of type ERROR."""
+        if since < self.compacted_at:
+            gone = _status(410, f"too old resource version: {since} ({self.compacted_at})")
+            return 200, [{"type": "ERROR", "object": gone | {"status": "Failure", "reason": "Expired"}}]
+        events: list[JsonObject] = [
+            {"type": kind, "object": obj}
+            for version, kind, key, obj in self._events
+            if version > since and _is_in(key, path)
+        ]
+        bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(self.version)}}}
+        return 200, [*events, bookmark] if self.sends_bookmarks else events
 
     def _get(self, path: str, _: Any) -> tuple[int, Any]:
         return 200, self.objects[path]
@@ -183,7 +215,8 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:
             if failure is not None:
                 self.close_connection = True
                 return None
-            return self._reply(status, json.dumps(answer).encode())
+            lines = answer if isinstance(answer, list) else [answer]
+            return self._reply(status, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
 
         def _reply(self, status: int, body: bytes) -> None:
             self.send_response(status)

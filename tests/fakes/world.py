@@ -17,6 +17,7 @@ from adapters.ports import (
     InsufficientCapacityError,
     JsonObject,
     Launched,
+    ListChanges,
     Listing,
     NotFoundError,
     PortError,
@@ -107,6 +108,9 @@ class FakeKubernetes:
         found = [obj for obj in of_kind if is_selected(obj)]
         page = decoding.decode_page(resource, msgspec.json.encode({"items": list(found)}))
         return Listing(page.items, page.rejected)
+
+    def changes(self, resource: Resource, since: str) -> ListChanges | None:
+        raise AssertionError(f"no list of {resource.plural} has a version to continue from")
 
     def count(self, resource: Resource) -> int | None:
         _permitted("list", resource)

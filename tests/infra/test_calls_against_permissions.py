@@ -353,8 +353,8 @@ def test_disrupt_writes_events_only_where_commands_wait_for_approval() -> None:
         )
         return {verb for rule in role["rules"] for verb in rule["verbs"]}
 
-    assert verbs_of_disrupt(approval=False) == {"list"}
-    assert verbs_of_disrupt(approval=True) == {"list", "create"}
+    assert verbs_of_disrupt(approval=False) == {"list", "watch"}
+    assert verbs_of_disrupt(approval=True) == {"list", "watch", "create"}
 
 
 # With `mode: shadow` nothing can be done: every permission of the stack and of the ClusterRoles is looked through.

@@ -37,10 +37,16 @@ func group(id, name string) ec2types.PlacementGroup {
 	return g
 }
 
-// DescribeCapacityReservations says of each reservation that is asked for by its id that some places are free.
+// DescribeCapacityReservations says of each reservation that is asked for, by its id or as the tag "reservation", that some places are free.
 func (a *account) DescribeCapacityReservations(_ context.Context, in *ec2.DescribeCapacityReservationsInput, _ ...func(*ec2.Options)) (*ec2.DescribeCapacityReservationsOutput, error) {
 	out := &ec2.DescribeCapacityReservationsOutput{}
-	for _, id := range in.CapacityReservationIds {
+	ids := in.CapacityReservationIds
+	for _, filter := range in.Filters {
+		if aws.ToString(filter.Name) == "tag:reservation" {
+			ids = append(ids, filter.Values...)
+		}
+	}
+	for _, id := range ids {
 		out.CapacityReservations = append(out.CapacityReservations, ec2types.CapacityReservation{CapacityReservationId: aws.String(id), AvailableInstanceCount: aws.Int32(freePlaces)})
 	}
 	return out, nil

@@ -72,7 +72,7 @@ def _family(alias: str, **spec: Any) -> Case:
     return Case(spec={"amiSelectorTerms": [{"alias": f"{alias}@latest"}], **spec})
 
 
-def _reserved(name: str, **changes: Any) -> Case:
+def _reserved(name: str, *, selected: dict[str, Any] | None = None, **changes: Any) -> Case:
     reservation = {
         "id": name,
         "instanceType": "m5.large",
@@ -85,7 +85,7 @@ def _reserved(name: str, **changes: Any) -> Case:
         **changes,
     }
     return Case(
-        spec={"capacityReservationSelectorTerms": [{"id": name}]},
+        spec={"capacityReservationSelectorTerms": [selected or {"id": name}]},
         status={"capacityReservations": [reservation]},
         metadata={"annotations": {labels.RESERVATION_PLACES: written_places({name: 5})}},
         claim=of_capacity(labels.RESERVED, labels.ON_DEMAND),
@@ -155,6 +155,37 @@ _KUBELET: Final = {
     "containerLogMaxSize": "20Mi",
 }
 
+_INTERFACES: Final = [
+    {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
+    {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
+]
+
+_TWO_VOLUMES: Final = [
+    {
+        "deviceName": f"/dev/xvd{letter}",
+        "ebs": {
+            "volumeSize": size,
+            "volumeType": "gp3",
+            "encrypted": True,
+            "kmsKeyID": "arn:aws:kms:us-east-1:111122223333:key/1",
+            "deleteOnTermination": True,
+        },
+    }
+    for letter, size in (("a", "6Gi"), ("b", "200Gi"))
+]
+
+_SETTINGS: Final = """\
+[settings.kubernetes]
+kube-api-qps = 30
+[settings.kubernetes.eviction-hard]
+"memory.available" = "2.5%"
+"nodefs.inodesFree" = "10%"
+[settings.kubernetes.eviction-soft]
+"memory.available" = "5%"
+[settings.kubernetes.eviction-soft-grace-period]
+"memory.available" = "5m30s"
+"""
+
 _TAINTED: Final = {
     "taints": [{"key": "dedicated", "value": "a", "effect": "NoSchedule"}],
     "startupTaints": [{"key": "cilium", "effect": "NoExecute"}],
@@ -169,9 +200,16 @@ CASES: Final[dict[str, Case]] = {
         spec={"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]}, claim=_TAINTED, labels={"team": "a"}
     ),
     "windows": _family("windows2022"),
+    "bottlerocket-settings": _family("bottlerocket", blockDeviceMappings=_TWO_VOLUMES, userData=_SETTINGS),
+    "pinned-image": Case(spec={"amiSelectorTerms": [{"alias": "al2023@v20240625"}]}),
+    "image-by-name": Case(spec={"amiFamily": "AL2023", "amiSelectorTerms": [{"name": "x", "owner": "123456789012"}]}),
+    "image-by-tags": Case(spec={"amiFamily": "AL2023", "amiSelectorTerms": [{"tags": {"a": "b"}}]}),
+    "custom-by-alias": _family("bottlerocket", amiFamily="Custom"),
     "custom": Case(spec={"amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-1"}], "userData": "own"}),
     "every-field": Case(spec=_EVERY_FIELD, claim=_TAINTED, labels={"team": "a"}),
     "kubelet": Case(spec={"kubelet": _KUBELET}),
+    "kubelet-images": Case(spec={"kubelet": {"imageGCHighThresholdPercent": 80, "imageGCLowThresholdPercent": 60}}),
+    "kubelet-upstream-field": Case(spec={"kubelet": {"serializeImagePulls": False}}),
     "kubelet-expression": Case(spec={"kubelet": {"maxPods": "min(110, max_pods)"}}),
     "instance-profile": Case(spec={"role": None, "instanceProfile": "own-profile"}),
     "spot": Case(claim=of_capacity(labels.SPOT)),
@@ -190,17 +228,16 @@ CASES: Final[dict[str, Case]] = {
     "two-interfaces": Case(
         spec={
             "associatePublicIPAddress": False,
-            "networkInterfaces": [
-                {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
-                {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
-            ],
+            "networkInterfaces": _INTERFACES,
         },
         claim=on("p4d.24xlarge"),
     ),
+    "efa-only": Case(spec={"networkInterfaces": _INTERFACES}),
     "efa": Case(claim=on("p4d.24xlarge") | {"efa": "4"}),
     "ipv6": Case(addresses="ipv6"),
     "ipv6-prefixes": Case(spec={"ipPrefixCount": 1}, addresses="ipv6"),
     "reservation": _reserved("cr-1"),
+    "reservation-by-owner": _reserved("cr-4", selected={"ownerID": "111122223333", "tags": {"reservation": "cr-4"}}),
     "capacity-block": _reserved("cr-2", reservationType="capacity-block"),
     "interruptible-reservation": _reserved("cr-3", interruptible=True),
     "cluster-group": _grouped(name="near"),

@@ -148,6 +148,8 @@ CONFIGS: Final = "CreateFleet.LaunchTemplateConfigs[]"
 def members_of(value: Any, path: str, family: str) -> Iterator[tuple[str, Any]]:
     """The members of a call, without those that are empty; entries of lists by what tells them apart."""
     name = path.rpartition(".")[2]
+    if value in (None, "", []):
+        return
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from members_of(inner, f"{path}.{key}", family)
@@ -159,7 +161,7 @@ def members_of(value: Any, path: str, family: str) -> Iterator[tuple[str, Any]]:
         yield from ((f"{path}[{tag['Key']}]", tag.get("Value", "")) for tag in value)
     elif name == "UserData":
         yield path, READERS[family](value)
-    elif value not in (None, "", []):
+    else:
         yield path, value
 
 
@@ -260,7 +262,7 @@ def found_in(part: str) -> dict[tuple[str, str], list[str]]:
 
 def family_of(name: str) -> str:
     """The reader of the case's user data."""
-    return read_node_class(cases()[name][1]).alias.partition("@")[0] or "custom"
+    return read_node_class(cases()[name][1]).family.name.lower()
 
 
 @pytest.mark.parametrize("part", ["launch", "trial"])

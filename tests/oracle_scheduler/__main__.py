@@ -28,7 +28,7 @@ from cli.__main__ import main as fleetwright
 from core.catalogue import document
 from installation.array_threads import ARRAY_THREADS
 from tests.oracle_scheduler.asking import Json, Question, documents
-from tests.oracle_scheduler.clusters import random_cluster, with_sidecar_ports, with_unparsable_preferences
+from tests.oracle_scheduler.clusters import as_stored, random_cluster, with_sidecar_ports, with_unparsable_preferences
 from tests.oracle_scheduler.consolidation import states
 from tests.property.naive_manifests.writing import written
 
@@ -105,12 +105,12 @@ def _unfolded(objects: Sequence[Any]) -> Iterator[Json]:
         yield from _unfolded(one["items"]) if str(one.get("kind", "")).endswith("List") else (one,)
 
 
-def clusters(first: int, seeds: int, folder: Path) -> Iterator[Case]:
-    """Random clusters, each to be planned and to be consolidated."""
+def clusters(first: int, seeds: int, folder: Path, emulated: str) -> Iterator[Case]:
+    """Random clusters, as the API server of a version stores them, each to be planned and to be consolidated."""
     for seed in range(first, first + seeds):
         snapshot, draw = random_cluster(seed), Random(f"scheduler written {seed}")  # noqa: S311 - a test's dice
         found = with_sidecar_ports(seed, written(snapshot, draw, defaulted=True))
-        found = with_unparsable_preferences(seed, found)
+        found = as_stored(emulated, with_unparsable_preferences(seed, found))
         objects = [
             {"apiVersion": kind.api_version, "kind": kind.kind, **written_object}
             for kind, written_objects in found.items()
@@ -170,7 +170,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         corpora = () if args.no_conformance else conformance(args.shared)
-        for cases in (corpora, clusters(args.first, args.seeds, folder)):
+        for cases in (corpora, clusters(args.first, args.seeds, folder, args.emulate)):
             for case in cases:
                 for answer in judged(program, case, folder, args.emulate):
                     _add(found, case, answer)

@@ -89,6 +89,42 @@ def with_unparsable_preferences(
     return {**objects, resources.PODS: pods}
 
 
+_SIZES: Final = ("resources", "allocatedResources")
+_STATUSES: Final = ("containerStatuses", "initContainerStatuses")
+
+DROPPED_BEFORE: Final[tuple[tuple[str, Resource, tuple[str, ...]], ...]] = (
+    ("1.33", resources.PODS, tuple(f"status.{kind}.{name}" for kind in _STATUSES for name in _SIZES)),
+    ("1.34", resources.PODS, ("spec.resources",)),
+    ("1.36", resources.PODS, tuple(f"status.{name}" for name in _SIZES)),
+    ("1.37", resources.CSI_DRIVERS, ("spec.preventPodSchedulingIfMissing",)),
+)
+"""Minor version → fields that API servers before it drop, since their gates are off (kubernetes, pkg/features)."""
+
+
+def as_stored(emulated: str, objects: dict[Resource, list[JsonObject]]) -> dict[Resource, list[JsonObject]]:
+    """The objects as the API server of a minor version stores them; all of their fields without a version."""
+    stored = dict(objects)
+    for version, kind, paths in DROPPED_BEFORE:
+        if emulated and _minor(emulated) < _minor(version):
+            for path in paths:
+                stored[kind] = [_without(obj, path.split(".")) for obj in stored.get(kind, ())]
+    return stored
+
+
+def _minor(version: str) -> int:
+    return int(version.split(".")[1])
+
+
+def _without(value: Any, path: list[str]) -> Any:
+    if isinstance(value, list):
+        return [_without(element, path) for element in value]
+    if not isinstance(value, dict) or path[0] not in value:
+        return value
+    if len(path) == 1:
+        return {key: field for key, field in value.items() if key != path[0]}
+    return {**value, path[0]: _without(value[path[0]], path[1:])}
+
+
 def _with_preference(pod: JsonObject, draw: Random) -> JsonObject:
     values = draw.choice((("Gt", "abc"), ("Lt", "1.5"), ("In", "not a value")))
     expression = {"key": labels.ZONE, "operator": values[0], "values": [values[1]]}

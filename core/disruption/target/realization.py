@@ -130,6 +130,7 @@ class Realization:
         claims: New nodes that they need.
         cost: Nano-dollars per hour of the nodes that stay and the new ones.
         moves: The price of the moves, in the same unit.
+        disruption: What it costs to disrupt the nodes that go, see `Candidate.cost`.
         unmoved: How many nodes stay although they must go.
         displaces: Whether pods that wait anyway would need more expensive new nodes than without the move.
     """
@@ -139,13 +140,14 @@ class Realization:
     claims: tuple[PlannedClaim, ...]
     cost: int
     moves: int
+    disruption: int
     unmoved: int
     displaces: bool
 
     @property
     def goal(self) -> tuple[int, bool, int, int]:
-        """The objective to minimize: cost and moves, after all nodes that must go; ties by the fewest nodes that go."""
-        return self.unmoved, self.displaces, self.cost + self.moves, int((~self.keeps).sum())
+        """The objective to minimize: cost and moves, after all nodes that must go; ties by the least disruption."""
+        return self.unmoved, self.displaces, self.cost + self.moves, self.disruption
 
 
 class Realizations:
@@ -171,6 +173,7 @@ class Realizations:
         self.asked = 0
         self.unplaced_items: set[int] = set()
         self.gated: Bools = np.zeros(len(fleet.candidates), dtype=bool)
+        self._disruption = np.array([candidate.cost for candidate in fleet.candidates], dtype=np.int64)
 
     def of(
         self, keeps: Bools, planned: PlannedSlots | None, budget: SearchBudget | None, *, releases: int = 0
@@ -273,6 +276,7 @@ class Realizations:
             claims=claims,
             cost=cost,
             moves=int(fleet.rows.problem.move_prices[goes].sum()),
+            disruption=int(self._disruption[goes].sum()),
             unmoved=int((keeps & fleet.must_go).sum()),
             displaces=others > fleet.waiting_price,
         )

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
+from core import labels
 from core.disruption.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.fleet import TargetFleet
@@ -86,7 +87,7 @@ class TargetSearch:
         """
         solved = self.solved(drains_max)
         planned = ProgramSlots(self.fleet, solved.into, solved.machines, is_gated=self._is_gated)
-        keeps = rounded(solved.stay)
+        keeps = self._least_disruptive(rounded(solved.stay))
         nothing = self.realizations.of(np.ones_like(keeps), None, None)
         is_small = len(keeps) <= SMALL
         has_starts = is_small or (len(keeps) <= MEDIUM and _is_far(self.realizations.of(keeps, planned, None), solved))
@@ -136,7 +137,7 @@ class TargetSearch:
         *,
         is_small: bool,
     ) -> Realization:
-        """Return the best of a few initial choices, in a small fleet improved by one node at a time."""
+        """Return the best of a few initial choices, in a small fleet improved by one node at a time, then by exchanges."""
         tried = {keeps.tobytes(), np.ones_like(keeps).tobytes()}
         for number, choice in enumerate(self._starts(keeps, is_small=is_small)):
             portion = budget.portion(PACKED_SHARE) if number < PACKED_STARTS else None
@@ -152,8 +153,53 @@ class TargetSearch:
                 if self.realizations.asked >= CHOICES_MAX:
                     break
             improved = best is not before
+        if is_small:
+            best = self._exchanged(best, planned, tried, drains_max, budget)
         packed = self.realizations.of(best.keeps, planned, budget)
         return min(best, packed, key=_goal)
+
+    def _exchanged(
+        self,
+        best: Realization,
+        planned: PlannedSlots,
+        tried: set[bytes],
+        drains_max: dict[str, int] | None,
+        budget: SearchBudget,
+    ) -> Realization:
+        """Return the best choice after nodes that go were exchanged for others of the same price that cost less to disrupt."""
+        candidates, prices, must_go = self.fleet.candidates, self.fleet.prices, self.fleet.must_go
+        best = self._better(best, self._least_disruptive(best.keeps), planned, tried, drains_max)
+        by_cost = sorted(np.flatnonzero(~must_go).tolist(), key=lambda node: candidates[node].cost)
+        for goes in reversed([node for node in by_cost if not best.keeps[node]]):
+            for stays in by_cost:
+                if self.realizations.asked >= CHOICES_MAX or budget.is_spent:
+                    return best
+                if candidates[stays].cost >= candidates[goes].cost or best.keeps[goes]:
+                    break
+                if best.keeps[stays] and prices[stays] == prices[goes]:
+                    choice = best.keeps.copy()
+                    choice[[goes, stays]] = True, False
+                    best = self._better(best, choice, planned, tried, drains_max)
+        return best
+
+    def _least_disruptive(self, keeps: Bools) -> Bools:
+        """Return the choice in which, of nodes that are alike, those go that cost the least to disrupt."""
+        fleet, chosen = self.fleet, keeps.copy()
+        problem, alike = fleet.rows.problem, dict[object, list[int]]()
+        for node, candidate in enumerate(fleet.candidates):
+            kind = (
+                candidate.pool.name,
+                candidate.state.labels.get(labels.ZONE),
+                fleet.prices[node],
+                fleet.must_go[node],
+            )
+            rules = (problem.move_prices[node], problem.is_spot[node], problem.room_groups[node], fleet.held[node])
+            pods = problem.loads[node].tobytes(), problem.free[node].tobytes()
+            alike.setdefault((kind, rules, pods), []).append(node)
+        for nodes in alike.values():
+            by_cost = sorted(nodes, key=lambda node: (fleet.candidates[node].cost, keeps[node]))
+            chosen[by_cost] = np.arange(len(nodes)) >= np.count_nonzero(~keeps[nodes])
+        return chosen
 
     def _better(
         self,

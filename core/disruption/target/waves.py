@@ -499,7 +499,7 @@ class WavePlanner:
         return wave
 
     def _next(self, *, besides: Collection[str], only: Collection[str]) -> Wave:
-        """Return nodes in the order of their saving per move, as many as all budgets let go together, without `besides`.
+        """Return nodes in the order of saving for disruption, as many as all budgets let go together, without `besides`.
 
         If `only` names any, NodePools' budgets let all of these go, and no others.
         """
@@ -588,13 +588,12 @@ class WavePlanner:
         return {node: positions or used.get(wave.partners.get(node, node), []) for node, positions in used.items()}
 
     def _rank(self, node: int, open_slots: Counter[int]) -> tuple[int, float]:
-        """Rank nodes by when they drifted, then by the saving per move, where open slots already count as saved."""
+        """Rank nodes by when they drifted, then by the saving for the disruption, where open slots already count as saved."""
         if self._fleet.must_go[node]:
             since = self._fleet.candidates[node].drifted_at
             return 0, since.timestamp() if since is not None else float("inf")
-        needs = self._needs[node]
-        worth = float(self._worth[node]) + OPEN_SLOT * (needs & open_slots).total()
-        return 1, -worth / (needs.total() + 1)
+        worth = float(self._worth[node]) + OPEN_SLOT * (self._needs[node] & open_slots).total()
+        return 1, -worth / self._fleet.candidates[node].cost
 
 
 # Chooses the commands of a target that may begin now, or with budgets ignored, all of them.

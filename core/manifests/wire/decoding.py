@@ -179,17 +179,20 @@ class Page(msgspec.Struct, frozen=True):
         rejected: Unreadable objects: (`namespace/name`, why). For kinds in `KEPT_IN_PART`, the readable part of the object is
             among the items, and its `unreadable` names the field.
         remaining: How many objects follow on later pages; None if the server does not say.
+        version: The `resourceVersion` of the list.
     """
 
     items: tuple[Any, ...]
     continue_token: str = ""
     rejected: tuple[tuple[str, str], ...] = ()
     remaining: int | None = None
+    version: str = ""
 
 
 class _ListMetadata(msgspec.Struct):
     continue_token: str = msgspec.field(default="", name="continue")
     remaining: int | None = msgspec.field(default=None, name="remainingItemCount")
+    version: str = msgspec.field(default="", name="resourceVersion")
 
 
 class _PageOf(msgspec.Struct, Generic[T]):
@@ -210,7 +213,8 @@ def decode_page(resource: Resource, raw: bytes) -> Page:
     """
     try:
         page = _page_decoder(resource)(raw)
-        return Page(page.items or (), page.metadata.continue_token, remaining=page.metadata.remaining)
+        metadata = page.metadata
+        return Page(page.items or (), metadata.continue_token, remaining=metadata.remaining, version=metadata.version)
     except Exception:  # noqa: BLE001 - whatever one object causes costs only that object
         return _decode_one_by_one(resource, raw)
 
@@ -233,6 +237,13 @@ class NamespaceRoom:
         self._held: dict[str, int] = {}
         self._known: set[int] = set()
         """Identities of parts that are held already, and stay so while the list is read."""
+        self.is_exceeded = False
+        """Whether an object was left out, or lost parts."""
+
+    @property
+    def held(self) -> dict[str, int]:
+        """Bytes that each namespace makes a run hold."""
+        return self._held
 
     def within(self, page: Page) -> Page:
         """Return the page with the objects that there is room for."""
@@ -241,14 +252,14 @@ class NamespaceRoom:
         items, rejected = list[Any](), list(page.rejected)
         for item in page.items:
             namespace = item.metadata.namespace
-            parts = pod.parts_of(item) if self._resource == resources.PODS else (item,)
-            fresh = [part for part in parts if part and id(part) not in self._known]
+            fresh = [part for part in _parts_of(self._resource, item) if part and id(part) not in self._known]
             held = self._held.get(namespace, 0) + sum(len(_packed(part)) for part in fresh)
             if held <= self._at_most:
                 self._held[namespace] = held
                 self._known.update(map(id, fresh))
                 items.append(item)
                 continue
+            self.is_exceeded = True
             problem = (
                 f"more {self._resource.plural} of namespace {namespace} than fit into the {self._at_most >> 20} MiB"
             )
@@ -257,7 +268,7 @@ class NamespaceRoom:
                 items.append(self._in_part(item, problem))
             else:
                 rejected.append((f"{namespace}/{item.metadata.name}", problem))
-        return Page(tuple(items), page.continue_token, tuple(rejected))
+        return msgspec.structs.replace(page, items=tuple(items), rejected=tuple(rejected))
 
     def _in_part(self, item: Any, problem: str) -> Any:
         if self._resource == resources.PODS:
@@ -270,8 +281,19 @@ class NamespaceRoom:
 _packed: Final = msgspec.msgpack.Encoder().encode
 
 
-def decode_count(raw: bytes) -> int | None:
-    """Return how many objects a list has, from its first page; None if there are more pages and the page does not say.
+def _parts_of(resource: Resource, item: Any) -> tuple[Any, ...]:
+    return pod.parts_of(item) if resource == resources.PODS else (item,)
+
+
+def held_by(resource: Resource, item: Any) -> int:
+    """Return the most bytes that an object makes a run hold, if it shares nothing with others (`NamespaceRoom`)."""
+    return sum(len(_packed(part)) for part in _parts_of(resource, item) if part)
+
+
+def decode_extent(raw: bytes) -> tuple[int | None, str]:
+    """Return how many objects a list has, and its version, from its first page.
+
+    The number is None if there are more pages and the page does not say how many objects are on them.
 
     Raises:
         InvalidInputError: If it is not a list.
@@ -280,10 +302,10 @@ def decode_count(raw: bytes) -> int | None:
         page = msgspec.json.decode(raw, type=_PageOf[msgspec.Raw])
     except msgspec.MsgspecError as error:
         raise InvalidInputError(f"the list cannot be read: {error}") from error
-    on_page, rest = len(page.items or ()), page.metadata
-    if not rest.continue_token:
-        return on_page
-    return None if rest.remaining is None else on_page + rest.remaining
+    on_page, metadata = len(page.items or ()), page.metadata
+    if not metadata.continue_token:
+        return on_page, metadata.version
+    return None if metadata.remaining is None else on_page + metadata.remaining, metadata.version
 
 
 def decode(resource: Resource, raw: bytes) -> Any:
@@ -399,7 +421,70 @@ def _decode_one_by_one(resource: Resource, raw: bytes) -> Page:
             if resource in KEPT_IN_PART:
                 raise InvalidInputError(f"the list of {resource.plural} has something else in it: {reason}") from error
             rejected.append((name_of(obj), reason))
-    return Page(tuple(items), page.metadata.continue_token, tuple(rejected), page.metadata.remaining)
+    metadata = page.metadata
+    return Page(tuple(items), metadata.continue_token, tuple(rejected), metadata.remaining, metadata.version)
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One event of a watch.
+
+    Attributes:
+        version: The `resourceVersion` up to which nothing of the kind is missing after this event.
+        name: `namespace/name` of the object, or its name; empty in a bookmark.
+        item: The object as it is now; None for one that is gone, and in a bookmark.
+    """
+
+    version: int
+    name: str = ""
+    item: Any | None = None
+
+
+class _EventMetadata(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    version: str = msgspec.field(default="", name="resourceVersion")
+
+
+class _EventObject(msgspec.Struct):
+    metadata: _EventMetadata = msgspec.field(default_factory=_EventMetadata)
+
+
+class _EventOf(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_OF_OBJECTS: Final = ("ADDED", "MODIFIED", "DELETED")
+
+
+def decode_event(resource: Resource, raw: bytes) -> Event:
+    """Read one event of a watch, of a kind in `KEPT_IN_PART`: an unreadable object is read as in a list.
+
+    Raises:
+        InvalidInputError: If it is an error, or nothing that a watch may send.
+    """
+    try:
+        event = msgspec.json.decode(raw, type=_EventOf)
+        metadata = msgspec.json.decode(event.object, type=_EventObject).metadata
+        version = int(metadata.version)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise InvalidInputError(f"the watch of {resource.plural} cannot be read: {error}") from error
+    if event.type == "BOOKMARK":
+        return Event(version)
+    if event.type not in _OF_OBJECTS or not metadata.name:
+        raise InvalidInputError(f"the watch of {resource.plural} sent {event.type}")
+    name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+    return Event(version, name, None if event.type == "DELETED" else _item_of(resource, event.object))
+
+
+def _item_of(resource: Resource, raw: msgspec.Raw) -> Any:
+    try:
+        return decode(resource, bytes(raw))
+    except InvalidInputError:
+        item = rest_of(resource, _object_of(raw))
+        if item is None:
+            raise
+        return item
 
 
 class _Names(msgspec.Struct):

@@ -24,10 +24,12 @@ from adapters.ports import (
     ConflictError,
     DeniedError,
     EvictionBlockedError,
+    ListChanges,
     LostReplyError,
     NotFoundError,
     TransientError,
 )
+from core.manifests.wire import decoding
 from core.manifests.wire.resources import NAMESPACES, NODE_POOLS, NODES, PODS
 from core.version import VERSION
 from tests.fakes.api_server import ApiServer, Failure, Request, serving
@@ -109,16 +111,22 @@ def test_a_namespace_that_is_new_while_the_others_are_read_is_read_too(
     crowded: ApiServer, kubernetes: HttpKubernetes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its pods may run already: a node would seem to have room, or to be empty."""
-    answer = crowded.answer
+    answer, versions = crowded.answer, list[int]()
 
     def with_a_new_namespace(request: Request) -> tuple[int, Any]:
         if request.path.startswith(PODS.path(namespace="b")):
             crowded.put(NAMESPACES.path(), {"metadata": {"name": "aa"}})
             crowded.put(PODS.path(namespace="aa"), a_pod("new", "aa"))
-        return answer(request)
+        status, page = answer(request)
+        if "/pods?" in request.path and not request.path.startswith(PODS.path()):
+            versions.append(int(page["metadata"]["resourceVersion"]))
+        return status, page
 
     monkeypatch.setattr(crowded, "answer", with_a_new_namespace)
-    namespaces = [pod.metadata.namespace for pod in kubernetes.list(PODS).items]
+    monkeypatch.setattr(kube, "CONTINUED_MIN", 0)
+    listing = kubernetes.list(PODS)
+    assert int(listing.version) == min(versions)  # what came later is among the changes
+    namespaces = [pod.metadata.namespace for pod in listing.items]
     assert namespaces == ["a-b"] * 4 + ["a"] * 9 + ["aa"] + ["b"] * 23 + ["d"]
 
 
@@ -168,6 +176,126 @@ def test_counting_objects_takes_one_small_request(
     for number in range(pods):
         server.objects[f"/api/v1/namespaces/default/pods/p-{number}"] = {"metadata": {"name": f"p-{number}"}}
     assert kubernetes.count(PODS) == count
+
+
+@pytest.fixture
+def followed(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
+    """A server with two pods, of which short lists can be continued."""
+    monkeypatch.setattr(kube, "CONTINUED_MIN", 0)
+    for name in ("p1", "p2"):
+        server.put(PODS.path(namespace="shop"), a_pod(name))
+    return server
+
+
+def test_what_has_happened_since_a_list_is_read_event_by_event(followed: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """A list that is continued with these must be the server's list at that version, with that many objects."""
+    since = kubernetes.list(PODS).version
+    followed.put(PODS.path(namespace="shop"), a_pod("p3"))
+    followed.put(PODS.path(namespace="shop"), a_pod("p1", spec={"nodeName": "n1", "containers": "none"}))
+    followed.remove(PODS.path("p2", "shop"))
+    followed.put(NODES.path(), {"metadata": {"name": "n1"}})
+    changes = kubernetes.changes(PODS, since)
+    assert changes is not None
+    assert [(name, item and item.node_name) for name, item in changes.events] == [
+        ("shop/p3", ""),
+        ("shop/p1", "n1"),
+        ("shop/p2", None),
+    ]
+    assert (changes.version, changes.objects) == (str(followed.version), 2)
+    assert kubernetes.changes(PODS, changes.version) == ListChanges((), changes.version, 2)
+
+
+def test_later_events_are_left_out(
+    followed: ApiServer, kubernetes: HttpKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of objects is that of the version that was asked for first."""
+    since, answer = kubernetes.list(PODS).version, followed.answer
+
+    def and_then_another(request: Request) -> tuple[int, Any]:
+        if "watch" in request.path:
+            followed.put(PODS.path(namespace="shop"), a_pod("p4"))
+        return answer(request)
+
+    followed.put(PODS.path(namespace="shop"), a_pod("p3"))
+    monkeypatch.setattr(followed, "answer", and_then_another)
+    changes = kubernetes.changes(PODS, since)
+    assert changes is not None
+    assert [name for name, _ in changes.events] == ["shop/p3"]
+    assert (changes.version, changes.objects) == (str(followed.version - 1), 3)
+
+
+@pytest.mark.parametrize("gap", ["compacted", "restored", "no bookmark", "too many", "not an event", "410"])
+def test_without_certainty_that_no_event_is_missing_there_are_no_changes(
+    gap: str, followed: ApiServer, kubernetes: HttpKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list that is continued with a gap would be believed for minutes."""
+    since = kubernetes.list(PODS).version
+    for name in ("p3", "p4"):
+        followed.put(PODS.path(namespace="shop"), a_pod(name))
+    followed.put(NODES.path(), {"metadata": {"name": "n1"}})  # so that the version is not that of a pod
+    match gap:
+        case "compacted":
+            followed.compacted_at = followed.version
+        case "restored":
+            followed.version = 1
+        case "no bookmark":
+            followed.sends_bookmarks = False
+        case "too many":
+            monkeypatch.setattr(kube, "EVENTS_MAX", 2)
+        case _:
+            answer = followed.answer
+            odd = (410, {"code": 410}) if gap == "410" else (200, [{"kind": "Pod"}])
+            monkeypatch.setattr(followed, "answer", lambda r: odd if "watch" in r.path else answer(r))
+    assert kubernetes.changes(PODS, since) is None
+
+
+def test_a_watch_that_may_not_be_or_breaks_off_is_an_error(followed: ApiServer, kubernetes: HttpKubernetes) -> None:
+    since = kubernetes.list(PODS).version
+    answer = followed.answer
+    followed.answer = lambda r: (403, {"message": "no"}) if "watch" in r.path else answer(r)  # type: ignore[method-assign]
+    with pytest.raises(DeniedError, match="kube:watch pods"):
+        kubernetes.changes(PODS, since)
+
+
+def test_a_list_that_is_short_selected_or_lacks_what_has_no_room_cannot_be_continued(
+    followed: ApiServer, kubernetes: HttpKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a list left out for want of room depends on its order."""
+    assert kubernetes.list(PODS).version == str(followed.version)
+    assert kubernetes.list(PODS, fields="spec.nodeName=").version == ""
+    room = decoding.NamespaceRoom
+    with monkeypatch.context() as patched:
+        patched.setattr(decoding, "NamespaceRoom", lambda resource: room(resource, at_most=1))
+        assert kubernetes.list(PODS).version == ""
+    monkeypatch.setattr(kube, "CONTINUED_MIN", 3)
+    assert kubernetes.list(PODS).version == ""
+
+
+def test_pages_of_huge_objects_are_asked_for_in_smaller_ones(
+    server: ApiServer, kubernetes: HttpKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, 500 pods of a megabyte each take more memory than a function has, and end each of its runs."""
+    monkeypatch.setattr(kube, "BODY_MAX", 64 << 10)
+    for number in range(700):
+        many = {"labels": {"filler": "x" * 2000}} if number in range(400, 450) else {}
+        pod = a_pod(f"p{number:04}")
+        server.put(PODS.path(namespace="shop"), {**pod, "metadata": {**pod["metadata"], **many}})
+    found = kubernetes.list(PODS)
+    assert [pod.metadata.name for pod in found.items] == [f"p{number:04}" for number in range(700)]
+    sizes = [int(request.path.partition("limit=")[2].partition("&")[0]) for request in server.requests]
+    assert sizes[:2] == [500, 50]
+    assert 5 in sizes
+    assert len(sizes) < 60
+
+
+def test_an_object_that_is_too_large_alone_is_told(
+    server: ApiServer, kubernetes: HttpKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API server has none: the run ends with what is wrong, not for lack of memory."""
+    monkeypatch.setattr(kube, "BODY_MAX", 1000)
+    server.put(PODS.path(namespace="shop"), a_pod("p" * 2000))
+    with pytest.raises(TransientError, match="the answer has more than"):
+        kubernetes.list(PODS)
 
 
 def test_an_empty_list_is_no_error(kubernetes: HttpKubernetes) -> None:

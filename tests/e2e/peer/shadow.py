@@ -173,7 +173,7 @@ def _only_lists(scene: Scene) -> None:
     """By the API server's own record."""
     scene.record.read()
     assert scene.record.used, "the functions asked nothing"
-    assert {found.verb for found in scene.record.used} == {"list"}, scene.record.used
+    assert {found.verb for found in scene.record.used} <= {"list", "watch"}, scene.record.used
     assert not scene.record.refused, scene.record.refused
     kinds = sorted({found.resource for found in scene.record.used})
     _tell(f"the functions listed {', '.join(kinds)}, {sum(scene.record.used.values())} times in all, and nothing else")
@@ -188,7 +188,7 @@ def _may_only_list(function: ShadowFunction) -> None:
     about_oneself = {"authorization.k8s.io", "authentication.k8s.io"}
     rules = [rule for rule in status["resourceRules"] if not about_oneself.issuperset(rule["apiGroups"])]
     assert len(rules) == len(SHADOW_RULES_OF[function.name]), rules
-    assert {verb for rule in rules for verb in rule["verbs"]} == {"list"}, rules
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"list", "watch"}, rules
     assert {verb for rule in status["nonResourceRules"] for verb in rule["verbs"]} == {"get"}, status
 
 

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import msgspec
 import pytest
 
 from core import labels
+from core.disruption import disrupt
 from core.disruption.deletion_costs import (
     CHANGES_MAX,
     LEAVES_FIRST,
     NODES_MAX,
     UNIT,
     deletion_cost_changes,
+    disruption_cost,
     eviction_cost,
     nodes_going_next,
     reschedule_cost,
 )
+from core.model.node_pool import Budget, Disruption
 from core.model.plan import StoredDrain
 from core.model.pod import Owner, Pod
-from core.model.snapshot import FeatureGates
-from tests.builders import a_pod, a_stored_target
-from tests.unit.disruption.nodes_for_tests import pod_on
+from core.model.snapshot import FeatureGates, Options
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_stored_target
+from tests.unit.disruption.nodes_for_tests import KARPENTER, MIDDLE, ON_DEMAND, pod_on, world
 
 MARKED = {labels.POD_DELETION_COST: LEAVES_FIRST, labels.STEERED: LEAVES_FIRST}
 UNMARKED = {labels.POD_DELETION_COST: None, labels.STEERED: None}
@@ -129,3 +135,62 @@ def test_a_disruption_cost_hides_the_deletion_cost(
     written = {labels.DISRUPTION_COST: disruption, labels.POD_DELETION_COST: deletion}
     pod = a_pod(annotations={key: value for key, value in written.items() if value is not None})
     assert eviction_cost(pod, FeatureGates(pod_deletion_cost_management=is_managed)) == cost
+
+
+@pytest.mark.parametrize(
+    ("age", "expire_after", "expected"),
+    [(0, 40, 40), (10, 40, 30), (50, 40, 0), (-10, 40, 40), (10, None, 40), (10, 0, 40)],
+)
+def test_repair_and_static_pools_count_all_pods_less_as_the_node_ages(
+    age: int, expire_after: int | None, expected: int
+) -> None:
+    """By the share of its lifetime that is left, and with negative costs, unlike consolidation (Karpenter)."""
+    lifetime = None if expire_after is None else timedelta(days=expire_after)
+    claim, _ = a_node_of(MIDDLE, "a")
+    claim = msgspec.structs.replace(claim, created_at=NOW - timedelta(days=age), expire_after=lifetime)
+    cheap = a_pod(annotations={labels.DISRUPTION_COST: str(-(2**28))})
+    assert disruption_cost([a_pod()] * 41 + [cheap], claim, NOW) == expected * UNIT
+
+
+# Which of equal nodes goes.
+
+
+def going(options: Options, nodes: int, annotations: dict[str, dict[str, str]], at_once: str = "50%") -> set[str]:
+    """Which of equal nodes go now: each has two pods and room for two more. `annotations`: node → those of its pods."""
+    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget(at_once),)))
+    pairs = [a_node_of(MIDDLE, f"n{n:02}") for n in range(nodes)]
+    pods = tuple(
+        pod_on(node.name, f"{node.name}-{n}", cpu="900m", annotations=annotations.get(node.name, {}))
+        for _, node in pairs
+        for n in range(2)
+    )
+    commands = disrupt(world(*pairs, pods=pods, node_pools=(pool,), options=options)).commands
+    return {name for command in commands for name in command.nodes}
+
+
+@pytest.mark.parametrize("moves", [KARPENTER, Options(), Options(moves="gentle")])
+@pytest.mark.parametrize(
+    ("costs", "at_once", "expected"),
+    [
+        ({"n00": "1"}, "1", "n01"),
+        ({"n00": "1", "n01": "2", "n02": "3"}, "1", "n03"),
+        ({"n00": "1", "n01": "1000"}, "50%", "n02 n03"),
+        ({"n00": "2147483647", "n03": "1"}, "50%", "n01 n02"),
+        ({"n01": "-1", "n02": "-2"}, "1", "n02"),
+        ({"n01": "-1", "n03": "-2"}, "50%", "n01 n03"),
+        ({"n00": "1.5", "n01": "1", "n02": "1"}, "50%", "n00 n03"),
+    ],
+)
+def test_of_equal_nodes_those_go_whose_pods_cost_less(
+    costs: dict[str, str], at_once: str, expected: str, moves: Options
+) -> None:
+    """However small the difference: Karpenter 1.15's own scheduler takes the same nodes."""
+    annotations = {name: {labels.DISRUPTION_COST: cost} for name, cost in costs.items()}
+    assert going(moves, 4, annotations, at_once) == set(expected.split())
+
+
+def test_of_many_equal_nodes_those_go_whose_pods_cost_less() -> None:
+    """Above the size of fleets in which single exchanges are tried."""
+    names = [f"n{n:02}" for n in range(48)]
+    costly = {name: {labels.DISRUPTION_COST: "1"} for name in names[::2]}
+    assert going(Options(), 48, costly) == set(names[1::2])

@@ -464,6 +464,20 @@ def test_the_node_that_waits_longest_is_repaired_first() -> None:
     assert repaired(snapshot) == ["node-1"]
 
 
+def test_of_nodes_that_wait_equally_long_the_one_that_costs_less_to_disrupt_is_repaired_first() -> None:
+    """Its pods count less, the nearer it is to its expiry (Karpenter)."""
+    snapshot = world(DEAD, nodes=10, pods=(a_running("a", "node-0"), a_running("b", "node-1")))
+    second = msgspec.structs.replace(snapshot.nodes[1], is_ready=False, conditions=(DEAD,))
+    snapshot = msgspec.structs.replace(snapshot, nodes=(snapshot.nodes[0], second, *snapshot.nodes[2:]))
+    assert repaired(snapshot) == ["node-0"]
+    first, cheap = snapshot.pods
+    cheap = msgspec.structs.replace(cheap, annotations={labels.DISRUPTION_COST: "-1"})
+    assert repaired(msgspec.structs.replace(snapshot, pods=(first, cheap))) == ["node-1"]
+    kept, old, *others = snapshot.node_claims
+    old = msgspec.structs.replace(old, created_at=NOW - 90 * MINUTE, expire_after=30 * timedelta(days=1))
+    assert repaired(msgspec.structs.replace(snapshot, node_claims=(kept, old, *others))) == ["node-1"]
+
+
 def test_a_node_that_is_not_due_yet_leaves_the_budget_to_one_that_is() -> None:
     """Each would wait for the other; other reasons count it (Karpenter)."""
     snapshot = world(DEAD, nodes=10)

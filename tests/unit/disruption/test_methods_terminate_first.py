@@ -13,7 +13,7 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import objection
 from core.model.catalogue import Catalogue, Offering
 from core.model.plan import INITIALIZED, Command, NodeClaim
-from core.model.snapshot import Node, Snapshot
+from core.model.snapshot import Node, Options, Snapshot
 from core.model.values.requirements import Requirement
 from core.reasons.code import Refusal, TerminationReason
 from core.reasons.nodes import NodeReason
@@ -62,9 +62,10 @@ def a_fleet(*nodes: tuple[NodeClaim, Node], **changes: Any) -> Snapshot:
     return world(*nodes, **fields)
 
 
-def test_one_node_goes_and_the_next_waits_for_its_replacement() -> None:
+@pytest.mark.parametrize("options", [Options(), KARPENTER])
+def test_one_node_goes_and_the_next_waits_for_its_replacement(options: Options) -> None:
     """Otherwise, both stay drifted for ever; or both go at once, although one would do."""
-    snapshot = a_fleet()
+    snapshot = a_fleet(options=options)
     (command,) = disrupt(snapshot).commands
     assert command == Command(
         reason=TerminationReason.DRIFTED,
@@ -82,11 +83,10 @@ def test_one_node_goes_and_the_next_waits_for_its_replacement() -> None:
     [
         a_fleet(catalogue=a_full_reservation(reservation_type="capacity-block")),
         a_fleet(catalogue=Catalogue(default=TYPES)),
-        a_fleet(options=KARPENTER),
         a_fleet(drifted(a_node_of(SMALL, name="a")), pods=(pod_on("a"),)),
         a_fleet(pods=(pod_on("a", cpu="3"), pod_on("b", cpu="3"), a_pod("waits", cpu="3"))),
     ],
-    ids=["block", "gone", "karpenter", "on-demand", "a pod waits"],
+    ids=["block", "gone", "on-demand", "a pod waits"],
 )
 def test_it_stays_where_the_freed_place_would_not_hold_its_pods(snapshot: Snapshot) -> None:
     """They would lose their node for nothing."""

@@ -140,7 +140,7 @@ PAGE: Final = (ROOT / "docs" / "reference" / "karpenter-metrics.md").read_text(e
 KARPENTER: Final = """
 nodes: created_total terminated_total drained_total termination_duration_seconds lifetime_duration_seconds
 nodes: current_lifetime_seconds allocatable total_pod_requests total_pod_limits total_daemon_requests total_daemon_limits
-nodes: system_overhead
+nodes: system_overhead reboots_total reboot_duration_seconds reboot_recovery_duration_seconds
 cluster: utilization_percent
 build: info
 pods: state startup_duration_seconds unstarted_time_seconds bound_duration_seconds unbound_time_seconds
@@ -152,6 +152,8 @@ nodeclaims: instance_termination_duration_seconds
 nodepools: limit usage cost_total cost_tracker_errors_total allowed_disruptions nodes_consuming_budgets
 voluntary_disruption: decision_evaluation_duration_seconds decisions_total decisions_by_nodepool_total eligible_nodes
 voluntary_disruption: consolidation_timeouts_total failed_validations_total queue_failures_total
+voluntary_disruption: terminate_first_decisions_total
+pod_deletion_cost: nodes_with_pending_annotation_writes pod_annotation_writes_total
 consolidation: score moves_total
 cluster_state: node_count synced unsynced_time_seconds
 scheduler: scheduling_duration_seconds queue_depth unfinished_work_seconds ignored_pods_count unschedulable_pods_count
@@ -164,7 +166,7 @@ ec2nodeclasses: userdata_bytes
 operator: status_condition_transition_seconds status_condition_count status_condition_current_status_seconds
 operator: status_condition_transitions_total termination_current_time_seconds termination_duration_seconds
 """
-"""Subsystem and names, from Karpenter's own sources (1.14)."""
+"""Subsystem and names, from Karpenter's own sources (1.15)."""
 
 
 def names() -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -21,17 +23,30 @@ from adapters.observation.cluster_reader import (
     ClusterReader,
     CurrentNodeClasses,
     KarpenterPresence,
+    KeptLists,
     lacks_partition,
     machine_of,
     with_partition,
 )
-from adapters.ports import DeniedError, Instance, JsonObject, NotFoundError, TransientError
+from adapters.ports import (
+    ConflictError,
+    DeniedError,
+    Instance,
+    JsonObject,
+    Kubernetes,
+    ListChanges,
+    Listing,
+    NotFoundError,
+    PortError,
+    TransientError,
+)
 from core import labels
 from core.api.status import is_stale
 from core.catalogue.capacity import EFA
 from core.lifecycle.records import Machine
 from core.manifests.assemble import ObjectProblem
-from core.manifests.wire import resources
+from core.manifests.wire import decoding, resources
+from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue, Offering
 from core.model.node_pool import NodePool
 from core.model.plan import PlannedClaim
@@ -39,8 +54,13 @@ from core.model.pod import TopologySpread
 from core.model.snapshot import FeatureGates, Options
 from core.model.values.requirements import Requirement
 from core.scheduling import schedule
+from simulator.clock import VirtualClock
+from simulator.cluster import Cluster
+from simulator.cluster.api import ClusterApi
+from simulator.record import Recorder
 from tests.builders import CLASS_REF, NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
 from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
+from tests.fakes.world import FakeClock
 
 ALWAYS = {
     "nodes",
@@ -578,3 +598,182 @@ def test_a_kind_that_the_cluster_does_not_serve_leaves_its_groups_unknown() -> N
     objects = found.complete()
     assert resources.POD_GROUPS not in objects.by_kind
     assert len(tried) == 2
+
+
+# Lists that are continued.
+
+
+class Following:
+    """A cluster that changes by chance, and lists of it that are kept from one reading to the next."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = Random(seed)  # noqa: S311 - a seed, not a secret
+        self._clock = FakeClock(NOW)
+        self._cluster = Cluster(VirtualClock(NOW), Recorder(VirtualClock(NOW)), Random(seed))  # noqa: S311
+        self.api = self._cluster.api
+        self.lists = KeptLists(self.api, self._clock)
+
+    def change(self) -> None:
+        """Create, change or remove some pods and nodes; now and then, let the server forget its events."""
+        for _ in range(self._rng.randrange(6)):
+            self.change_one()
+        if self._rng.random() < 0.1:
+            self.api.compact()
+        self._clock.advance(seconds=self._rng.choice((0, 5, 60, 400)))
+
+    def change_one(self) -> None:
+        """Change one object: each is created, changed and removed many times under one name."""
+        kind, namespace, name = self._rng.choice(FOLLOWED)
+        label = self._rng.choice((str(self._rng.randrange(99)), 5))  # an object with a number there is read in part
+        body: JsonObject = {"metadata": {"name": name, "labels": {"l": label}}, "spec": {}}
+        with suppress(NotFoundError, ConflictError):
+            match self._rng.randrange(4):
+                case 0:
+                    self.api.create(kind, body, namespace)
+                case 1:
+                    self.api.delete(kind, name, namespace=namespace, grace_seconds=0)
+                case _:
+                    self.api.patch(kind, name, {"metadata": body["metadata"]}, namespace=namespace)
+
+    def differing(self) -> list[Resource]:
+        """Return the kinds of which a kept list is not the server's, byte for byte."""
+        encode = msgspec.json.encode
+        kinds = (resources.NODES, resources.PODS)
+        return [kind for kind in kinds if encode(self.lists.list(kind).items) != encode(self.api.list(kind).items)]
+
+
+FOLLOWED = (
+    *((resources.PODS, namespace, f"p{number}") for namespace in ("a", "a-b", "b") for number in range(3)),
+    *((resources.NODES, "", f"n{number}") for number in range(3)),
+)
+
+
+def follow(seed: int) -> None:
+    """Compare kept lists with the server's after each of some changes; all seeds to 10,000 take two minutes."""
+    following = Following(seed)
+    for step in range(12):
+        following.change()
+        assert following.differing() == [], f"seed {seed}, step {step}"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_continued_list_is_the_servers_byte_for_byte(seed: int) -> None:
+    """Otherwise, a sandbox that has run before would decide otherwise than a new one."""
+    follow(seed)
+
+
+class Losing:
+    """An API server that loses events: those of the kinds in `lost`, out of created, changed and gone."""
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self.lists = 0
+        self.error: PortError | None = None
+        self.loses: Callable[[str, Any], bool] = lambda _name, _item: False
+
+    def list(self, resource: Resource, **selectors: str) -> Listing:
+        self.lists += 1
+        return self._api.list(resource, **selectors)
+
+    def changes(self, resource: Resource, since: str) -> ListChanges | None:
+        if self.error is not None:
+            raise self.error
+        changes = self._api.changes(resource, since)
+        if changes is None:
+            return None
+        kept = tuple((name, item) for name, item in changes.events if not self.loses(name, item))
+        return msgspec.structs.replace(changes, events=kept)
+
+
+@pytest.fixture
+def losing() -> tuple[Losing, ClusterApi, FakeClock, KeptLists]:
+    cluster = Cluster(VirtualClock(NOW), Recorder(VirtualClock(NOW)), Random(1))  # noqa: S311
+    cluster.api.create(resources.NODES, {"metadata": {"name": "n1"}})
+    server, clock = Losing(cluster.api), FakeClock(NOW)
+    lists: Any = KeptLists(cast("Kubernetes", server), clock)
+    lists.list(resources.NODES)
+    return server, cluster.api, clock, lists
+
+
+def labels_of(listing: Listing) -> list[str]:
+    """The label `l` of each object."""
+    return [item.metadata.labels.get("l", "") for item in listing.items]
+
+
+def test_a_list_is_read_again_only_when_the_number_of_objects_is_another(
+    losing: tuple[Losing, ClusterApi, FakeClock, KeptLists],
+) -> None:
+    """A node that is missing, or one that is long gone, would take pods or launch others."""
+    server, api, _, lists = losing
+    for _ in range(3):
+        api.patch(resources.NODES, "n1", {"metadata": {"labels": {"l": "1"}}})
+        assert labels_of(lists.list(resources.NODES)) == ["1"]
+    assert server.lists == 1
+    server.loses = lambda _name, _item: True
+    api.create(resources.NODES, {"metadata": {"name": "n2"}})
+    assert labels_of(lists.list(resources.NODES)) == ["1", ""]
+    api.delete(resources.NODES, "n1")
+    assert labels_of(lists.list(resources.NODES)) == [""]
+    assert server.lists == 3
+
+
+def test_a_change_that_was_missed_is_found_within_minutes_and_ends_the_trust(
+    losing: tuple[Losing, ClusterApi, FakeClock, KeptLists], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A restored API server can send no event for what it lost; nobody would see that a label is another."""
+    server, api, clock, lists = losing
+    server.loses = lambda _name, _item: True
+    api.patch(resources.NODES, "n1", {"metadata": {"labels": {"l": "lost"}}})
+    assert labels_of(lists.list(resources.NODES)) == [""]
+    clock.advance(minutes=10)
+    assert labels_of(lists.list(resources.NODES)) == ["lost"]
+    assert server.lists == 2
+    lists.list(resources.NODES)
+    assert server.lists == 3
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_what_changes_during_the_comparison_is_no_difference(
+    losing: tuple[Losing, ClusterApi, FakeClock, KeptLists],
+) -> None:
+    server, api, clock, lists = losing
+    clock.advance(minutes=10)
+    api.patch(resources.NODES, "n1", {"metadata": {"labels": {"l": "1"}}})
+    lists.list(resources.NODES)
+    lists.list(resources.NODES)
+    assert server.lists == 2
+
+
+def test_a_failed_watch_fails_the_run_and_the_next_one_lists(
+    losing: tuple[Losing, ClusterApi, FakeClock, KeptLists],
+) -> None:
+    """A list in its place would come from the same busy server, and costs it far more."""
+    server, _, _, lists = losing
+    server.error = TransientError("kube:watch nodes", "429")
+    with pytest.raises(TransientError):
+        lists.list(resources.NODES)
+    lists.list(resources.NODES)
+    assert server.lists == 2
+
+
+def test_without_the_permission_to_watch_all_is_listed(
+    losing: tuple[Losing, ClusterApi, FakeClock, KeptLists],
+) -> None:
+    """Between an update and the new ClusterRoles, all works as before."""
+    server, _, _, lists = losing
+    server.error = DeniedError("kube:watch nodes", "403")
+    for _ in range(2):
+        assert labels_of(lists.list(resources.NODES)) == [""]
+    assert server.lists == 3
+
+
+def test_a_namespace_with_more_than_there_is_room_for_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list leaves parts of its objects out, in the server's order; a continued list would leave out others."""
+    following = Following(1)
+    server = Losing(following.api)
+    lists: Any = KeptLists(cast("Kubernetes", server), FakeClock(NOW))
+    lists.list(resources.PODS)
+    monkeypatch.setattr(decoding, "HELD_MAX", 10)
+    following.api.create(resources.PODS, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}, "a")
+    lists.list(resources.PODS)
+    assert server.lists == 2

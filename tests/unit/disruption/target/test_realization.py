@@ -14,6 +14,7 @@ import pytest
 
 from core import labels
 from core.disruption.consolidation import FLEXIBLE_TYPES
+from core.disruption.deletion_costs import UNIT
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.fleet import TargetFleet
 from core.disruption.target.realization import (
@@ -191,9 +192,11 @@ class TestGoal:
     def test_a_move_counts_like_a_price(self) -> None:
         assert self.of(cost=10, moves=5) == self.of(cost=5, moves=10) > self.of(cost=10, moves=4)
 
-    def test_at_equal_cost_fewer_nodes_go(self) -> None:
-        few, many = np.array([True, False]), np.array([False, False])
-        assert self.of(keeps=few) < self.of(keeps=many)
+    def test_at_equal_cost_the_least_disruption_is_better(self) -> None:
+        """A unit for each node that goes, and what its pods cost: two nodes may be less than one with many pods."""
+        first, second, both = (realized(a_and_b(), *k) for k in ((False, True), (True, False), (False, False)))
+        assert (first.disruption, second.disruption, both.disruption) == (3 * UNIT, 2 * UNIT, 5 * UNIT)
+        assert self.of(disruption=2 * UNIT) < self.of(disruption=3 * UNIT) < self.of(disruption=0, moves=1)
 
 
 def test_a_drifted_node_whose_pods_find_no_place_counts_as_unmoved() -> None:
@@ -335,7 +338,7 @@ class Leaving:
         bindings = (Binding(WAITING, STAYS), *map(Binding, keys, slots))
         results = SchedulingResults(plan=Plan(now=NOW, bindings=bindings), displaced=tuple(keys))
         keeps = np.array([candidate.name not in pods for candidate in fleet.candidates])
-        found = Realization(keeps, results, tuple(planned), cost=0, moves=0, unmoved=0, displaces=False)
+        found = Realization(keeps, results, tuple(planned), cost=0, moves=0, disruption=0, unmoved=0, displaces=False)
         changes = {"instance_types": instance_types} if instance_types else {}
         narrowed = [msgspec.structs.replace(claim, **changes) for claim in planned]
         self.slots = SlotAssignment(fleet, found, narrowed, is_gated=is_gated)

@@ -215,8 +215,29 @@ def test_a_field_that_this_version_does_not_know_launches_nothing_until_people_a
     status, reason, message = world.conditions()["Launched"]
     assert (status, reason) == ("False", "NodeClaimValidationFailed")
     assert message.startswith("spec.hibernation: this version does not know it")
-    assert (world.lab.claims, world.reasons()) == ((), ["NodeClaimValidationFailed"])
+    unknown = ("False", "UnknownField", "this version does not know spec.hibernation, and drops it")
+    assert world.conditions()["KnownFields"] == unknown
+    assert (world.lab.claims, world.reasons()) == ((), ["UnknownField", "NodeClaimValidationFailed"])
+    events = [
+        world.lab.kubernetes.raw(resources.EVENTS, name, "default")
+        for name in world.lab.kubernetes.names(resources.EVENTS)
+    ]
+    assert [event["involvedObject"]["name"] for event in events if event["reason"] == "UnknownField"] == ["mine"]
+    world.check()
+    assert world.reasons().count("UnknownField") == 1, "the second time it is no news"
     accepted = {**world.shown["metadata"], "annotations": {labels.IGNORED_FIELDS: "spec.hibernation"}}
     world.lab.kubernetes.amend(KIND, "mine", {"metadata": accepted})
     world.check()
     assert world.lab.claim.name == "mine"
+
+
+def test_an_object_with_a_claim_says_which_of_its_fields_are_dropped() -> None:
+    """Accepted from the start, or made by Karpenter: nothing was refused, and its node still lacks the field."""
+    world = World()
+    world.put(annotations={labels.IGNORED_FIELDS: "spec.hibernation"})
+    spec = world.shown["spec"]
+    world.lab.kubernetes.amend(KIND, "mine", {"spec": {**spec, "hibernation": {"enabled": True}}})
+    world.check()
+    assert (world.lab.claim.name, world.reasons()) == ("mine", [])
+    assert world.lab.reconcile().counts["unknownFields"] == 1
+    assert world.conditions()["KnownFields"][:2] == ("False", "UnknownField")

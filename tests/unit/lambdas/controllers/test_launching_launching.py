@@ -260,9 +260,14 @@ class TestLaunchedNothing:
     def settled(self, world: World, error: PortError) -> list[ClaimRecord]:
         records = world.stored(shared=True)
         world.answering(error)
-        found = world.launcher.launch(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
-        assert found == world.rows.claims
-        return list(found.values())
+        self.request(world, records)
+        return list(world.rows.claims.values())
+
+    def request(self, world: World, records: Sequence[ClaimRecord]) -> None:
+        """A throttled request says how long to wait; it is stored all the same."""
+        with suppress(ThrottledError):
+            found = world.launcher.launch(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
+            assert found == world.rows.claims
 
     def test_a_throttled_request_is_sent_again_unchanged(self, world: World) -> None:
         before = world.stored(shared=True)[0]
@@ -319,7 +324,7 @@ class TestLaunchedNothing:
         """Two runs that try the same claims would otherwise be in each other's way."""
         found = self.settled(world, ThrottledError(CALL, "the next request may be sent in 20 s"))
         world.answering(ThrottledError(CALL, "the next request may be sent in 10 s"))
-        world.launcher.launch(found, world.node_class, world.snapshot.catalogue, NOW, world.report)
+        self.request(world, found)
         assert list(world.rows.claims.values()) == found
 
     def test_offerings_that_it_tried_again_are_left_to_the_next_launch(self, world: World) -> None:
@@ -327,7 +332,7 @@ class TestLaunchedNothing:
         record = world.stored()[0]
         world.rows.refused = {offering.key: NOW for offering in record.offerings}
         world.answering(ThrottledError(CALL, "RequestLimitExceeded"))
-        world.launch(record)
+        self.request(world, [record])
         world.cloud.before_call = lambda _: None
         found = world.launch(world.rows.claims["c0"])
         assert found is not None
@@ -669,6 +674,18 @@ class TestAThrottledLaunch:
         lab.tick(1)
         assert [order.count for order in lab.cloud.orders] == [6]
         assert len({claim.instance_id for claim in lab.claims}) == 6
+
+    def test_waits_as_long_as_the_pace_says(self, lab: Lab) -> None:
+        """Otherwise, each waiting claim reads refusals, limits and claims every second, and none may launch."""
+
+        def refuse(call: str) -> None:
+            if call == "launch":
+                raise ThrottledError("ec2:CreateFleet", "the next request may be sent in 30 s", timedelta(seconds=30))
+
+        lab.cloud.before_call = refuse
+        lab.tick(1)
+        (waits,) = {delay for message, delay in lab.work.sent if message.get("failures")}
+        assert waits == timedelta(seconds=30)
 
     def test_leaves_out_a_claim_whose_pods_have_found_a_place(self, lab: Lab) -> None:
         """The others are launched alone: the token stands for six instances."""

@@ -35,7 +35,6 @@ from lambdas.controllers.status import (
     NodeClassStatus,
     PeriodicReading,
     QuotaConditions,
-    UnknownFields,
     UserObjects,
     ValidationEvents,
     denied_launches,
@@ -44,7 +43,7 @@ from lambdas.controllers.status import (
     rollout_condition,
     seen_memory,
 )
-from lambdas.controllers.status_writer import condition
+from lambdas.controllers.status_writer import UnknownFields, condition
 from tests.builders import NOW, a_class_manifest, a_pool
 from tests.fakes.account import MemoryQuotas
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
@@ -854,7 +853,7 @@ UNKNOWN = {"hibernation": {"enabled": True}}
 
 
 def test_a_cluster_says_of_every_kind_which_fields_it_drops() -> None:
-    """Conditions where we write a status, events and a count everywhere, and no launch from such a class."""
+    """A condition, an event and a count each, and no launch from such a class."""
     lab = Lab(feature_gates="NodeOverlay=true")
     lab.reconcile()
     for kind in (resources.EC2_NODE_CLASSES, resources.NODE_POOLS):
@@ -874,8 +873,13 @@ def test_a_cluster_says_of_every_kind_which_fields_it_drops() -> None:
         if (event := lab.kubernetes.raw(resources.EVENTS, name, "default"))["reason"] == "UnknownField"
     }
     assert told == {"EC2NodeClass", "NodePool", "NodeOverlay"}
-    for kind in (resources.EC2_NODE_CLASSES, resources.NODE_POOLS):
-        found = lab.kubernetes.raw(kind, "default")["status"]["conditions"]
+    objects = {
+        resources.EC2_NODE_CLASSES: "default",
+        resources.NODE_POOLS: "default",
+        resources.NODE_OVERLAYS: "priced",
+    }
+    for kind, name in objects.items():
+        found = lab.kubernetes.raw(kind, name)["status"]["conditions"]
         (known,) = [one for one in found if one["type"] == "KnownFields"]
         assert (known["status"], "spec.hibernation" in known["message"]) == ("False", True)
     lab.provision()
@@ -886,16 +890,3 @@ def test_a_cluster_says_of_every_kind_which_fields_it_drops() -> None:
     lab.reconcile()
     lab.provision()
     assert len(lab.claims) == 1
-
-
-def test_an_overlay_is_told_once_in_a_sandbox_and_again_when_its_fields_change() -> None:
-    world = World()
-    overlay = {"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "priced"}}
-    teller = UnknownFields(world.kubernetes, world.clock)
-    for spec in (UNKNOWN, UNKNOWN, {}, UNKNOWN, {"other": 1}):
-        teller.of_overlay({**overlay, "spec": spec}, world.report)
-    assert [one.message.partition(" know ")[2] for one in world.report.decisions] == [
-        "spec.hibernation, and drops it",
-        "spec.hibernation, and drops it",
-        "spec.other, and drops it",
-    ]

@@ -255,7 +255,7 @@ def test_any_object_has_a_name_in_messages(obj: object, name: str) -> None:
     ],
 )
 def test_objects_are_counted_from_the_first_page(page: dict[str, Any], count: int | None) -> None:
-    assert decoding.decode_count(json.dumps(page).encode()) == count
+    assert decoding.decode_extent(json.dumps(page).encode())[0] == count
 
 
 @pytest.mark.parametrize("items", [None, []])
