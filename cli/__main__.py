@@ -50,6 +50,9 @@ COMMANDS: Final = {
     "man": "the manual page",
 }
 
+_FILES: Final = {"release": "adopt"}
+"""Command → the file in `cli.commands` that holds it, where that has another name."""
+
 EXTRAS: Final = {"moto": "simulate", "boto3": "simulate", "botocore": "simulate", "aws_lambda_powertools": "simulate"}
 """Library → the extra of the wheel that installs it."""
 
@@ -232,7 +235,7 @@ def _refuse(command: str, unknown: Sequence[str]) -> NoReturn:
 
 
 def _configured(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
-    module = importlib.import_module(f"cli.commands.{name.replace('-', '_')}")
+    module = importlib.import_module(f"cli.commands.{_FILES.get(name, name).replace('-', '_')}")
     module.configure(parser)
     parser.set_defaults(run=module.run)
     return parser
