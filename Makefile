@@ -55,9 +55,10 @@ browser: ## Install Debian's Chromium, in which the pages are tested, where no b
 wheel: setup ## Build the wheel, install it in a clean environment, and run plan, validate, diff and simulate there
 	$(BIN)/python -m tests.wheel build/wheel
 
+ELSEWHERE ?=
 TESTS := -n auto --dist worksteal -m "not slow and not e2e" --hypothesis-profile=$(HYPOTHESIS)
-test: setup ## All tests (about five minutes)
-	$(BIN)/python -m pytest $(TESTS)
+test: setup ## All tests; ELSEWHERE="tidy lambda" leaves out those that `make check` and `make test-lambda-python` run
+	$(BIN)/python -m pytest $(TESTS) $(if $(filter tidy,$(ELSEWHERE)),--ignore=tests/tidy) $(if $(filter lambda,$(ELSEWHERE)),$(LAMBDA_TESTS:%=--ignore=%))
 
 coverage: setup ## The same run with branch coverage of core/ by its own tests, at least 90 %
 	$(BIN)/python -m pytest $(TESTS) --cov --cov-report=term:skip-covered
@@ -122,15 +123,16 @@ steady: setup ## Seven virtual days of a steady cluster under price noise, a sol
 SEEDS ?= 200
 NIGHTLY_SEEDS ?= 10000
 FIRST ?= 1
-sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2, OPTIONS=all or none for disturbances and options in all worlds or none; from 200 on, a crash at every call site; figures in build/sim.json
-	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) $(if $(OPTIONS),--options $(OPTIONS)) \
+sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2, LEDGERS=build/ledgers for their decisions, OPTIONS=all or none for disturbances and options in all worlds or none; from 200 on, a crash at every call site; figures in build/sim.json
+	$(if $(LEDGERS),rm -rf $(LEDGERS))
+	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) $(if $(OPTIONS),--options $(OPTIONS)) $(if $(LEDGERS),--ledger $(LEDGERS)) \
 		$(if $(filter 1,$(shell expr $(SEEDS) '>=' 200)),--every-site) --json build/sim.json
 
 REPLAYED ?= 40
 REPEATED ?= 1000
 REPLAYED_SCENARIOS ?= examples/demo.yaml $(if $(wildcard $(SHARED)/data/openb-pods-default.csv.gz),examples/trace.yaml)
-replay: setup ## Decisions of the demo, the trace and REPLAYED=40 seeds, repeated byte for byte in other processes, also on Lambda's Python where test-lambda-python made it; build/replay.json
-	$(BIN)/python -m tests.replay --seeds $(REPLAYED) --wanted $(REPEATED) --processes $(PROCESSES) $(addprefix --scenario ,$(REPLAYED_SCENARIOS)) \
+replay: setup ## Decisions of the demo, the trace and REPLAYED=40 seeds (or of LEDGERS that `make sim` left), repeated byte for byte in other processes, also on Lambda's Python where test-lambda-python made it; build/replay.json
+	$(BIN)/python -m tests.replay $(if $(LEDGERS),--recorded $(LEDGERS),--seeds $(REPLAYED)) --wanted $(REPEATED) --processes $(PROCESSES) $(addprefix --scenario ,$(REPLAYED_SCENARIOS)) \
 		$(if $(wildcard $(LAMBDA_VENV)/bin/python),--python $(LAMBDA_VENV)/bin/python)
 
 e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000 RUNS=3)

@@ -27,7 +27,7 @@ from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import dollars, render
 from core.pod_disruption_budgets import DisruptionBudgets
 from core.pools import pool_types
-from core.reasons.code import PAGE, ReasonCode
+from core.reasons.code import PAGE, ReasonCode, on_one_line
 from core.reasons.nodes import NodeReason
 from core.reasons.pods import PodReason
 from core.scheduling import Planner
@@ -337,7 +337,7 @@ def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], floa
     if planned is None or planned.reason:
         message = gang.message if planned is None else planned.message
         reason = gang.reason if planned is None else planned.reason
-        details = (*_meaning(PodReason, reason), *about, *message.splitlines(), *_page(reason))
+        details = (*_meaning(PodReason, reason), *about, on_one_line(message), *_page(reason))
         return Explanation(subject=subject, outcome="waits", reason=reason, details=details, has_no_place=True)
     places = _places(plan, gang.pods)
     if gang.coming:

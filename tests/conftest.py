@@ -18,13 +18,27 @@ from installation.array_threads import ARRAY_THREADS
 os.environ.update(ARRAY_THREADS)  # before numpy is loaded: texts of whole results are compared to the last byte
 
 settings.register_profile(
-    "ci", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "ci",
+    max_examples=25,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("nightly", print_blob=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-"""CI draws the same examples each time; a night draws others, keeps what failed in `.hypothesis`, and prints its blob."""
+settings.register_profile(
+    "nightly", max_examples=200, print_blob=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+"""CI draws the same few examples each time. A night draws many others, keeps what failed in `.hypothesis`, and prints its blob.
+
+A test sets no number of its own: it would be the same at night.
+"""
 
 settings.register_profile(
-    "mutants", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate), report_multiple_bugs=False
+    "mutants",
+    settings.get_profile("ci"),
+    max_examples=100,
+    phases=(Phase.explicit, Phase.generate),
+    report_multiple_bugs=False,
 )
 """A mutant is killed by the first example that fails; nobody reads a smaller one."""
 

@@ -46,9 +46,8 @@ class Step(msgspec.Struct, frozen=True):
 
 STEPS: Final = (
     Step("tests", "test-long HYPOTHESIS=nightly"),
-    Step("coverage", "coverage"),
+    Step("coverage", "coverage HYPOTHESIS=nightly"),
     Step("lambda-python", "test-lambda-python"),
-    Step("coverage", "coverage"),
     Step("conformance", "conformance"),
     Step("fuzz-scheduling", "fuzz-scheduling CASES={CASES} SEED={SEED}"),
     Step("fuzz-tight", "fuzz-tight CASES={CASES} SEED={SEED}"),

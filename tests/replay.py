@@ -35,6 +35,11 @@ def main() -> int:
     """Record, replay, report."""
     parser = argparse.ArgumentParser(prog="python -m tests.replay", description=__doc__)
     parser.add_argument("--seeds", type=int, default=90, help="of the campaign")
+    parser.add_argument(
+        "--recorded",
+        type=Path,
+        help="the ledgers of seeds that `simulator.campaign --ledger` left, in place of a campaign",
+    )
     parser.add_argument("--processes", type=int, default=2, help="how many at once")
     parser.add_argument("--python", action="append", default=[], help="another interpreter with the requirements")
     parser.add_argument("--wanted", type=int, default=1000, help="decisions")
@@ -43,7 +48,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, default=ROOT / "build" / "replay.json")
     arguments = parser.parse_args()
     shutil.rmtree(arguments.work, ignore_errors=True)
-    ledgers = list(_recorded(arguments.scenario, arguments.seeds, arguments.processes, arguments.work))
+    ledgers = list(_recorded(arguments))
     with ThreadPoolExecutor(arguments.processes) as pool:
         found = {python: _replayed(python, ledgers, pool) for python in (sys.executable, *arguments.python)}
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
@@ -64,15 +69,18 @@ def summarised(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {"pythons": {figures["python"]: figures for figures in found.values()}}
 
 
-def _recorded(scenarios: Sequence[str], seeds: int, processes: int, work: Path) -> Iterator[Path]:
+def _recorded(arguments: argparse.Namespace) -> Iterator[Path]:
     """Yield the ledgers, one for each scenario and for each part of the seeds."""
-    for scenario in scenarios:
+    work: Path = arguments.work
+    for scenario in arguments.scenario:
         ledger = work / Path(scenario).stem
         _run([sys.executable, "-m", "cli", "simulate", scenario, "--ledger", str(ledger), "-o", "json"])
         yield ledger
-    if seeds:
+    if arguments.recorded:
+        yield from in_parts(arguments.recorded, work / "parts")
+    elif arguments.seeds:
         ledger = work / "campaign"
-        campaign = ["--seeds", str(seeds), "--processes", str(processes), "--ledger", str(ledger)]
+        campaign = ["--seeds", str(arguments.seeds), "--processes", str(arguments.processes), "--ledger", str(ledger)]
         _run([sys.executable, "-m", "simulator.campaign", *campaign, "--json", str(work / "campaign.json")])
         yield from in_parts(ledger, work / "parts")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -424,9 +425,12 @@ def _buffers(document: JsonObject) -> str:
     return output.table(("CAPACITY BUFFER", "ROOM ON EXISTING", "ON NEW NODES", "NO ROOM"), rows) if rows else ""
 
 
+_NEXT_POOL: Final = re.compile(r"\\n(?=NodePool )")
+
+
 def _lines_of(message: str) -> list[str]:
-    """Return the lines of a message, one for each NodePool; tables get its line ends escaped."""
-    return message.replace(r"\n", "\n").splitlines()
+    """Return the lines of a message, one for each NodePool. Tables get its line ends escaped, and names may hold others."""
+    return _NEXT_POOL.split(message)
 
 
 def _unplaced(document: JsonObject, *, shows_all: bool) -> str:

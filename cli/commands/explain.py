@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from cli import arguments as shared
 from cli.cluster.arguments import add_access, add_cluster
 from cli.errors import DONE, NEGATIVE, InputError
@@ -14,6 +16,7 @@ from cli.explain_targets import NamedTarget, explain_code
 from cli.ledger.arguments import add_past
 from cli.search_time import on_site, reason_page
 from cli.terminal import output
+from cli.terminal.style import on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +105,7 @@ def _explained(
 
 
 def _shown(explanation: Explanation, arguments: argparse.Namespace) -> int:
-    output.show(_document(explanation), arguments.output, lambda _: output.wrapped(on_site(str(explanation))))
+    output.show(_document(explanation), arguments.output, lambda _: _text(explanation))
     return NEGATIVE if explanation.has_no_place else DONE
 
 
@@ -114,8 +117,19 @@ def _explain_past(arguments: argparse.Namespace) -> int:
     past = explain_past(arguments)
     decision = {"decision": past.entry.id, "time": output.rfc3339(past.entry.at)}
     document = _document(past.explanation) | decision
-    output.show(document, arguments.output, lambda _: output.wrapped(on_site(str(past.explanation))))
+    output.show(document, arguments.output, lambda _: _text(past.explanation))
     return NEGATIVE if past.explanation.has_no_place else DONE
+
+
+def _text(explanation: Explanation) -> str:
+    """Return it for people, each of its texts on one line: names and values are those of others' objects."""
+    shown = msgspec.structs.replace(
+        explanation,
+        subject=on_one_line(explanation.subject),
+        outcome=on_one_line(explanation.outcome),
+        details=tuple(map(on_one_line, explanation.details)),
+    )
+    return output.wrapped(on_site(str(shown)))
 
 
 def _document(explanation: Explanation) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from core.api.unknown_fields import not_ignored
 from core.catalogue.kubelet import expressions
 from core.manifests.wire.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_OVERLAYS, NODE_POOLS, Resource
 from core.model.plan import REBOOTING
+from core.model.snapshot import VARIABLE, parse_feature_gates
 from installation.cluster_roles import manifests, verbs
 from installation.wiring import FUNCTIONS
 
@@ -69,6 +70,8 @@ def cluster_roles(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether each function's ClusterRole and binding are there, with every rule that the settings need."""
     environment = account.settings() if account.is_deployed() else {}
     flags = {flag: environment.get(key, "").lower() == value for flag, (key, value) in FLAGS.items()}
+    gates = parse_feature_gates(environment.get(VARIABLE, "")).gates
+    flags["steering"] |= gates.pod_deletion_cost_management  # Karpenter's name for the same
     not_needed = {rule for rule, key in _MAY_BE_REMOVED.items() if environment.get(key, "").lower() == "false"}
     wanted = manifests(**flags)
     present = [account.api.find(RESOURCES[manifest["kind"]], str(manifest["metadata"]["name"])) for manifest in wanted]

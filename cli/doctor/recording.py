@@ -60,7 +60,10 @@ _STAGE: Final = re.compile(r'"stageTimestamp":\s*"[^"]+"')
 _REMOVED: Final = ("certificateAuthority", "Variables", "KeyMaterial", "clientRequestToken")
 """Members whose content nobody needs for a check, and that may hold names or data of an organization."""
 
-_KEPT_VARIABLES: Final = ("MODE", "SHARED_BUCKET_NAME", "BUCKET_NAME", "STEER_SCALE_IN", "SURGE_RESTARTS", "BIND_PODS")
+_KEPT_VARIABLES: Final = (
+    *("MODE", "SHARED_BUCKET_NAME", "BUCKET_NAME", "FEATURE_GATES"),
+    *("STEER_SCALE_IN", "SURGE_RESTARTS", "BIND_PODS"),
+)
 
 
 class RecordingAccount(Account):

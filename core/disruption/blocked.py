@@ -35,15 +35,15 @@ def blocked_nodes(disruption_pass: DisruptionPass, snapshot: Snapshot) -> tuple[
 
 def blocks(candidate: Candidate, disruption_pass: DisruptionPass) -> list[Blocked]:
     """Return why a candidate stays: because of its pods, else its pool's rules, else budgets, else what the methods found."""
-    refusal = disruption_pass.refusals.get(candidate.name)
+    unrepaired = disruption_pass.repair_refusals.get(candidate.name)
     rules = list(candidate.protected)
     if candidate.drift and candidate.may_drift:
         rules = [_drift_block(candidate, disruption_pass)]
     rule = objection(candidate, disruption_pass)
     if rule is not None and not candidate.drift:
         rules.append(rule)
-    if refusal is not None and refusal.reason in (NodeReason.MANY_UNHEALTHY, NodeReason.DO_NOT_REPAIR):
-        rules.append(refusal)
+    if unrepaired is not None:
+        rules.append(unrepaired)
     return rules or [_method_block(candidate, disruption_pass)]
 
 

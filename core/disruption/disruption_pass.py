@@ -242,6 +242,9 @@ class DisruptionPass:
         self._deadline = deadline
         self.commands: list[Command] = []
         self.refusals: dict[str, Blocked] = {}
+        self.repair_refusals: dict[
+            str, Blocked
+        ] = {}  # apart: what keeps a node from repair does not keep it from drift
         self.target: StoredTarget | None = None
         self.target_reason = ""
         self.planner = planner or Planner(snapshot)
@@ -385,6 +388,11 @@ class DisruptionPass:
     def refuse(self, candidate: Candidate, reason: ReasonCode, message: str, savings: int = 0) -> None:
         """Record why a candidate does not go now, and what it saves if it goes later; the latest reason counts."""
         self.refusals[candidate.name] = Blocked(candidate.name, reason, message, savings)
+
+    def refuse_repair(self, candidate: Candidate, why: Blocked) -> None:
+        """Record why an unhealthy candidate is not repaired."""
+        self.refusals.pop(candidate.name, None)
+        self.repair_refusals[candidate.name] = why
 
     def carry_out(self, commands: Iterable[Command]) -> None:
         """Add the commands to the decision: count their nodes, and apply them to the snapshot in memory.

@@ -22,7 +22,7 @@ from core.disruption.node_health import HealthCheck
 from core.disruption.static_capacity import template_claim
 from core.model.catalogue import InstanceType, Offering
 from core.model.node_pool import NodePool
-from core.model.plan import INITIALIZED, Command
+from core.model.plan import INITIALIZED, Blocked, Command
 from core.model.snapshot import Snapshot
 from core.model.values import quantity
 from core.reasons.code import Refusal, TerminationReason
@@ -133,16 +133,22 @@ def find_multi_node(disruption_pass: DisruptionPass) -> list[Command]:
     """
     ordered = underutilized(disruption_pass)
     candidates = disruption_pass.budgets.within_one_command(ordered, TerminationReason.UNDERUTILIZED)
-    low, high = 2, min(len(candidates), NODES_MAX)
+    longest = min(len(candidates), NODES_MAX)
+    if longest < 2 or disruption_pass.is_exhausted:
+        return []
+    command = consolidated(candidates[:longest], disruption_pass, method="multi")
+    if not isinstance(command, Refusal):
+        return [command]
+    low, high = 2, longest
     best: Command | None = None
-    count = high
     while low <= high and not disruption_pass.is_exhausted:
-        command = consolidated(candidates[:count], disruption_pass, method="multi")
-        if isinstance(command, Refusal):
+        count = (low + high) // 2
+        if count < longest:
+            command = consolidated(candidates[:count], disruption_pass, method="multi")
+        if count == longest or isinstance(command, Refusal):
             high = count - 1
         else:
             best, low = command, count + 1
-        count = (low + high) // 2
     return [best] if best is not None else []
 
 
@@ -164,18 +170,20 @@ def find_unhealthy(disruption_pass: DisruptionPass) -> list[Command]:
     health = HealthCheck(disruption_pass.states, snapshot.now)
     closed = short_lived(disruption_pass)
     for candidate in _due(disruption_pass, health):
-        if candidate.name in disruption_pass.refusals:
+        name, pool = candidate.name, candidate.pool.name
+        if name in disruption_pass.repair_refusals:
             continue
         if do_not_repair(candidate):
-            text = f"node {candidate.name} has {labels.DO_NOT_REPAIR}"
-            disruption_pass.refuse(candidate, NodeReason.DO_NOT_REPAIR, text)
-        elif health.is_widespread(candidate.pool.name):
-            text = f"too many nodes of NodePool {candidate.pool.name} are unhealthy for a replacement to help"
-            disruption_pass.refuse(candidate, NodeReason.MANY_UNHEALTHY, text)
+            why = Blocked(name, NodeReason.DO_NOT_REPAIR, f"node {name} has {labels.DO_NOT_REPAIR}")
+            disruption_pass.refuse_repair(candidate, why)
+        elif health.is_widespread(pool):
+            text = f"too many nodes of NodePool {pool} are unhealthy for a replacement to help"
+            disruption_pass.refuse_repair(candidate, Blocked(name, NodeReason.MANY_UNHEALTHY, text))
         elif disruption_pass.budgets.allow_repair(candidate, disruption_pass.commands):
             command = _repair(candidate, disruption_pass, closed)
             if command is not None:
                 return [command]
+            disruption_pass.refuse_repair(candidate, disruption_pass.refusals[name])
     return []
 
 

@@ -23,7 +23,7 @@ class Remembered(DocumentedCode):
     OFFERINGS = (
         "Offerings",
         (
-            "The offerings, 3 to 48 minutes for all clusters of the account and region, then until one launch has tried "
+            "The offerings, 2 to 48 minutes for all clusters of the account and region, then until one launch has tried "
             "them; of dedicated hardware or a placement group for the EC2NodeClass."
         ),
     )
@@ -426,8 +426,16 @@ LONGEST_PAUSE: Final = timedelta(minutes=15)
 FEW_CHOICES: Final = 8
 """Up to so many offerings a launch without capacity is tried again after `RETRY`; beyond, the pause may grow in proportion."""
 
-RETRY: Final = timedelta(minutes=3)
-"""How often a launch is tried that has little else to try (Karpenter's figure): one refused request costs nothing."""
+RETRY: Final = timedelta(seconds=110)
+"""How long a launch pauses that has little else to try: one refused request costs nothing.
+
+`provision` plans once a minute (`RUN_EVERY`), so capacity that returns is found within three minutes, Karpenter's figure. A
+pause of whole minutes would end just after a run, and wait for the next."""
+
+RUN_EVERY: Final = timedelta(minutes=1)
+
+LONGEST_OF_OFFERINGS: Final = timedelta(minutes=48)
+"""The longest pause of one offering."""
 
 
 def bounded_pause(choices: int, longest: timedelta) -> timedelta:
@@ -616,10 +624,14 @@ def _scope(before: LaunchDenial, found: DeniedLaunch, in_a_row: int) -> DenialSc
 # Explains to waiting pods which of their launches EC2 denies or has no capacity for.
 
 
-REFUSED: Final = (
-    "EC2 recently had no capacity for any suitable offering; offerings are retried after some minutes. Allow more instance "
-    "types, zones or capacity types in the NodePool."
-)
+def refused(claim: PlannedClaim) -> str:
+    """Return the message for a pod that only missing capacity keeps from its node: when it is tried again, and what helps."""
+    choices = len(claim.instance_types) * len(claim.zones) * len(claim.capacity_types)
+    minutes = -(-(bounded_pause(choices, LONGEST_OF_OFFERINGS) + RUN_EVERY) // timedelta(minutes=1))
+    return (
+        f"EC2 recently had no capacity for any suitable offering; the next request is made within {minutes} minutes. Allow "
+        "more instance types, zones or capacity types in the NodePool."
+    )
 
 
 def with_refusals(
@@ -634,20 +646,22 @@ def with_refusals(
         launchable: The claims that would be launched for them if EC2 refused nothing.
         denials: The denials that currently prevent launches.
     """
-    classes = {pod: claim.node_class.name for claim in launchable for pod in claim.pods}
+    claims = {pod: claim for claim in launchable for pod in claim.pods}
     first: dict[str, LaunchDenial] = {}
     for denial in sorted(denials, key=lambda found: (found.names_capacity(), found.code)):
         first.setdefault(denial.node_class, denial)
-    return tuple(_explained(found, classes, first) for found in unschedulable)
+    return tuple(_explained(waiting, claims.get(waiting.pod), first) for waiting in unschedulable)
 
 
-def _explained(found: Unschedulable, classes: Mapping[str, str], denials: Mapping[str, LaunchDenial]) -> Unschedulable:
-    if found.pod not in classes:
-        return found
-    denial = denials.get(classes[found.pod])
+def _explained(
+    waiting: Unschedulable, claim: PlannedClaim | None, denials: Mapping[str, LaunchDenial]
+) -> Unschedulable:
+    if claim is None:
+        return waiting
+    denial = denials.get(claim.node_class.name)
     if denial is not None and not denial.names_capacity():
-        return msgspec.structs.replace(found, reason=PodReason.LAUNCH_DENIED, message=denial.explanation())
-    return msgspec.structs.replace(found, reason=PodReason.NO_OFFERING_AVAILABLE, message=REFUSED)
+        return msgspec.structs.replace(waiting, reason=PodReason.LAUNCH_DENIED, message=denial.explanation())
+    return msgspec.structs.replace(waiting, reason=PodReason.NO_OFFERING_AVAILABLE, message=refused(claim))
 
 
 # Remembers subnets without free addresses, as offerings of any type in them.

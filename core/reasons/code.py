@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Final, Self
 
@@ -354,3 +355,14 @@ RECLAIMED: Final = frozenset(
     }
 )
 """Reasons with which EC2 takes the instance at an announced time, whatever protects its pods."""
+
+
+# Messages: a line end in one is ours, never that of a name or a value.
+
+
+_LINE_ENDS: Final = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
+
+def on_one_line(text: str) -> str:
+    r"""Return the text with its line ends escaped as in `\u000a`: a line of others could be a command of a CI system."""
+    return _LINE_ENDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

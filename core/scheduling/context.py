@@ -21,6 +21,7 @@ from core.model.values.requirements import Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration, first_untolerated
 from core.pod_disruption_budgets import DisruptionBudgets
 from core.pods import is_pending, is_to_come, mark_untried_pods, names_group, reschedulable, successor
+from core.reasons.code import on_one_line
 from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas, RemainingCapacity
@@ -462,7 +463,7 @@ class SchedulingContext:
         """Return the pods of groups for which nothing is planned, each with its group's reason."""
         for held in self.gang_plan.held:
             for pod in held.gang.waiting:
-                yield Unschedulable(pod.key, held.reason, held.message)
+                yield Unschedulable(pod.key, held.reason, on_one_line(held.message))
 
     def with_gangs(
         self, plan: GangPlan, pins: Mapping[str, Requirements], withdrawn: Collection[str]

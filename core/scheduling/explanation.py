@@ -15,6 +15,7 @@ from core.model.snapshot import BEST_EFFORT
 from core.model.values import quantity
 from core.model.values.requirements import Requirements
 from core.model.values.taints import Taint, first_untolerated
+from core.reasons.code import on_one_line
 from core.reasons.pods import RANK, PodReason
 from core.scheduling.claim_search import PlanState, Solution
 from core.scheduling.context import SchedulingContext
@@ -282,10 +283,10 @@ class Diagnosis:
     def of(self, pod_group: PodGroup, pod: Pod | None = None) -> PodFinding:
         """Return why such pods have no place; the pod given names its volumes."""
         if pod_group.reason:
-            return PodFinding(reason=pod_group.reason, message=pod_group.message)
+            return PodFinding(reason=pod_group.reason, message=on_one_line(pod_group.message))
         exhausted, why = self._state.constraints.exhausted(pod_group)
         if exhausted:
-            return PodFinding(reason=exhausted, message=why)
+            return PodFinding(reason=exhausted, message=on_one_line(why))
         findings = self.findings(pod_group, pod)
         if not findings:
             return PodFinding(reason=PodReason.NO_NODE_POOL, message="there is no NodePool")
@@ -293,7 +294,8 @@ class Diagnosis:
         reason = next(
             (nearest.reason for nearest in nearest_first if nearest.reason is not None), PodReason.NO_OFFERING_FITS
         )
-        message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in nearest_first)
+        lines = (on_one_line(f"NodePool {finding.node_pool}: {finding.message}") for finding in nearest_first)
+        message = "\n".join(lines)
         return PodFinding(reason=reason, message=message, pools=findings)
 
     def findings(self, pod_group: PodGroup, pod: Pod | None = None) -> tuple[PoolFinding, ...]:

@@ -64,10 +64,20 @@ def builtin_catalogue(
     Raises:
         InvalidInputError: If no market of that region is built in.
     """
+    if not node_classes and settings is _SIZING:
+        return _for_al2023(region)
+    return _built(region, node_classes, settings)
+
+
+@cache
+def _for_al2023(region: str) -> Catalogue:
+    return _built(region, (), _SIZING)
+
+
+def _built(region: str, node_classes: Sequence[Mapping[str, Any]], settings: SizingSettings) -> Catalogue:
     from core.catalogue.build import build_catalogue
 
-    market = builtin_market(region)
-    return build_catalogue(builtin_shapes(), market, node_classes, settings)
+    return build_catalogue(builtin_shapes(), builtin_market(region), node_classes, settings)
 
 
 def regions() -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from core.reasons.pods import PodReason
 from core.scheduling.planner import Planner
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
 
-SEEDS = range(120)
+SEEDS = range(60)
 
 
 def scarce(kind: InstanceType, draw: Random) -> InstanceType:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core import codec, labels
@@ -70,7 +70,6 @@ CLAIMS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(PODS, max_size=5), MOMENTS, st.dictionaries(NAMES, MOMENTS, max_size=3))
 def test_a_snapshot_comes_back_as_it_was(pods: list[Pod], now: datetime, nominated: dict[str, datetime]) -> None:
     """A decision replayed from the ledger must see what the first one saw."""
@@ -88,7 +87,6 @@ def test_a_snapshot_comes_back_as_it_was(pods: list[Pod], now: datetime, nominat
     assert codec.encode_snapshot(codec.decode_snapshot(raw)) == raw
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(CLAIMS, max_size=2), st.none() | st.integers(0, 50))
 def test_a_disruption_plan_comes_back_as_it_was(claims: list[PlannedClaim], left: int | None) -> None:
     """None is unlimited, zero is none at all: the difference is a fleet."""

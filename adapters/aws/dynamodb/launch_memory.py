@@ -35,7 +35,7 @@ from adapters.aws.dynamodb.table import (
 from adapters.observability import logger
 from adapters.ports import ConflictError, PortError, ThrottledError
 from adapters.store import OfferingProbe, RefusedOfferings
-from core.launch.denials import PROBE, LaunchDenial, bounded_pause
+from core.launch.denials import LONGEST_OF_OFFERINGS, PROBE, LaunchDenial, bounded_pause
 from core.launch.selection import (
     AT_ONCE,
     CLOCKS_APART,
@@ -234,7 +234,6 @@ def _milliseconds(moment: datetime) -> int:
 
 PARTITION: Final = "unavailable-offerings"
 FIRST_PAUSE: Final = timedelta(minutes=3)
-LONGEST_PAUSE: Final = timedelta(minutes=48)
 MEMORY: Final = timedelta(hours=1)
 """How long after the end of a pause its length is remembered and the offering is half open."""
 
@@ -288,11 +287,11 @@ class DynamoOfferings:
         """Avoid these offerings; one already avoided stays unchanged, so that a late report of a refusal counts once.
 
         `choices`: How many offerings the launch could choose from. With few, the pause stays short: there is little else to
-        try, and one refused request every three minutes costs nothing.
+        try, and one refused request every two minutes costs nothing.
         """
         offerings = sorted(set(keys))
         known = self._known(offerings)
-        longest = LONGEST_PAUSE if choices is None else bounded_pause(choices, LONGEST_PAUSE)
+        longest = LONGEST_OF_OFFERINGS if choices is None else bounded_pause(choices, LONGEST_OF_OFFERINGS)
         items = [
             _refused(sort, known.get(sort), now, longest, self._cluster) for sort in map(_offering_sort, offerings)
         ]
@@ -361,9 +360,9 @@ class _Refusal(msgspec.Struct, frozen=True):
         """
         latest = now + CLOCKS_APART * MILLISECOND
         return (
-            self.until <= latest + LONGEST_PAUSE
-            and self.probing_until <= latest + max(PROBE, LONGEST_PAUSE)
-            and self.remembered_until <= latest + LONGEST_PAUSE + MEMORY
+            self.until <= latest + LONGEST_OF_OFFERINGS
+            and self.probing_until <= latest + max(PROBE, LONGEST_OF_OFFERINGS)
+            and self.remembered_until <= latest + LONGEST_OF_OFFERINGS + MEMORY
         )
 
 

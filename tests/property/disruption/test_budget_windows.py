@@ -171,7 +171,7 @@ def test_every_edge_of_every_window_wakes_disrupt(sets: int, days: int) -> None:
 
 MINUTE: Final = timedelta(minutes=1)
 UNLIMITED: Final = 2**31
-EDGES_MAX: Final = 1500
+EDGES_MAX: Final = 500
 CALENDAR: Final = Calendar(430)
 FIRST: Final = 20 * 24 * 60
 """The first compared minute: windows that opened before the calendar begins are closed by then."""

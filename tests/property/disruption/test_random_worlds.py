@@ -23,7 +23,9 @@ from tests.property.naive_disruption.fuzz import METHODS, check
 from tests.property.naive_disruption.judge import expiry_violations, violations
 from tests.property.naive_disruption.worlds import FORMER_SHARES, random_world, under_both_policies
 
-_FAST = 300
+_FAST = 100
+"""`make nightly` judges 20,000 worlds of other seeds by the same function."""
+
 _SABOTAGED = 60
 _HASHED = 8
 
@@ -108,11 +110,11 @@ def print_digests() -> None:
 def test_each_method_occurs_often() -> None:
     """A judge that never sees a repacking cannot say anything about repacking."""
     met: Counter[str] = Counter()
-    for seed in range(1000, 1150):
+    for seed in range(1000, 1060):
         snapshot = random_world(seed)
         met.update({c.method for world in under_both_policies(snapshot) for c in disrupt(world).commands})
         met.update(["expiry"] if expired(snapshot) else [])
-    assert {method: met[method] for method in METHODS if met[method] < 150 // 5} == {}
+    assert {method: met[method] for method in METHODS if met[method] < 60 // 5} == {}
 
 
 def _with_commands(plan: DisruptionPlan, *commands: Command) -> DisruptionPlan:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core import labels
@@ -68,7 +68,6 @@ def skeleton(found: Any, text: str) -> Any:
 
 @example(place=(("spec", "tags", "team"), True), text=labels.MADE_BY_HAND)
 @example(place=(("spec", "tags", "team"), True), text=labels.LAUNCH)
-@settings(max_examples=200, deadline=None)
 @given(place=st.sampled_from(SPEC_PLACES), text=hostile)
 def test_a_node_class_sets_only_its_own_fields_of_a_launch(place: Place, text: str) -> None:
     """Otherwise, whoever may edit a class could make functions adopt or terminate instances of somebody else."""
@@ -158,7 +157,6 @@ _FIELDS: dict[str, Callable[[str], Bootstrap]] = {
 }
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=hostile.filter(bool), family=st.sampled_from(_FAMILIES), field=st.sampled_from(sorted(_FIELDS)))
 def test_no_setting_leaves_its_place(text: str, family: Any, field: str) -> None:
     """Otherwise, anyone who may set one field of an object could become root on a node, or open its kubelet."""
@@ -172,7 +170,6 @@ def test_no_setting_leaves_its_place(text: str, family: Any, field: str) -> None
 
 
 @pytest.mark.parametrize("family", [AL2, AL2023])
-@settings(max_examples=60, deadline=None)
 @given(text=hostile)
 def test_a_users_document_cannot_end_the_archive(text: str, family: Any) -> None:
     """Otherwise, a line of the user's script that looks like a MIME boundary cuts off the part that joins the cluster."""

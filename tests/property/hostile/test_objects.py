@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core import labels
@@ -257,7 +257,6 @@ PREFERRED = (
 
 
 @example(place=(PREFERRED, False), text=BREAKERS[0])
-@settings(max_examples=120, deadline=None)
 @given(place=examples(POD), text=hostile)
 def test_a_pod_cannot_write_into_user_data(place: Place, text: str) -> None:
     """Otherwise, anyone who may create a pod could become root on a node, or stop all planning with a huge number."""
@@ -265,7 +264,6 @@ def test_a_pod_cannot_write_into_user_data(place: Place, text: str) -> None:
     check(plan.claims)
 
 
-@settings(max_examples=120, deadline=None)
 @given(place=examples(POOL), text=hostile)
 def test_a_node_pool_sets_only_its_own_fields(place: Place, text: str) -> None:
     """An API server with older definitions accepts objects that ours would reject."""
@@ -281,7 +279,6 @@ def test_a_harmless_node_claim_made_by_hand_gets_a_node() -> None:
     check([claim], by_hand="u-2")
 
 
-@settings(max_examples=120, deadline=None)
 @given(place=examples(NODE_CLAIM), text=hostile)
 def test_a_node_claim_made_by_hand_sets_only_its_own_fields(place: Place, text: str) -> None:
     """Otherwise, whoever may create NodeClaims could run commands on the node."""
@@ -291,7 +288,6 @@ def test_a_node_claim_made_by_hand_sets_only_its_own_fields(place: Place, text: 
 
 
 @pytest.mark.parametrize("family", FAMILY_NAMES)
-@settings(max_examples=120, deadline=None)
 @given(place=examples({"spec": CLASS["spec"], "status": CLASS["status"]}), text=hostile)
 def test_a_node_class_sets_only_its_own_fields(family: str, place: Place, text: str) -> None:
     """The functions read the class without validating it first."""

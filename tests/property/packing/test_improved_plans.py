@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -44,7 +44,6 @@ def placed(plan: Plan) -> list[str]:
 
 
 @given(CLUSTERS, SEEDS)
-@settings(max_examples=100, deadline=None)
 def test_the_kubernetes_scheduler_would_accept_every_placement(make: Maker, seed: int) -> None:
     """Otherwise, a node is paid for while the pod that it refuses stays pending."""
     snapshot = make(seed, steps=STEPS)
@@ -52,7 +51,6 @@ def test_the_kubernetes_scheduler_would_accept_every_placement(make: Maker, seed
 
 
 @given(CLUSTERS, SEEDS)
-@settings(max_examples=40, deadline=None)
 def test_the_scheduler_accepts_plans_that_are_split_by_zone(make: Maker, seed: int) -> None:
     """Only plans for thousands of pods are split; here all are. A pod in a zone that it may not enter stays pending."""
     snapshot = make(seed, steps=STEPS)
@@ -63,7 +61,6 @@ def test_the_scheduler_accepts_plans_that_are_split_by_zone(make: Maker, seed: i
 
 
 @given(CLUSTERS, SEEDS)
-@settings(max_examples=80, deadline=None)
 def test_a_plan_costs_no_more_than_the_greedy_one_and_no_less_than_its_bound(make: Maker, seed: int) -> None:
     """Otherwise, the search raises the cost, or the lower bound is wrong."""
     cluster = make(seed, steps=STEPS)
@@ -76,7 +73,6 @@ def test_a_plan_costs_no_more_than_the_greedy_one_and_no_less_than_its_bound(mak
 
 
 @given(CLUSTERS, SEEDS, SEEDS)
-@settings(max_examples=50, deadline=None)
 def test_the_order_of_the_input_does_not_matter(make: Maker, seed: int, order: int) -> None:
     """Otherwise, two snapshots of one cluster launch different nodes."""
     cluster = make(seed, steps=STEPS)
@@ -84,7 +80,6 @@ def test_the_order_of_the_input_does_not_matter(make: Maker, seed: int, order: i
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
 def test_without_steps_the_greedy_plan_stands(seed: int) -> None:
     """Otherwise, `--time-budget 0` does not mean what it says."""
     cluster = a_plain_cluster(seed, steps=0)
@@ -128,7 +123,6 @@ for seed in range(3):
 
 
 @given(PACKING_SEEDS, st.integers(1, 12), st.integers(0, 60))
-@settings(max_examples=40, deadline=None)
 def test_a_packing_is_complete_and_between_its_bound_and_the_old_cost(seed: int, items: int, steps: int) -> None:
     """Otherwise, a pod is lost or doubled between two stages, the search raises the cost, or the lower bound is wrong."""
     problem = with_large_pods(seed, items=items, pods=60)

@@ -19,10 +19,12 @@ from tests.property.naive.fuzz import check, improving, unrest
 from tests.property.naive.left_over import violations
 from tests.property.naive.reading import spreads_of
 
-_FAST = 300
-_IMPROVED = 80
+_FAST = 100
+_IMPROVED = 40
+"""Clusters of each run; `make fuzz` judges 20,000 of other seeds by the same laws."""
+
 _LONG = 20_000
-_HASHED = range(190, 220)
+_HASHED = range(198, 210)
 """Seed 204 had two plans: zones that pods take in turn were read from a set, which is ordered by hashes."""
 
 
@@ -44,14 +46,14 @@ def test_no_improved_plan_breaks_a_hard_rule(first: int) -> None:
 
 def test_the_order_of_the_input_does_not_matter() -> None:
     """Two functions that list the same cluster in different orders would launch different nodes."""
-    for seed in range(40):
+    for seed in range(15):
         snapshot = rich_cluster(seed)
         assert encode_plan(schedule(shuffled(snapshot, seed))) == encode_plan(schedule(snapshot)), f"seed {seed}"
 
 
 def test_a_plan_that_is_carried_out_needs_no_second_plan() -> None:
     """A provisioner that launches more once its nodes are there never settles."""
-    for seed in range(80):
+    for seed in range(25):
         assert unrest(rich_cluster(seed)) == [], f"seed {seed}"
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core import labels
@@ -27,14 +27,12 @@ APPS = ("a", "b", "c")
 
 
 @given(SEEDS)
-@settings(max_examples=150, deadline=None)
 def test_plans_are_the_same(seed: int) -> None:
     """Otherwise, bit sets miss or add a claim or node, and plans differ from what the rules say."""
     _agree(random_cluster(seed))
 
 
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
 def test_plans_of_rich_clusters_are_the_same(seed: int) -> None:
     """As above, with reservations, overlays, buffers and default spreads."""
     _agree(rich_cluster(seed))
@@ -47,7 +45,6 @@ def test_plans_of_many_pods_on_many_claims_are_the_same(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=40, deadline=None)
 def test_what_ifs_are_the_same(seed: int) -> None:
     """Otherwise, a removed node is still offered, or its pods are still counted."""
     snapshot = random_cluster(seed)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.aws.dynamodb.claims import DynamoClaims
@@ -97,7 +97,6 @@ class History:
         return {pool: counted for pool, counted in found.items() if counted != ({}, 0)}
 
 
-@settings(max_examples=60, deadline=None)
 @given(HISTORIES)
 def test_counters_are_the_sums_of_what_claims_hold(history: list[tuple[str, str]]) -> None:
     """This holds after every operation, and the table and the store of other tests agree."""

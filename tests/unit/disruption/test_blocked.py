@@ -116,5 +116,6 @@ def test_a_node_that_the_pass_did_not_reach_says_so() -> None:
     (candidate,) = this_pass.survey.candidates
     told = "the pass ended before node node-1 was examined"
     assert blocks(candidate, this_pass) == [Blocked("node-1", NodeReason.NOT_TRIED, told)]
-    this_pass.refuse(candidate, NodeReason.MANY_UNHEALTHY, "too many")
-    assert blocks(candidate, this_pass) == [Blocked("node-1", NodeReason.MANY_UNHEALTHY, "too many")]
+    why = Blocked("node-1", NodeReason.MANY_UNHEALTHY, "too many")
+    this_pass.refuse_repair(candidate, why)
+    assert blocks(candidate, this_pass) == [why]

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core import labels
@@ -221,7 +221,6 @@ def test_the_longest_overdue_comes_first() -> None:
     assert expired(a_snapshot(node_claims=claims)) == ("b", "a", "c")
 
 
-@settings(deadline=None)
 @given(st.integers(60, 10**8), st.integers(0, 10**9))
 def test_a_claim_goes_once_a_tenth_early_at_most_and_never_late(seconds: int, name: int) -> None:
     """Users rotate credentials and images by it, and pay for nodes that go early."""

@@ -296,6 +296,17 @@ def test_a_long_run_goes_though_a_shorter_one_may_not() -> None:
     assert [claim.instance_types for claim in command.replacements] == [("r-16",)]
 
 
+def test_bisection_begins_in_the_middle_although_the_longest_run_was_tried() -> None:
+    """Four nodes cost as much as what replaces them, two would get the type that one of them has (Karpenter takes three)."""
+    types = tuple(a_type(f"s-{cpu}", cpu=str(cpu), price=cpu / 20) for cpu in (1, 2, 4))
+    nodes = tuple(a_node_of(types[0], f"node-{n}") for n in range(4))
+    pods = tuple(pod_on(f"node-{n}", cpu="700m" if n else "50m") for n in range(4))
+    full = msgspec.structs.replace(a_world(*nodes, pods=pods), catalogue=Catalogue(default=types))
+    (command,) = methods.find_multi_node(DisruptionPass(full))
+    assert command.nodes == ("node-0", "node-1", "node-2")
+    assert [claim.instance_types for claim in command.replacements] == [("s-2",)]
+
+
 # Unhealthy nodes are replaced, and only those.
 
 
@@ -410,6 +421,27 @@ def test_its_own_annotation_stops_a_repair() -> None:
     assert repaired(world(DEAD, annotations={labels.DO_NOT_DISRUPT: "true"})) == ["node-0"]
     (command,) = disrupt(world(DEAD)).commands
     assert isinstance(checked(command, snapshot), Refusal)
+
+
+@pytest.mark.parametrize("karpenter", [False, True])
+@pytest.mark.parametrize("kept_by", ["annotation", "many unhealthy"])
+def test_what_stops_a_repair_does_not_stop_drift(kept_by: str, *, karpenter: bool) -> None:
+    """Karpenter 1.15's own program drifts such a node."""
+    marks = {"annotations": {labels.DO_NOT_REPAIR: "true"}} if kept_by == "annotation" else {}
+    options = msgspec.structs.replace(REPAIRS, karpenter_moves_only=karpenter)
+    snapshot = world(DEAD, options=options, nodes=3 if kept_by == "annotation" else 4, **marks)
+    if kept_by == "many unhealthy":
+        others = [msgspec.structs.replace(node, is_ready=False, conditions=(DEAD,)) for node in snapshot.nodes[1:2]]
+        snapshot = msgspec.structs.replace(snapshot, nodes=(snapshot.nodes[0], *others, *snapshot.nodes[2:]))
+    first, *rest = snapshot.node_claims
+    old = Condition("True", "NodePoolDrifted", changed_at=NOW)
+    first = msgspec.structs.replace(first, conditions={**first.conditions, DRIFTED: old})
+    (pool,) = snapshot.node_pools
+    open_pool = msgspec.structs.replace(
+        pool, disruption=msgspec.structs.replace(pool.disruption, budgets=(Budget("100%"),))
+    )
+    commands = disrupt(msgspec.structs.replace(snapshot, node_pools=(open_pool,), node_claims=(first, *rest))).commands
+    assert [(command.nodes, command.reason) for command in commands] == [(("node-0",), TerminationReason.DRIFTED)]
 
 
 def test_protected_pods_do_not_keep_an_unhealthy_node() -> None:

@@ -19,7 +19,6 @@ from core.launch.denials import (
     OTHER,
     PATIENCE,
     PROBE,
-    REFUSED,
     RULES,
     SAID_MAX,
     TYPES_MAX,
@@ -428,7 +427,19 @@ def test_only_pods_that_could_have_a_node_get_the_denial() -> None:
 def test_without_a_denial_the_capacity_is_reported() -> None:
     elsewhere = msgspec.structs.replace(DENIAL, node_class="other")
     first, _ = with_refusals(WAITING, claims_for("default/a"), (elsewhere,))
-    assert (first.reason, first.message) == (PodReason.NO_OFFERING_AVAILABLE, REFUSED)
+    assert first.reason == PodReason.NO_OFFERING_AVAILABLE
+
+
+@pytest.mark.parametrize(("types", "minutes"), [(1, 3), (8, 3), (9, 5), (500, 49)])
+def test_a_pod_without_capacity_is_told_how_long_it_waits_at_most(types: int, minutes: int) -> None:
+    """The fewer choices it has, the sooner they are requested again; `provision` plans once a minute."""
+    (claim,) = claims_for("default/a")
+    names = tuple(f"t-{number}" for number in range(types))
+    choosing = msgspec.structs.replace(
+        claim, instance_types=names, zones=claim.zones[:1], capacity_types=claim.capacity_types[:1]
+    )
+    first, _ = with_refusals(WAITING, (choosing,), ())
+    assert f"the next request is made within {minutes} minutes" in first.message
 
 
 def test_a_denial_that_a_person_can_lift_is_reported_first() -> None:
@@ -441,7 +452,7 @@ def test_missing_capacity_is_reported_as_such_even_where_it_is_a_denial() -> Non
     """It needs no person: the advice to change a policy or a quota would be wrong."""
     capacity = msgspec.structs.replace(DENIAL, code="InsufficientInstanceCapacity")
     first, _ = with_refusals(WAITING, claims_for("default/a"), (capacity,))
-    assert (first.reason, first.message) == (PodReason.NO_OFFERING_AVAILABLE, REFUSED)
+    assert first.reason == PodReason.NO_OFFERING_AVAILABLE
 
 
 # Which offerings a denial covers.
@@ -568,8 +579,8 @@ def test_a_status_that_is_no_status_has_no_subnets(status: object) -> None:
     assert subnets_of({"status": status}) == ()
 
 
-@pytest.mark.parametrize(("choices", "minutes"), [(1, 3), (8, 3), (16, 6), (80, 15)])
-def test_a_launch_with_little_else_to_try_is_tried_again_soon(choices: int, minutes: int) -> None:
+@pytest.mark.parametrize(("choices", "seconds"), [(1, 110), (8, 110), (16, 220), (80, 900)])
+def test_a_launch_with_little_else_to_try_is_tried_again_soon(choices: int, seconds: int) -> None:
     """Its capacity may be back at any time; a pause of 15 minutes would keep its pods waiting in vain."""
     keys = tuple(OfferingKey(f"g{n}.xlarge", "us-east-1a", "on-demand") for n in range(choices))
     denied = DeniedLaunch(
@@ -586,4 +597,4 @@ def test_a_launch_with_little_else_to_try_is_tried_again_soon(choices: int, minu
         found = found.after(denied, now)
         pause = (found.until or now) - now
         now = max(now, found.until or now) + timedelta(seconds=1)
-    assert pause == timedelta(minutes=minutes)
+    assert pause == timedelta(seconds=seconds)

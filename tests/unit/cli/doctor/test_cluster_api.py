@@ -192,6 +192,7 @@ def test_a_binding_of_another_role_is_deleted_first(server: ApiServer, url: str)
     [
         ({"SURGE_RESTARTS": "true"}, "surge", "--surge"),
         ({"STEER_SCALE_IN": "True"}, "steering", "--steer"),
+        ({"FEATURE_GATES": "PodDeletionCostManagement=true"}, "steering", "--steer"),
         ({"MODE": "approve"}, "approval", "--approve"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.manifests import decompression, documents
@@ -165,7 +165,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(VALUES, st.booleans())
 def test_yaml_round_trips(value: Any, flow: bool) -> None:
     """A quantity, label or flag that changes when it is read changes the plan."""

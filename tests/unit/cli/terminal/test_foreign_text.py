@@ -69,6 +69,72 @@ def test_no_form_of_an_answer_has_a_line_of_others(
     assert not re.search(r"^::", spoken(capsys), re.MULTILINE)
 
 
+COMMAND = "x\n::error::y"
+
+
+def requiring(key: str, value: str) -> dict[str, Any]:
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+    return {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    }
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        requiring("k", COMMAND),
+        requiring("node.kubernetes.io/instance-type", COMMAND),
+        requiring("k", r"x\n::error::y"),
+        {"nodeSelector": {"topology.kubernetes.io/zone": COMMAND}},
+        {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": COMMAND}}]},
+        {"containers": [{"name": "c", "image": "x", "resources": {"requests": {f"example.com/{COMMAND}": "1"}}}]},
+    ],
+)
+def test_a_value_begins_no_line_of_a_reason(
+    spec: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """GitHub obeys an indented `::error` too, and the reasons of a pod are lines below each other."""
+    file = written(tmp_path, a_pod("web", **spec), *a_pool())
+    for asked in (["plan", "-o", "wide"], ["explain", "shop/web"]):
+        assert main([*asked, "-f", file, "--now", "2026-11-20T12:00:00Z"]) == 1
+        assert not re.search(r"^\s*::", spoken(capsys), re.MULTILINE)
+
+
+def test_a_workload_is_named_on_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An API server takes any text as the kind and name of an owner."""
+    pod = a_pod("web")
+    owner = {"apiVersion": "v1", "kind": COMMAND, "name": COMMAND, "uid": "1", "controller": True}
+    pod["metadata"]["ownerReferences"] = [owner]
+    assert main(["explain", COMMAND, "-f", written(tmp_path, pod, *a_pool())]) in (0, 1)
+    assert not re.search(r"^\s*::", spoken(capsys), re.MULTILINE)
+
+
+def a_pool() -> list[dict[str, Any]]:
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    terms = [{"tags": {"a": "b"}}]
+    node_class = {
+        "role": "r",
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": terms,
+        "securityGroupSelectorTerms": terms,
+    }
+    template = {"spec": {"nodeClassRef": reference, "requirements": []}}
+    return [
+        {
+            "apiVersion": "karpenter.k8s.aws/v1",
+            "kind": "EC2NodeClass",
+            "metadata": {"name": "default"},
+            "spec": node_class,
+        },
+        {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": "default"},
+            "spec": {"template": template},
+        },
+    ]
+
+
 def test_annotations_for_github_escape_what_they_quote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = a_pod("a\n::error file=x::injected\x1b[8m", priority="x\n::warning::two\u2028::notice::y")
     assert main(["validate", "-o", "github", "-f", written(tmp_path, line)]) == 1
