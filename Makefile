@@ -258,6 +258,10 @@ EMULATE ?=
 oracle-scheduler: setup ## Plans and waves of consolidation, of the conformance corpora and of SEEDS=300 random clusters, judged by the real kube-scheduler's plugins (Go; EMULATE=1.31 for the gates of another version); build/oracle-scheduler.json
 	$(BIN)/python -m tests.oracle_scheduler --shared $(SHARED) --seeds $(if $(findstring command,$(origin SEEDS)),$(SEEDS),300) $(if $(EMULATE),--emulate $(EMULATE))
 
+.PHONY: agreement
+agreement: setup ## Which share of announced moves holds where kube-scheduler's own plugins choose, on fragmented clusters (Go; minutes); build/agreement.json
+	$(BIN)/python -m tests.oracle_scheduler.agreement --shared $(SHARED)
+
 oracle: setup ## Record what Karpenter's provider makes of instance types, and compare: PAGE=.../reference/instance-types.md of its repository; else its code, from $(SHARED)/oracle-aws (Go; minutes)
 	$(if $(PAGE),$(BIN)/python -m tests.oracle $(PAGE),rm -rf build/oracle-aws && mkdir -p build && cp -R $(SHARED)/oracle-aws build/oracle-aws && chmod -R u+w build/oracle-aws && cd build/oracle-aws && go build -o ORACLE . && cd ../.. && $(BIN)/python -m tests.oracle --provider build/oracle-aws/ORACLE)
 	$(BIN)/python -m pytest -q -n 0 tests/oracle
@@ -276,6 +280,10 @@ bench-quick: setup ## The same in two minutes
 .PHONY: bench-stages
 bench-stages: setup ## What each stage of the search earns: cost, processor seconds and lines with it switched off; build/stages.json (15 minutes)
 	$(BIN)/python -m benchmarks.stages --data $(SHARED)/data
+
+.PHONY: bench-scale
+bench-scale: setup ## How processor time grows with pods, nodes, NodePools and types, each at most to the power of 1.15; build/growth.json and .svg (6 minutes; GROWTH=--large for 200,000 pods and 20,000 nodes)
+	$(BIN)/python -m benchmarks.growth --data $(SHARED)/data $(GROWTH)
 
 bench-disruption: setup ## What fragmented clusters of 500 nodes cost after disruption, beside the bound and Karpenter's own moves; build/bench-disruption.json
 	$(BIN)/python -m benchmarks.disruption --data $(SHARED)/data

@@ -22,6 +22,7 @@ from core.model.snapshot import (
     BEST_EFFORT,
     GATES,
     IGNORE,
+    LEAST_ALLOCATED,
     RESPECT,
     STRICT,
     VARIABLE,
@@ -178,7 +179,8 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scheduler-config",
         metavar="FILE",
-        help="default topology spread constraints: Karpenter's scheduler-config or a KubeSchedulerConfiguration (YAML or JSON)",
+        help="default topology spread constraints and scoring strategy: Karpenter's scheduler-config, EKS's "
+        "kubeSchedulerConfig or a KubeSchedulerConfiguration (YAML or JSON)",
     )
     parser.add_argument(
         "--min-values-policy",
@@ -198,7 +200,8 @@ def options_of(arguments: argparse.Namespace) -> Options:
         preference_policy=arguments.preference_policy,
         min_values_policy=arguments.min_values_policy,
         feature_gates=feature_gates(os.environ),
-        default_spreads=_default_spreads(arguments.scheduler_config),
+        default_spreads=_of_scheduler(arguments.scheduler_config)[0],
+        scoring=_of_scheduler(arguments.scheduler_config)[1],
         karpenter_moves_only=getattr(arguments, "policy", "") == "karpenter",
         ignore_budgets=getattr(arguments, "ignore_budgets", False),
         improve_iterations=0 if arguments.time_budget == 0 else arguments.improve_iterations,
@@ -241,18 +244,18 @@ def feature_gates(environment: Mapping[str, str]) -> FeatureGates:
     return given.gates
 
 
-def _default_spreads(path: str | None) -> tuple[TopologySpread, ...]:
-    """Return the constraints in a file with one document; none without a file."""
+def _of_scheduler(path: str | None) -> tuple[tuple[TopologySpread, ...], str]:
+    """Return the constraints and the scoring strategy in a file with one document; kube-scheduler's without a file."""
     if path is None:
-        return ()
+        return (), LEAST_ALLOCATED
     from cli.manifests.reading import parse, read_text
-    from core.manifests.scheduler_config import default_spreads
+    from core.manifests.scheduler_config import default_spreads, scoring
 
     documents = [document.object for document in parse(read_text(path), path)]
     if len(documents) != 1:
         raise InputError(f"holds {len(documents)} documents instead of one", source=path)
     try:
-        return default_spreads(documents[0])
+        return default_spreads(documents[0]), scoring(documents[0])
     except InvalidInputError as error:
         raise InputError(str(error), source=path) from error
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
 
 import msgspec
 
 from core.approval.rule import ApprovalRule, rule_from
 from core.errors import InvalidInputError
 from core.model.pod import TopologySpread
-from core.model.snapshot import Options, parse_feature_gates
+from core.model.snapshot import LEAST_ALLOCATED, Options, parse_feature_gates
 from core.model.values.quotas import SizingSettings, settings_from
 
 if TYPE_CHECKING:
     from core.price_terms import PriceTerms
 
+T = TypeVar("T")
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -51,8 +52,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         feature_gates: As Karpenter reads them: `Name=true,Other=false`.
         price_terms: Discounts, licences, public addresses and commitments as JSON (`docs/how-to/price-terms.md`); empty: EC2's
             list prices.
-        scheduler_config: The cluster's default topology spread constraints as JSON: Karpenter's scheduler-config, or
-            kube-scheduler's own configuration.
+        scheduler_config: The cluster's default topology spread constraints and scoring strategy as JSON: Karpenter's
+            scheduler-config, EKS's kubeSchedulerConfig, or kube-scheduler's own configuration.
         preference_policy: `Respect` counts pods' preferences; `Ignore` treats them as absent.
         min_values_policy: With fewer values than a NodePool's minValues on offer, `BestEffort` launches and `Strict` waits.
         rebalance_policy: On a rebalance recommendation, `drain` the node or `ignore` it (Karpenter).
@@ -167,6 +168,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInputError(problem, subject="environment", field=path.rstrip("`").upper()) from error
         parse_feature_gates(settings.feature_gates)
         parse_default_spreads(settings.scheduler_config)
+        parse_scoring(settings.scheduler_config)
         settings.terms()
         settings.sizing()
         settings.approval_rule()
@@ -233,6 +235,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             min_values_policy=self.min_values_policy,
             feature_gates=parse_feature_gates(self.feature_gates).gates,
             default_spreads=parse_default_spreads(self.scheduler_config),
+            scoring=parse_scoring(self.scheduler_config),
             requires_unschedulable_mark=True,
             evictions_per_hour=self.evictions_per_hour,
             shrink_percent=None if self.mode == APPROVE or self.shrink_percent == 100 else self.shrink_percent,
@@ -261,12 +264,24 @@ def parse_default_spreads(text: str) -> tuple[TopologySpread, ...]:
     """
     if not text:
         return ()
-    from core.manifests.scheduler_config import (
-        default_spreads,
-    )  # loads the readers of pods, which most functions do not need
+    # loads the readers of pods, which most functions do not need
+    from core.manifests.scheduler_config import default_spreads
 
+    return _of_scheduler(text, default_spreads)
+
+
+def parse_scoring(text: str) -> str:
+    """Return kube-scheduler's scoring strategy; its default for an empty text. Raises as `parse_default_spreads`."""
+    if not text:
+        return LEAST_ALLOCATED
+    from core.manifests.scheduler_config import scoring
+
+    return _of_scheduler(text, scoring)
+
+
+def _of_scheduler(text: str, read: Callable[[object], T]) -> T:
     try:
-        return default_spreads(msgspec.json.decode(text))
+        return read(msgspec.json.decode(text))
     except msgspec.DecodeError as error:
         raise InvalidInputError(f"is not JSON: {error}", field="SCHEDULER_CONFIG") from error
     except InvalidInputError as error:

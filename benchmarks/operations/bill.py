@@ -23,8 +23,10 @@ PRICES: Final[Mapping[str, float]] = {
     "bucketReads": 0.40e-6,
     "bucketWrites": 5.0e-6,
     "logBytes": 0.50 / GIGABYTE,
+    "apiServerBytes": 0.02 / GIGABYTE,
 }
-"""Usage → dollars per unit."""
+"""Usage → dollars per unit. What the API server sends crosses zones, at $0.01 a gigabyte on each side; a NAT gateway would add
+$0.045."""
 
 METRIC, ALARM, DASHBOARD = 0.30, 0.10, 3.00
 """Dollars per month for each."""
@@ -50,6 +52,7 @@ def monthly(found: Played) -> dict[str, float]:
         "queues": (counts["queueRequests"] + POLLS_AN_HOUR) * PRICES["queueRequests"],
         "bucket": counts["bucketReads"] * PRICES["bucketReads"] + counts["bucketWrites"] * PRICES["bucketWrites"],
         "logs": counts["logBytes"] * PRICES["logBytes"],
+        "transfer": counts["apiServerBytes"] * PRICES["apiServerBytes"],
     }
     by_month = {name: dollars * HOURS_A_MONTH for name, dollars in cost.items()}
     by_month["storage"] = found.nodes * BYTES_A_NODE / GIGABYTE * TABLE_GIGABYTE

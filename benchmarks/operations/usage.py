@@ -20,6 +20,17 @@ from simulator.world import World
 PROCESSOR_SECONDS_PER_OBJECT: Final = {"disrupt": 13.6e-5, "reconcile": 9.4e-5, "provision": 11.5e-5, "execute": 8.7e-5}
 """CPU seconds for each listed object, from `make scale` with 100,000 pods (docs/engineering/handbook/scale.md)."""
 
+CONTINUED_MIN: Final = 1_000
+"""Lists of so many objects are continued (`adapters.kube`); the simulated API server continues shorter ones, too."""
+
+CONTINUED_SHARE: Final = 0.5
+"""The share of this that an object of a continued list costs: it is not decoded, but the snapshot is made of it."""
+
+PACKED_BYTES: Final = 600
+"""Bytes of an object as the API server sends it in a compressed page of pods of many kinds; events are not compressed."""
+
+EVENT_BYTES: Final = 6_000
+
 PROCESSOR_SECONDS_A_RUN: Final = 0.05
 """CPU seconds of a warm sandbox that lists nothing."""
 
@@ -47,20 +58,31 @@ class Usage:
     def __init__(self, world: World, since: datetime) -> None:
         self._world = world
         self._since = since
-        self._listed: Counter[str] = Counter()
+        self._read: Counter[str] = Counter()
         self.gigabyte_seconds: defaultdict[str, float] = defaultdict(float)
         self.counts: Counter[str] = Counter()
         self.series: defaultdict[str, list[tuple[datetime, float]]] = defaultdict(list)
         world.recorder.listen(self._event)
         world.account.wire.listen(self._call)
-        listed = world.cluster.api.list
+        api = world.cluster.api
+        api.continued_min = CONTINUED_MIN
+        listed, continued = api.list, api.changes
 
         def listing(*arguments: Any, **more: Any) -> Any:
             found = listed(*arguments, **more)
-            self._listed[world.sandboxes.running()] += len(found.items)
+            self._read[world.sandboxes.running()] += len(found.items)
+            self._add("apiServerBytes", len(found.items) * PACKED_BYTES)
             return found
 
-        world.cluster.api.list = listing  # type: ignore[method-assign]  # a gauge on the way
+        def changes(*arguments: Any) -> Any:
+            found = continued(*arguments)
+            if found is not None:
+                self._read[world.sandboxes.running()] += round((found.objects or 0) * CONTINUED_SHARE)
+                self._add("apiServerBytes", len(found.events) * EVENT_BYTES)
+            return found
+
+        api.list = listing  # type: ignore[method-assign]  # a gauge on the way
+        api.changes = changes  # type: ignore[method-assign, assignment]
 
     @property
     def output(self) -> io.TextIOBase:
@@ -91,7 +113,7 @@ class Usage:
         name = event.fields["function"]
         spec = BY_NAME[name]
         share = min(1.0, spec.memory_mb / WHOLE_PROCESSOR_MB)
-        objects = self._listed.pop(name, 0)
+        objects = self._read.pop(name, 0)
         busy = PROCESSOR_SECONDS_A_RUN + objects * PROCESSOR_SECONDS_PER_OBJECT.get(name, 0)
         seconds = event.fields["durationMillis"] / 1000 + busy / share
         if self._world.clock.now() >= self._since:

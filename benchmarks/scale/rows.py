@@ -9,8 +9,10 @@ import msgspec
 
 from adapters.composition.functions import Adapters
 from adapters.runtime import SystemClock
+from adapters.store import PoolUsage
 from core.api.objects import JsonObject
 from core.lifecycle.records import ClaimRecord, CommandRecord
+from core.model.values import quantity
 from installation.settings import Settings
 
 
@@ -37,11 +39,14 @@ class _WrittenRows:
 def rows_of(
     cluster: str, claims: Sequence[ClaimRecord], commands: Sequence[CommandRecord]
 ) -> tuple[list[JsonObject], list[JsonObject]]:
-    """Return the rows of the claims and those of the commands, as DynamoDB stores them."""
+    """Return the rows of the claims with their NodePools' counters, and those of the commands, as DynamoDB stores them."""
     written = _WrittenRows()
     adapters = Adapters(_settings(cluster), written, SystemClock())
     for claim in claims:
         adapters.claims.change(msgspec.structs.replace(claim, version=claim.version - 1), claim)
+    for counter in sorted({name for claim in claims for name in claim.counters}):
+        reserved = quantity.add(*(claim.reserved for claim in claims if counter in claim.counters))
+        adapters.claims.recount(PoolUsage(node_pool=counter), PoolUsage(node_pool=counter, reserved=reserved))
     after_claims = len(written.rows)
     for command in commands:
         adapters.stores.commands.add(command)

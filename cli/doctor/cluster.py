@@ -26,8 +26,9 @@ from core.api.unknown_fields import not_ignored
 from core.catalogue.kubelet import expressions
 from core.manifests.wire.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_OVERLAYS, NODE_POOLS, Resource
 from core.model.plan import REBOOTING
-from core.model.snapshot import VARIABLE, parse_feature_gates
+from core.model.snapshot import LEAST_ALLOCATED, VARIABLE, parse_feature_gates
 from installation.cluster_roles import manifests, verbs
+from installation.settings import parse_scoring
 from installation.wiring import FUNCTIONS
 
 # Checks that each function's group has the permissions in the cluster that the deployed settings need.
@@ -665,6 +666,20 @@ def _market(name: str, account: Account, now: datetime) -> AccountFinding:
     return AccountFinding(name, OK, f"prices were read at {max(read):%Y-%m-%d %H:%M} UTC")
 
 
+def _scoring(name: str, account: Account, _: datetime) -> AccountFinding:
+    """Whether the functions announce moves by the strategy with which kube-scheduler scores nodes."""
+    fit = mapping(mapping(account.described().get("kubeSchedulerConfig")).get("nodeResourcesFit"))
+    strategy = str(mapping(fit.get("scoringStrategy")).get("type", LEAST_ALLOCATED))
+    if not account.is_deployed():
+        return AccountFinding(name, OK, f"kube-scheduler scores nodes by {strategy}")
+    planned = parse_scoring(account.settings().get("SCHEDULER_CONFIG", ""))
+    if planned != strategy:
+        says = f"kube-scheduler scores nodes by {strategy}, and moves are announced for {planned}"
+        config = f"""schedulerConfig='{{"nodeResourcesFit":{{"scoringStrategy":{{"type":"{strategy}"}}}}}}'"""
+        return AccountFinding(name, PROBLEM, says, f"{network.DEPLOYS} -c {config}")
+    return AccountFinding(name, OK, f"kube-scheduler scores nodes by {strategy}, as announced moves expect")
+
+
 CHECKS: Final[dict[str, Callable[[str, Account, datetime], AccountFinding]]] = {
     "cluster": _cluster,
     "endpoint": network.endpoint,
@@ -682,6 +697,7 @@ CHECKS: Final[dict[str, Callable[[str, Account, datetime], AccountFinding]]] = {
     "concurrency": _concurrency,
     "loops": _loops,
     "spot-role": _spot_role,
+    "scoring": _scoring,
     "volume-key": volume_key,
     "stack": finished,
     "market": _market,

@@ -1,7 +1,8 @@
-"""Reads the cluster's default topology spread constraints from the scheduler's configuration.
+"""Reads the cluster's default topology spread constraints and its scoring strategy from the scheduler's configuration.
 
-It accepts Karpenter's form (`podTopologySpread.defaultConstraints`), kube-scheduler's KubeSchedulerConfiguration, and the
-PodTopologySpreadArgs in it, so that users can pass the file that they have.
+It accepts Karpenter's form (`podTopologySpread.defaultConstraints`), EKS's (`nodeResourcesFit.scoringStrategy`),
+kube-scheduler's KubeSchedulerConfiguration, and the PodTopologySpreadArgs in it, so that users can pass the file that they
+have.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from core.manifests.pods import topology_spread
 from core.manifests.wire.decoding import explained
 from core.manifests.wire.pod import TopologySpreadConstraint
 from core.model.pod import DEFAULT_SCHEDULER, SCHEDULE_ANYWAY, TopologySpread
+from core.model.snapshot import LEAST_ALLOCATED, MOST_ALLOCATED
 
 SYSTEM_SPREADS: Final = (
     TopologySpread(labels.HOSTNAME, 3, SCHEDULE_ANYWAY),
@@ -41,6 +43,30 @@ def default_spreads(document: object) -> tuple[TopologySpread, ...]:
         raise error.within(subject=_SUBJECT) from error
 
 
+def scoring(document: object) -> str:
+    """Return the scoring strategy of NodeResourcesFit: LeastAllocated unless MostAllocated is configured.
+
+    Raises:
+        InvalidInputError: If it is none that EKS knows.
+    """
+    try:
+        return _scoring(document)
+    except InvalidInputError as error:
+        raise error.within(subject=_SUBJECT) from error
+
+
+def _scoring(document: object) -> str:
+    found = _mapping(document, "")
+    where, own = "nodeResourcesFit", _mapping(found.get("nodeResourcesFit") or {}, "nodeResourcesFit")
+    if found.get("kind") == "KubeSchedulerConfiguration":
+        where, own = _plugin(found, "NodeResourcesFit")
+    strategy = _mapping(own.get("scoringStrategy") or {}, f"{where}.scoringStrategy").get("type", LEAST_ALLOCATED)
+    if strategy not in (LEAST_ALLOCATED, MOST_ALLOCATED):
+        known = f"is {strategy}: {LEAST_ALLOCATED} and {MOST_ALLOCATED} are known"
+        raise InvalidInputError(known, field=f"{where}.scoringStrategy.type")
+    return str(strategy)
+
+
 def _spreads(document: object) -> tuple[TopologySpread, ...]:
     parsed = _mapping(document, "")
     kind = parsed.get("kind")
@@ -48,8 +74,8 @@ def _spreads(document: object) -> tuple[TopologySpread, ...]:
         return _of_profiles(parsed)
     if kind == "PodTopologySpreadArgs":
         return _of_arguments(parsed, "")
-    if kind is not None or set(parsed) - {"podTopologySpread"}:
-        other = ", ".join(sorted(set(parsed) - {"podTopologySpread"}))
+    if kind is not None or set(parsed) - {"podTopologySpread", "nodeResourcesFit"}:
+        other = ", ".join(sorted(set(parsed) - {"podTopologySpread", "nodeResourcesFit"}))
         problem = f"has {other}: give podTopologySpread.defaultConstraints, or a KubeSchedulerConfiguration"
         raise InvalidInputError(problem)
     plugin = _mapping(parsed.get("podTopologySpread") or {}, "podTopologySpread")
@@ -60,6 +86,12 @@ def _spreads(document: object) -> tuple[TopologySpread, ...]:
 
 def _of_profiles(configuration: Mapping[str, Any]) -> tuple[TopologySpread, ...]:
     """Return the constraints of the default profile."""
+    where, arguments = _plugin(configuration, "PodTopologySpread")
+    return _of_arguments(arguments, f"{where}.") if arguments else SYSTEM_SPREADS
+
+
+def _plugin(configuration: Mapping[str, Any], name: str) -> tuple[str, Mapping[str, Any]]:
+    """Return the place and the arguments of a plugin in the default profile."""
     profiles = _sequence(configuration.get("profiles"), "profiles") or [{}]
     read = [_mapping(profile, f"profiles[{i}]") for i, profile in enumerate(profiles)]
     names = [profile.get("schedulerName", DEFAULT_SCHEDULER) for profile in read]
@@ -67,9 +99,9 @@ def _of_profiles(configuration: Mapping[str, Any]) -> tuple[TopologySpread, ...]
     where = f"profiles[{chosen}].pluginConfig"
     for i, entry in enumerate(_sequence(read[chosen].get("pluginConfig"), where)):
         plugin = _mapping(entry, f"{where}[{i}]")
-        if plugin.get("name") == "PodTopologySpread":
-            return _of_arguments(_mapping(plugin.get("args") or {}, f"{where}[{i}].args"), f"{where}[{i}].args.")
-    return SYSTEM_SPREADS
+        if plugin.get("name") == name:
+            return f"{where}[{i}].args", _mapping(plugin.get("args") or {}, f"{where}[{i}].args")
+    return where, {}
 
 
 def _of_arguments(arguments: Mapping[str, Any], prefix: str) -> tuple[TopologySpread, ...]:

@@ -320,6 +320,8 @@ RESPECT: Final = "Respect"
 IGNORE: Final = "Ignore"
 STRICT: Final = "Strict"
 BEST_EFFORT: Final = "BestEffort"
+LEAST_ALLOCATED: Final = "LeastAllocated"
+MOST_ALLOCATED: Final = "MostAllocated"
 THOROUGH_MOVES: Final = "thorough"
 BALANCED_MOVES: Final = "balanced"
 GENTLE_MOVES: Final = "gentle"
@@ -335,6 +337,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         requires_unschedulable_mark: Plan only for pods that the scheduler has reported as unschedulable. On in a live cluster,
             where the scheduler may be about to bind other pods; off for manifests on a command line.
         default_spreads: The cluster's default topology spread constraints, for pods that have none.
+        scoring: The scoring strategy of kube-scheduler's NodeResourcesFit.
         improve_iterations: Bound on the optimiser's steps; None leaves the bound to the caller's clock.
         moves: How much moving pods counts against savings: thorough (nothing), balanced or gentle.
         evictions_per_hour: How many pods commands may evict in any hour, None for any number.
@@ -351,6 +354,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     min_values_policy: str = STRICT
     feature_gates: FeatureGates = FeatureGates()
     default_spreads: tuple[TopologySpread, ...] = ()
+    scoring: str = LEAST_ALLOCATED
     requires_unschedulable_mark: bool = False
     karpenter_moves_only: bool = False
     ignore_budgets: bool = False

@@ -15,7 +15,7 @@ from core.model import plan
 from core.model.plan import NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Node, Snapshot
-from core.model.values.taints import REBOOTING, Taint, is_ephemeral
+from core.model.values.taints import LEAVING, REBOOTING, Taint, is_ephemeral
 from core.reasons.code import ClaimReason
 
 _key_of: Final = attrgetter("key")
@@ -113,11 +113,13 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """The taints that count for scheduling: not those that a starting or rebooting node of ours loses."""
+        """The taints that count for scheduling: not `LEAVING`, nor those that a starting or rebooting node of ours loses."""
         if self.node is not None and (self.is_registered or self.claim is None):
             present = self.node.taints
         else:
             present = self.claim.taints if self.claim is not None else ()
+        if LEAVING in present:
+            present = tuple(taint for taint in present if taint != LEAVING)
         if self.claim is None or not self.is_starting:
             return present
         passing = (*self.claim.startup_taints, *([REBOOTING] if self.is_rebooting else []))

@@ -15,5 +15,15 @@ __all__ = ["FindReasons", "Planner", "SchedulingResults", "schedule"]
 
 __getattr__ = lazily(__name__, dict.fromkeys(__all__, "planner"))
 
-PUBLIC = ("context", "explanation_text", "fleet_rows", "new_node", "planner", "pods", "primitives", "replanning")
+PUBLIC = (
+    "context",
+    "explanation_text",
+    "fleet_rows",
+    "new_node",
+    "planner",
+    "pods",
+    "primitives",
+    "replanning",
+    "scheduler",
+)
 """Files that the rest of the project may import; the others are this package's inside."""

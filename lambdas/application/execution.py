@@ -17,12 +17,12 @@ def execution(shared: SharedControllers) -> Execution:
     """Return the controller of one sandbox."""
     given, work = shared.adapters, shared.adapters.queues.work
     kubernetes, stores, leases, clock = given.kubernetes, given.stores, given.leases, given.clock
-    validator = CommandValidator(shared.observer, stores, given.targets, leases, given.queues.run_requests, clock)
-    events = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
+    tasks, requests = given.run_tasks.messages, given.queues.run_requests
+    validator = CommandValidator(kubernetes, shared.observer, stores, given.targets, leases, requests, clock, tasks)
+    events = DecisionEvents(kubernetes, clock, tasks)
     start = CommandStarter(kubernetes, stores, leases, shared.launcher, shared.observer, work, events, clock)
     giving_up = CommandRollback(kubernetes, stores, shared.claim_deletion, given.queues, clock)
     commands = CommandWork(stores, validator, start, giving_up, shared.claim_deletion, work, clock)
-    tasks = given.run_tasks.messages
     binder = PodBinder(kubernetes, stores.claims, leases, shared.observer, given.settings, clock, tasks)
     mirror, deleted = shared.node_claims, DeletedNodeClaims(kubernetes, stores.claims, shared.terminator)
     hand_made = HandMadeClaims(

@@ -36,8 +36,8 @@ from lambdas.controllers.sweeps.nodes import (
     ChangingSpecifications,
     DeletedNodes,
     InconsistentNodes,
+    MarkedNodes,
     OrphanedNodes,
-    OutdatedNodes,
     StaleTaints,
     UninitializedNodes,
 )
@@ -56,7 +56,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         StaleTaints(kubernetes, cloud, stores, work),
         Requeue(stores, work),
         Usage(stores.claims),
-        OutdatedNodes(kubernetes, cloud),
+        MarkedNodes(kubernetes, adapters.targets, stores),
         UninitializedNodes(),
         InconsistentNodes(work),
         OrphanedNodes(kubernetes, cloud),

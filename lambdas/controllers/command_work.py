@@ -11,10 +11,12 @@ import msgspec
 
 from adapters.brakes import skipped
 from adapters.messages import LAUNCHES_A_MESSAGE, work_on_claim, work_on_claims
+from adapters.observability import logger
 from adapters.observation.observer import ClusterState, Observer
 from adapters.observation.stores import Stores
 from adapters.ports import Clock, ConflictError, FunctionQueues, Kubernetes, NotFoundError, PortError, Queue
 from adapters.run_report import RunReport
+from adapters.runtime import RunTasks
 from adapters.store import DISRUPTION, PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, Requested, Targets
 from core.brakes import Brake, BrakeKind, action_of
 from core.disruption.node_health import drain_bound
@@ -28,8 +30,9 @@ from core.lifecycle.launching import with_subnets
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandPhase, CommandRecord
 from core.lifecycle.steps import CommandFacts
 from core.model.plan import Command
-from core.model.snapshot import EvictedNode, Snapshot
+from core.model.snapshot import EvictedNode, Node, Snapshot
 from core.model.values.quantity import CPU
+from core.model.values.taints import LEAVING
 from core.pods import is_reschedulable
 from core.pools import limits_by_counter
 from core.reasons.code import DecisionKind, Refusal, TerminationReason
@@ -41,7 +44,7 @@ from lambdas.controllers.disruption_state import failed_rollouts
 from lambdas.controllers.events import DecisionEvents
 from lambdas.controllers.launching import Launcher, with_class_hash
 from lambdas.controllers.node_lifecycle import HELD_BACK
-from lambdas.controllers.nodes import NodeStateReader, patch_node, release_node
+from lambdas.controllers.nodes import MARKS, NodeStateReader, mark_node, patch_node, release_node
 from lambdas.controllers.run_requests import request_run
 
 # Builds the outcome of a command for the ledger.
@@ -71,12 +74,27 @@ CHECKS_FOR: Final = timedelta(seconds=20)
 """How long checks may be started on one observation; later commands are checked on a new one."""
 
 
+MARKED_AT_MOST: Final = 200
+MARKED_WITHIN: Final = timedelta(seconds=8)
+"""How many nodes one run marks, and for how long: two calls each, ten side by side."""
+
+
 class CommandValidator:
     """Starts commands that still hold and drops the others."""
 
     def __init__(
-        self, observer: Observer, stores: Stores, targets: Targets, leases: Leases, run_requests: Queue, clock: Clock
+        self,
+        kubernetes: Kubernetes,
+        observer: Observer,
+        stores: Stores,
+        targets: Targets,
+        leases: Leases,
+        run_requests: Queue,
+        clock: Clock,
+        run_tasks: RunTasks,
     ) -> None:
+        self._kubernetes = kubernetes
+        self._run_tasks = run_tasks
         self._run_requests = run_requests
         self._targets = targets
         self._observer = observer
@@ -104,6 +122,7 @@ class CommandValidator:
 
             snapshot = msgspec.structs.replace(view.snapshot, stored_target=self._targets.read())
             validation = Validation([record.command for record in due], snapshot)
+        self._mark(snapshot, report)
         for record in due:
             if self._clock.now() - begun > CHECKS_FOR:
                 return
@@ -118,6 +137,25 @@ class CommandValidator:
                     report.decide(DecisionKind.SKIP, node, CommandReason.LEFT_OUT, why)
                 with collector_paused():
                     validation.carry_out(command)
+
+    def _mark(self, snapshot: Snapshot, report: RunReport) -> None:
+        """Mark the nodes that later waves drain, so that kube-scheduler sends the pods of this wave to others.
+
+        What is not marked now is marked with the next wave, or by `reconcile`.
+        """
+        going = snapshot.drained_later
+        left = [n for n in snapshot.nodes if n.name in going and LEAVING not in n.taints and n.deleted_at is None]
+        marked = sorted(left, key=lambda node: node.name)[:MARKED_AT_MOST]
+
+        def mark(node: Node) -> None:
+            marks = {LEAVING, *(taint for taint in node.taints if taint in MARKS)}
+            try:
+                mark_node(self._kubernetes, node, marks)
+            except PortError as error:
+                logger.warning("node not marked", extra={"node": node.name, "problem": str(error)})
+
+        self._run_tasks([partial(mark, node) for node in marked], MARKED_WITHIN)
+        report.count("markedNodes", len(marked))
 
     def _due(self, view: ClusterState) -> Sequence[CommandRecord]:
         """Return the commands that are due and that no brake stops."""

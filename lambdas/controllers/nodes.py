@@ -29,7 +29,7 @@ from core.manifests.pods import PodTranslator
 from core.manifests.wire import resources
 from core.model.pod import Pod, VolumeAttachment
 from core.model.snapshot import Node, PodDisruptionBudget
-from core.model.values.taints import DISRUPTED, Taint
+from core.model.values.taints import DISRUPTED, LEAVING, OUTDATED, Taint
 from core.pods import is_drainable
 
 # Caches lists of nodes, so that claims looking for their nodes share them.
@@ -240,6 +240,25 @@ def release_node(kubernetes: Kubernetes, seen: ObservedNode) -> None:
         metadata["labels"] = {labels.EXCLUDE_FROM_BALANCERS: None}
     body: JsonObject = {"metadata": metadata, "spec": {"taints": [taint.written() for taint in others]}}
     kubernetes.patch(resources.NODES, seen.node.name, body)
+
+
+MARKS: Final = (OUTDATED, LEAVING)
+"""What makes kube-scheduler prefer other nodes; pods that fit nowhere else still come."""
+
+
+def mark_node(kubernetes: Kubernetes, node: Node, marks: Collection[Taint]) -> None:
+    """Give a node exactly these of `MARKS`; nothing if it is gone or another one by now.
+
+    Raises:
+        ConflictError: If somebody changed it meanwhile.
+    """
+    try:
+        seen = seen_node(kubernetes.get(resources.NODES, node.name))
+    except NotFoundError:
+        return
+    if seen.node.uid == node.uid:
+        others = [taint for taint in seen.node.taints if taint not in MARKS]
+        patch_node(kubernetes, seen, taints=[*others, *(mark for mark in MARKS if mark in marks)])
 
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -16,6 +16,7 @@ from core.disruption.consolidation import single_command
 from core.disruption.consolidation_nodes import WORTHWHILE, narrowed_claims
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.fleet import TargetFleet, spot_is_gated, target_fleet
+from core.disruption.target.landing import Landing, landed
 from core.disruption.target.move_price import STARTED_WITHIN, settings_digest
 from core.disruption.target.realization import Realization, Realizations, StoredTargetSlots
 from core.disruption.target.search import (
@@ -28,6 +29,7 @@ from core.disruption.target.search import (
     refuse_the_rest,
     waits,
     waits_for_budgets,
+    without_place,
 )
 from core.disruption.target.stored import PodKinds
 from core.disruption.target.waves import Target, WaveBudgets, target_waves
@@ -245,6 +247,7 @@ class TargetDecision:
         self._budget = budget
         self._objections: dict[str, WaveObjection] = {}
         self._without_wave: TargetFleet | None = None
+        self._waiting_drains: frozenset[str] = frozenset()
         self._is_gated = spot_is_gated(disruption_pass)
 
     def commands(self) -> list[Command]:
@@ -285,10 +288,13 @@ class TargetDecision:
         by_choice = [c for c, must_go in zip(fleet.candidates, fleet.must_go, strict=True) if not must_go]
         moves = fleet.rows.problem.move_prices.tolist()
         prices = dict(zip((c.name for c in fleet.candidates), moves, strict=True))
-        command = single_command(self._pass, by_choice, prices, WaveBudgets(self._pass).has_room_for)
-        if command:
+        landing = self._landing(single_command(self._pass, by_choice, prices, WaveBudgets(self._pass).has_room_for), ())
+        for candidate in by_choice:
+            if candidate.name in landing.stays:
+                self._pass.refuse(candidate, *without_place(landing.stays[candidate.name]))
+        if landing.commands:
             self.kept = None
-        return command
+        return list(landing.commands)
 
     def _made(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command], Bools | None]:
         """A new target, None for none, its first wave, and [node], which nodes stay in the end."""
@@ -312,6 +318,7 @@ class TargetDecision:
         """Return the commands of other nodes while the current target waits for budgets, given as (NodePool, reason)."""
         before, options = self._pass.snapshot.stored_target, self._pass.snapshot.options
         self.kept, self.reason = before, TargetReason.CONTINUED
+        self._waiting_drains = frozenset(drain.node for drain in before.drains) if before is not None else frozenset()
         stay = kept_by(before, fleet)
         waits_too = waits_for_budgets(fleet, stay, self._pass)
         refuse_the_rest(self._pass, search, TargetWaveResult(keeps=stay, objections=waits_too))
@@ -364,7 +371,26 @@ class TargetDecision:
         self._objections = dict(planned_waves.objections)
         if planned_waves.saved and self.kept is not None:
             self.kept = msgspec.structs.replace(self.kept, new_price=self.kept.new_price - planned_waves.saved)
-        return planned_waves.commands
+        return self._landed(planned_waves.commands, target)
+
+    def _landed(self, commands: list[Command], target: Target) -> list[Command]:
+        """Return the wave's commands with the places that kube-scheduler will choose.
+
+        With budgets ignored, nobody carries the waves out one by one, and all have the target's own places. A large fleet whose
+        nodes would all stay goes on as planned: pods without a place get a node.
+        """
+        going = {node for command in commands for node in command.nodes}
+        landing = self._landing(commands, (target.drains | self._waiting_drains) - going)
+        if landing.commands or len(target.fleet.candidates) <= SMALL:
+            self._objections |= {node: without_place(pod) for node, pod in landing.stays.items()}
+            return list(landing.commands)
+        return commands
+
+    def _landing(self, commands: list[Command], later: Collection[str]) -> Landing:
+        if self._pass.snapshot.options.ignore_budgets or not any(command.moves for command in commands):
+            return Landing(tuple(commands))
+        prices = {candidate.name: candidate.price for candidate in self._pass.survey.candidates}
+        return landed(commands, self._pass.snapshot, later, prices)
 
     def _target(
         self, fleet: TargetFleet, search: TargetSearch, found: FoundTarget, before: StoredTarget | None = None

@@ -254,6 +254,14 @@ class WaveObjection(NamedTuple):
 NO_SLOTS: Final = WaveObjection(
     NodeReason.PODS_UNSCHEDULABLE, "the places for its pods are not open yet: pods of spot nodes have no others"
 )
+
+
+def without_place(pod: str) -> WaveObjection:
+    """Return why a node stays of which kube-scheduler would leave a pod without a place."""
+    text = f"kube-scheduler would place the pods that move before so that none is left for {pod}"
+    return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, text)
+
+
 SLOT_DENIED: Final = WaveObjection(
     NodeReason.PODS_UNSCHEDULABLE,
     "a rule denies one of its pods its place: once the pods of other nodes have moved there, or until they have",

@@ -88,6 +88,11 @@ class Toleration(msgspec.Struct, frozen=True, order=True):
 OUTDATED: Final = Taint("fleetwright.dev/outdated", PREFER_NO_SCHEDULE)
 """On nodes that have drifted: pods that a roll-out moves go to nodes that it does not replace, where there is room."""
 
+LEAVING: Final = Taint("fleetwright.dev/leaving", PREFER_NO_SCHEDULE)
+"""On nodes that the stored target drains in a later wave: kube-scheduler prefers others for pods that move before.
+
+Plans ignore it: they know the target, and a mark may outlive it for minutes."""
+
 DISRUPTED: Final = Taint(labels.DISRUPTED_TAINT, NO_SCHEDULE)
 UNREGISTERED: Final = Taint(labels.UNREGISTERED_TAINT, NO_EXECUTE)
 

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
+
+from adapters.current_target import current_target
 from adapters.messages import work_on_claim
 from adapters.observation.observer import ClusterState
 from adapters.observation.stores import Stores
 from adapters.ports import CloudProvider, JsonObject, Kubernetes, Queue
+from adapters.store import Targets
 from core import labels
 from core.disruption.drift import DriftCheck
 from core.disruption.move_history import settling_message
@@ -18,14 +22,13 @@ from core.lifecycle.deletion import staying, untainted
 from core.lifecycle.draining import must_leave_for
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import waits_for, was_recreated
-from core.manifests.wire import resources
 from core.model.snapshot import Node
-from core.model.values.taints import DISRUPTED, OUTDATED
+from core.model.values.taints import DISRUPTED, LEAVING, OUTDATED, Taint
 from core.reasons.code import ClaimReason, DecisionKind
 from core.reasons.nodes import NodeReason
 from installation.metric_names import INCONSISTENT_NODES
 from lambdas.controllers.events import about_node_pool, warning, write
-from lambdas.controllers.nodes import NodeStateReader, delete_node, release_node
+from lambdas.controllers.nodes import MARKS, NodeStateReader, delete_node, mark_node, release_node
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 
 # Finds nodes that were deleted while their instances run on, some of which joined again.
@@ -199,49 +202,41 @@ def _is_half_undone(record: ClaimRecord) -> bool:
     return record.is_settled and (record.is_disrupting or not record.reserved)
 
 
-class OutdatedNodes(Sweep):
-    """Marks nodes that have drifted, so that the scheduler prefers others, and unmarks those that have not.
+class MarkedNodes(Sweep):
+    """Marks nodes that have drifted or that the stored target drains later, and unmarks the others.
 
-    Without the mark, the successor of a pod that a roll-out moves is bound to a drifted node with room, and has to move again.
-    The mark only weighs in the scheduler's choice: pods that fit nowhere else still go there.
+    Without the mark, the successor of a moved pod is bound to such a node with room, and has to move again. The mark only
+    weighs in kube-scheduler's choice: pods that fit nowhere else still go there. `execute` marks the nodes of a new target
+    before it evicts pods for it.
     """
 
-    name = "outdatedNodes"
+    name = "markedNodes"
 
-    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider) -> None:
+    def __init__(self, kubernetes: Kubernetes, targets: Targets, stores: Stores) -> None:
         self._kubernetes = kubernetes
-        self._cloud = cloud
+        self._targets = targets
+        self._stores = stores
 
     def run(self, round_: ReconcileRound) -> None:
-        """Patch the nodes whose mark is missing or out of date."""
+        """Patch the nodes whose marks are missing or out of date."""
         snapshot = round_.view.snapshot
         pools = {pool.name: pool for pool in snapshot.node_pools}
         check = DriftCheck(snapshot, knows_types=False)
+        target = current_target(self._targets, snapshot, self._stores.brakes.engaged())
+        going = msgspec.structs.replace(snapshot, stored_target=target).drained_later
         staying = {claim.node_name: claim for claim in snapshot.node_claims if claim.deleted_at is None}
-        nodes = {node.name: node for node in snapshot.nodes if node.deleted_at is None}
-        outdated = {
-            name
-            for name, claim in staying.items()
-            if name in nodes and (pool := pools.get(claim.node_pool)) is not None and check.reason(claim, pool)
-        }
-        changed = [nodes[n] for n in staying if n in nodes and (n in outdated) != (OUTDATED in nodes[n].taints)]
-        if not changed:
-            return
-        reader = NodeStateReader(self._kubernetes, self._cloud, round_.clock)
-
-        def mark(node: Node) -> None:
-            seen = reader.node(node.name)
-            if seen is None or seen.node.uid != node.uid:
-                return
-            others = [taint for taint in seen.node.taints if taint.key != OUTDATED.key]
-            taints = [*others, OUTDATED] if node.name in outdated else others
-            body = {
-                "metadata": {"resourceVersion": seen.resource_version},
-                "spec": {"taints": [taint.written() for taint in taints]},
-            }
-            self._kubernetes.patch(resources.NODES, node.name, body)
-
-        round_.each(sorted(changed, key=lambda node: node.name), mark, subject=lambda node: node.name)
+        changed: list[tuple[Node, tuple[Taint, ...]]] = []
+        for node in sorted(snapshot.nodes, key=lambda node: node.name):
+            claim = staying.get(node.name)
+            if claim is None or node.deleted_at is not None:
+                continue
+            pool = pools.get(claim.node_pool)
+            has_drifted = pool is not None and check.reason(claim, pool)
+            wanted = ((OUTDATED, has_drifted), (LEAVING, node.name in going))
+            marks = tuple(mark for mark, is_wanted in wanted if is_wanted)
+            if marks != tuple(mark for mark in MARKS if mark in node.taints):
+                changed.append((node, marks))
+        round_.each(changed, lambda found: mark_node(self._kubernetes, *found), subject=lambda found: found[0].name)
 
 
 # Finds nodes that joined but do not become ready for pods.

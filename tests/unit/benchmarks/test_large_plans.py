@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from benchmarks import growth
 from core import labels
 from core.model.plan import Plan, PlannedClaim, Unschedulable
 from core.model.pod import HostPort, Pod, PodAffinityTerm, TopologySpread
@@ -245,3 +249,18 @@ def test_a_pod_that_fits_nowhere_may_be_left_over() -> None:
     plan = schedule(snapshot)
     assert [entry.pod for entry in plan.unschedulable] == ["default/huge"]
     assert large_plan_violations(snapshot, plan) == []
+
+
+def test_growth_is_the_power_by_which_time_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong exponent would hide a planner that takes four times as long for twice the pods."""
+    assert [round(growth.exponent([(n, 0.2 * n**power) for n in (10, 20, 80)]), 6) for power in (0, 1, 2)] == [0, 1, 2]
+    axis = growth.Axis(name="pools", sizes=(1, 2), make=lambda pools, _: growth.pools_of_teams(pools, 20))
+    monkeypatch.setattr(growth, "AXES", (axis,))
+    monkeypatch.setattr(sys, "argv", ["growth", f"--json={tmp_path / 'growth.json'}"])
+    growth.main()
+    found = json.loads((tmp_path / "growth.json").read_text())
+    assert [(row["size"], row["plan"], row["cost"] > 0) for row in found["runs"]] == [
+        (size, plan, True) for size in (1, 2) for plan in ("greedy", "search")
+    ]
+    assert set(found["exponents"]) == {"pools greedy", "pools search"}
+    assert (tmp_path / "growth.svg").read_text().startswith("<?xml")

@@ -8,7 +8,7 @@ import pytest
 
 from core import labels
 from core.errors import InvalidInputError
-from core.manifests.scheduler_config import SYSTEM_SPREADS, default_spreads
+from core.manifests.scheduler_config import SYSTEM_SPREADS, default_spreads, scoring
 from core.model.pod import DO_NOT_SCHEDULE, TopologySpread
 
 ZONES = {"maxSkew": 2, "topologyKey": labels.ZONE, "whenUnsatisfiable": DO_NOT_SCHEDULE}
@@ -106,3 +106,41 @@ def test_the_default_profile_counts_else_the_first(names: list[str | None], chos
         "profiles": profiles,
     }
     assert [spread.max_skew for spread in default_spreads(document)] == [3 + chosen]
+
+
+def fit(**strategy: Any) -> dict[str, Any]:
+    return {"scoringStrategy": strategy}
+
+
+@pytest.mark.parametrize(
+    ("document", "strategy"),
+    [
+        ({}, "LeastAllocated"),
+        (karpenters(ZONES), "LeastAllocated"),
+        ({"nodeResourcesFit": fit(type="MostAllocated")}, "MostAllocated"),
+        ({**karpenters(ZONES), "nodeResourcesFit": fit(type="LeastAllocated")}, "LeastAllocated"),
+        (
+            {
+                "kind": "KubeSchedulerConfiguration",
+                "profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": fit(type="MostAllocated")}]}],
+            },
+            "MostAllocated",
+        ),
+        (schedulers(), "LeastAllocated"),
+    ],
+)
+def test_the_scoring_strategy_stands_where_eks_and_kube_scheduler_write_it(
+    document: dict[str, Any], strategy: str
+) -> None:
+    """Otherwise, announced moves name the emptiest nodes where kube-scheduler fills the fullest."""
+    assert scoring(document) == strategy
+
+
+def test_a_strategy_that_eks_does_not_know_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="LeastAllocated and MostAllocated are known") as refused:
+        scoring({"nodeResourcesFit": fit(type="RequestedToCapacityRatio")})
+    assert refused.value.field == "nodeResourcesFit.scoringStrategy.type"
+
+
+def test_a_strategy_adds_no_spreads() -> None:
+    assert default_spreads({"nodeResourcesFit": fit(type="MostAllocated")}) == ()

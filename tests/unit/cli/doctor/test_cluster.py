@@ -227,6 +227,23 @@ def test_spot_needs_its_service_linked_role() -> None:
     assert account.asked == [("GetRole", {"RoleName": "AWSServiceRoleForEC2Spot"})]
 
 
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_moves_are_announced_by_the_strategy_of_the_scheduler(*, is_planned: bool) -> None:
+    """Otherwise, commands name nodes that kube-scheduler does not choose."""
+    most = {"nodeResourcesFit": {"scoringStrategy": {"type": "MostAllocated"}}}
+    function = {"ResourceType": "AWS::Lambda::Function", "LogicalResourceId": "provision1", "PhysicalResourceId": "p"}
+    own = of_function(SCHEDULER_CONFIG=json.dumps(most)) if is_planned else of_function()
+    account = AnsweringAccount(cluster={"kubeSchedulerConfig": most}, **stack_of(function, **own))
+    state, says, mends = found("scoring", account)
+    assert (state, "MostAllocated" in says) == (OK if is_planned else PROBLEM, True)
+    assert ("schedulerConfig=" in mends) is not is_planned
+
+
+def test_the_strategy_is_named_before_a_deployment() -> None:
+    says = "kube-scheduler scores nodes by LeastAllocated"
+    assert found("scoring", AnsweringAccount(cluster={})) == (OK, says, "")
+
+
 READ_LOGS = (
     "aws logs tail --region eu-west-1 --since 1h $(aws lambda list-functions --region eu-west-1 "
     """--query "Functions[?contains(FunctionName,'refreshcatalogue')].LoggingConfig.LogGroup" --output text)"""

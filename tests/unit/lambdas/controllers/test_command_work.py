@@ -22,12 +22,12 @@ from core.lifecycle.records import ClaimPhase, CommandPhase, CommandRecord, Dele
 from core.manifests.wire import resources
 from core.model.plan import Command
 from core.model.snapshot import EvictedNode
-from core.model.values.taints import DISRUPTED
+from core.model.values.taints import DISRUPTED, LEAVING
 from core.reasons.code import TerminationReason
 from core.reasons.runs import CommandReason, FailureReason
 from lambdas.controllers.command_work import CHECKS_FOR, abandoned, done
 from lambdas.controllers.node_lifecycle import HELD_BACK
-from tests.builders import NOW
+from tests.builders import NOW, a_stored_target
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests import (
     LATE,
@@ -149,6 +149,45 @@ def test_all_due_commands_share_one_snapshot() -> None:
     assert [found.phase for found in lab.rows.commands.values()] == [CommandPhase.STARTING] * 3, "the first is through"
     assert {found.phase_since for found in lab.rows.commands.values()} == {lab.clock.now()}
     assert lab.rows.usage["default"].disrupting == 4
+
+
+def test_nodes_that_later_waves_drain_are_marked_before_the_first_pod_is_evicted() -> None:
+    """Otherwise, kube-scheduler binds moved pods to the emptiest nodes, which are those that go next."""
+    lab = fleet("1", nodes=3)
+    lab.disrupt()
+    (message,) = lab.work.take()
+    (record,) = lab.rows.commands.values()
+    later, _ = sorted(set(lab.kubernetes.names(resources.NODES)) - {*record.command.nodes})
+    lab.app.adapters.targets.write(a_stored_target(later, "gone", made_at=lab.clock.now()))
+    lab.clock.advance(seconds=16)
+    lab.execute(message)
+    marked = {
+        name
+        for name in lab.kubernetes.names(resources.NODES)
+        if LEAVING.written() in lab.kubernetes.raw(resources.NODES, name)["spec"].get("taints", ())
+    }
+    assert marked == {later}
+    assert lab.rows.usage["default"].disrupting == 1
+
+
+def test_a_node_that_cannot_be_marked_stops_no_command() -> None:
+    """The mark only weighs in kube-scheduler's choice."""
+    lab = fleet("1", nodes=2)
+    lab.disrupt()
+    (message,) = lab.work.take()
+    (record,) = lab.rows.commands.values()
+    (later,) = set(lab.kubernetes.names(resources.NODES)) - {*record.command.nodes}
+    lab.app.adapters.targets.write(a_stored_target(later, made_at=lab.clock.now()))
+    lab.clock.advance(seconds=16)
+
+    def fail(call: str) -> None:
+        if call == "get nodes":
+            lab.kubernetes.before_call = lambda _: None
+            raise TransientError("kube:get nodes", "503")
+
+    lab.kubernetes.before_call = fail
+    lab.execute(message)
+    assert lab.rows.usage["default"].disrupting == 1
 
 
 def test_a_failed_listing_delays_no_command() -> None:

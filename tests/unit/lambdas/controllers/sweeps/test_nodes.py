@@ -10,6 +10,7 @@ import pytest
 
 from core import labels
 from core.disruption.move_history import MoveHistory, Rollout
+from core.disruption.target.move_price import settings_digest
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT
 from core.lifecycle.draining import REASON_ANNOTATION
 from core.lifecycle.records import ClaimPhase
@@ -17,6 +18,7 @@ from core.manifests.wire import resources
 from core.model.plan import Command
 from core.reasons.code import TerminationReason
 from lambdas.controllers.sweeps.nodes import ORPHANED_AFTER
+from tests.builders import a_stored_target
 from tests.fakes.lab import Lab, a_joining_node, a_pending_pod
 from tests.unit.lambdas.controllers.sweeps.one_node import (
     NOT_READY,
@@ -424,17 +426,31 @@ def test_a_node_that_does_not_start_in_time_gets_one_event_on_it_and_on_its_pods
 
 def test_a_node_that_has_drifted_is_marked_until_it_is_current_again(lab: Lab) -> None:
     """Otherwise, the scheduler binds the successor of a moved pod to a node that the same roll-out replaces later."""
-    assert sweep(lab, "outdatedNodes").decisions == []
+    assert sweep(lab, "markedNodes").decisions == []
     current = lab.claim.plan
     before = lab.taints()
     annotations = {**current.annotations, labels.NODEPOOL_HASH: "of-an-older-template"}
     amend(lab, plan=msgspec.structs.replace(current, annotations=annotations))
-    sweep(lab, "outdatedNodes")
+    sweep(lab, "markedNodes")
     assert lab.taints() == [*before, "fleetwright.dev/outdated"]
-    sweep(lab, "outdatedNodes")
+    sweep(lab, "markedNodes")
     assert lab.taints() == [*before, "fleetwright.dev/outdated"]
     amend(lab, plan=current)
-    sweep(lab, "outdatedNodes")
+    sweep(lab, "markedNodes")
+    assert lab.taints() == before
+
+
+def test_a_node_that_the_target_drains_later_is_marked_until_it_is_not(lab: Lab) -> None:
+    """Otherwise, a pod that an early wave moves is bound to a node of a later one, and moves twice."""
+    before, now = lab.taints(), lab.clock.now()
+    digest = settings_digest(lab.app.shared.observer.observe().snapshot)
+    lab.app.adapters.targets.write(a_stored_target(lab.claim.node_name, made_at=now, settings=digest))
+    sweep(lab, "markedNodes")
+    assert lab.taints() == [*before, "fleetwright.dev/leaving"]
+    sweep(lab, "markedNodes")
+    assert lab.taints() == [*before, "fleetwright.dev/leaving"]
+    lab.app.adapters.targets.write(a_stored_target("other", made_at=now, settings=digest))
+    sweep(lab, "markedNodes")
     assert lab.taints() == before
 
 
