@@ -184,7 +184,7 @@ class Alarms(Construct):
         It needs no metric of ours: Lambda writes one value of `Errors` per invocation, 0 for success. The minimum is 1 if all
         failed, and missing if there were none.
         """
-        says = f"{function.spec.name} has not run to its end for five minutes"
+        says = f"{function.spec.name} has not run to its end for five minutes (or never yet: a first deployment)"
         errors = function.function.metric_errors(period=FIVE_MINUTES, statistic="Minimum")
         missing = cloudwatch.TreatMissingData.BREACHING
         self.rolling_back.append(self._alarm("no-clean-run", errors, says, missing=missing))

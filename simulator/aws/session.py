@@ -326,7 +326,8 @@ class Wire:
             self._perform(call, fault)
         if fault.kind == faults.CRASH_AFTER:
             raise CrashError(call.name)
-        self.spend(fault.delay)
+        if fault.delay:
+            self.spend(fault.delay)
         raise ReadTimeoutError(endpoint_url=call.name)
 
     def _perform(self, call: Call, fault: Fault | None = None) -> dict[str, Any]:

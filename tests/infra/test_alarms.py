@@ -179,6 +179,7 @@ def test_only_the_silence_of_reconcile_is_an_alarm(alarms: dict[str, Alarm]) -> 
     assert [name for name, alarm in alarms.items() if alarm["TreatMissingData"] == "breaching"] == ["no-clean-run"]
     silent = alarms["no-clean-run"]
     assert (silent["Period"], silent["EvaluationPeriods"]) == (300, 1)
+    assert "a first deployment" in silent["AlarmDescription"], "it is on until the first run, and must say so"
     # One good invocation writes a zero, so the least of all is 1 only if none was good.
     assert (silent["Namespace"], silent["MetricName"], silent["Statistic"]) == ("AWS/Lambda", "Errors", "Minimum")
     assert {name for name, alarm in alarms.items() if alarm["Threshold"] != 1} == {"late-messages"}
