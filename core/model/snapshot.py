@@ -47,7 +47,7 @@ class FeatureGates(msgspec.Struct, frozen=True):
         node_overlay: NodeOverlays change prices and capacity.
         static_capacity: NodePools with replicas keep that many nodes. Without it, their nodes are neither added nor removed.
         capacity_buffer: CapacityBuffers keep room free for virtual pods in every plan.
-        terminate_first_drift: A drifted node goes before its replacement comes where only its own place can hold the
+        terminate_first_drift: A drifted node is removed before its replacement comes where only its own place can hold the
             replacement. On here, off in Karpenter: otherwise, the node stays drifted.
         terminate_first_repair: The same for an unhealthy node.
         pod_deletion_cost_management: ReplicaSets remove first the pods of nodes that are drained next (`steerScaleIn`), so the

@@ -59,7 +59,7 @@ class PodReason(ReasonCode):
     )
     SET_ASIDE = (
         "SetAside",
-        "Something about the pod causes an error of ours, so it is left out of every plan; the others are not affected.",
+        "The pod causes an error in our code, so it is left out of every plan; the others are not affected.",
         "Report it with the pod's manifest: it is a defect. The log has the traceback.",
     )
     GROUP_NOT_FOUND = (
@@ -69,7 +69,7 @@ class PodReason(ReasonCode):
     )
     GROUP_INVALID = (
         "GroupInvalid",
-        "What is written about the pod's group cannot be carried out; the message says what.",
+        "The pod's group has contradictory settings; the message names them.",
         "Correct the annotation, priority or scheduler that the message names.",
     )
     GROUP_MINIMUM_TOO_HIGH = (
@@ -170,7 +170,7 @@ class PodReason(ReasonCode):
     NO_OFFERING_AVAILABLE = (
         "NoOfferingAvailable",
         "Suitable instance types exist, but none of their offerings is available where the pod may run.",
-        "Wait some minutes: refused offerings are retried. More zones, types or capacity types help sooner.",
+        "Wait a few minutes: refused offerings are retried. More zones, types or capacity types help sooner.",
     )
     LAUNCH_DENIED = (
         "LaunchDenied",
