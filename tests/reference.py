@@ -97,7 +97,7 @@ def reason_codes() -> str:
         "## Why a pod is left to kube-scheduler",
         "Decisions of a claim whose pods are bound by us (`bindPods`).",
         _codes(BindingReason),
-        "## What a ProvisioningRequest's conditions say",
+        "## Conditions of a ProvisioningRequest",
         "`reason` of a condition; the message has numbers and times.",
         _codes(RequestReason),
         "## What has drifted",
