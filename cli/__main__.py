@@ -17,29 +17,30 @@ from core.version import VERSION
 from installation.array_threads import ARRAY_THREADS
 
 COMMANDS: Final = {
-    "plan": "where would every pending pod go, and which nodes must be launched",
-    "consolidate": "which nodes can go, and what replaces them",
-    "savings": "what a cluster costs, and what Karpenter's moves and ours would reach",
-    "diff": "what a change of manifests does: pods, nodes, dollars, drift",
+    "plan": "the node of each pending pod, and the nodes to launch for them",
+    "consolidate": "nodes that can be removed, and their replacements",
+    "savings": "the cost of a cluster now, after Karpenter's moves and after ours",
+    "diff": "the effect of a change of manifests: pods, nodes, dollars, drift",
     "explain": "why a pod or workload is not placed, why a node stays or goes, what a NodePool can launch, what a code means",
-    "calendar": "what holds for each NodePool in the next days: open, closed, and what its Calendars set",
+    "calendar": "each NodePool's next days: open, closed, and the settings of its Calendars",
     "validate": "every problem of every object",
     "convert": "older API versions to v1",
     "status": "the status of a cluster: nodes, cost, budgets, work in progress and what blocks it",
     "top": "a cluster on a screen that follows it: nodes, NodePools, pending pods, work and brakes",
+    "console": "a page on this machine: the cluster, its decisions, why, and what would change them",
     "metrics": "the state of a cluster for Prometheus, with a Grafana dashboard and alert rules",
     "approve": "approve or reject a command that waits for a person",
     "pause": "stop voluntary disruption, or everything, until `resume`",
     "resume": "release the kill switch",
-    "adopt": "which nodes of Karpenter can be adopted, and adopt them without replacing any",
-    "release": "which nodes can be released to Karpenter, and release them",
+    "adopt": "list nodes of Karpenter that can be adopted, and adopt them; none is replaced",
+    "release": "list nodes that can be released to Karpenter, and release them",
     "switch": "move a cluster from Karpenter or back: plan, freeze, hand over, start, verify, undo",
     "drain": "drain every node and remove everything else, before the stack is removed",
-    "log": "what was decided, why, and what it costs or saves",
+    "log": "decisions, with their reasons and their cost or saving",
     "replay": "repeat the decisions in a ledger, and compare the results byte for byte",
     "what-if": "a recorded period under other NodePools, budgets or prices",
-    "report": "what a period cost, for whom, against which baselines, and what kept it from costing less",
-    "shadow": "what Karpenter did, and what we would have done in its place: cost, evictions, waits, where we are worse",
+    "report": "the cost of a period, by owner, beside baselines, and the reasons that it was not lower",
+    "shadow": "Karpenter's decisions beside ours: cost, evictions, waits, and where ours are worse",
     "snapshot": "a cluster as one document, with or without its names",
     "simulate": "the whole system in virtual time over a scenario",
     "catalog": "a region's instance types and prices as a file, read with your AWS permissions",
@@ -48,6 +49,9 @@ COMMANDS: Final = {
     "completion": "completion of commands and options for bash, zsh and fish",
     "man": "the manual page",
 }
+
+_FILES: Final = {"release": "adopt"}
+"""Command → the file in `cli.commands` that holds it, where that has another name."""
 
 EXTRAS: Final = {"moto": "simulate", "boto3": "simulate", "botocore": "simulate", "aws_lambda_powertools": "simulate"}
 """Library → the extra of the wheel that installs it."""
@@ -231,7 +235,7 @@ def _refuse(command: str, unknown: Sequence[str]) -> NoReturn:
 
 
 def _configured(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
-    module = importlib.import_module(f"cli.commands.{name.replace('-', '_')}")
+    module = importlib.import_module(f"cli.commands.{_FILES.get(name, name).replace('-', '_')}")
     module.configure(parser)
     parser.set_defaults(run=module.run)
     return parser

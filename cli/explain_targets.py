@@ -11,11 +11,19 @@ import msgspec
 from cli.errors import InputError
 from cli.manifests.inventory import Creations, refused_pods
 from cli.terminal import output
-from core.explain import Explanation, explain_group, explain_node_now, explain_pod, explain_pods, explain_pool
+from core.explain import (
+    Explanation,
+    explain_group,
+    explain_node_now,
+    explain_pod,
+    explain_pods,
+    explain_pool,
+    explain_request,
+)
 from core.gangs import Gang, gangs_of
 from core.manifests.workloads import Expansion
 from core.model.pod import Pod
-from core.model.snapshot import Snapshot
+from core.model.snapshot import ProvisioningRequest, Snapshot
 from core.model.values.quotas import names_node
 from core.reasons.code import PAGE, ReasonCode
 from core.reasons.nodes import NodeReason
@@ -25,7 +33,11 @@ _NOTHING_CREATED: Final = Creations()
 _POD_SECURITY: Final = "pod-security.kubernetes.io/enforce"
 _TEMPLATE_HASH: Final = "pod-template-hash"
 _SHORT_KINDS: Final = {"deploy": "Deployment", "sts": "StatefulSet", "ds": "DaemonSet", "rs": "ReplicaSet", "po": "Pod"}
-_GROUP_KINDS: Final = ("group", "groups", "podgroup", "podgroups", "jobset", "jobsets", "leaderworkerset", "lws")
+_REQUEST_KINDS: Final = ("provisioningrequest", "provisioningrequests", "provreq")
+_GROUP_KINDS: Final = (
+    *("group", "groups", "podgroup", "podgroups", "jobset", "jobsets", "leaderworkerset", "lws"),
+    *_REQUEST_KINDS,
+)
 _CODES: Final[tuple[type[ReasonCode], ...]] = (PodReason, NodeReason)
 
 
@@ -59,6 +71,8 @@ class NamedTarget:
             return explain_node_now(snapshot, node, out_of_time)
         if self._text.partition("/")[0].lower() in _GROUP_KINDS and (gang := self._group()) is not None:
             return explain_group(snapshot, gang, out_of_time)
+        if (request := self._request()) is not None:
+            return explain_request(snapshot, request)
         named = [pod for pod in snapshot.pods if pod.key == self._text or self._is(pod, pod.name, "Pod")]
         if len(named) > 1:
             names = output.several(sorted(pod.key for pod in named))
@@ -133,6 +147,19 @@ class NamedTarget:
             raise InputError(f"{self._text!r} names several workloads, give one with its namespace: {named}")
         first = min(by_workload, default="")
         return first, by_workload.get(first, [])
+
+    def _request(self) -> ProvisioningRequest | None:
+        """Return the ProvisioningRequest that a text with its kind names; the first of several namespaces."""
+        kind, _, name = self._text.partition("/")
+        if kind.lower() not in _REQUEST_KINDS:
+            return None
+        named = (
+            request
+            for request in self._snapshot.provisioning_requests
+            if name in (request.name, f"{request.namespace}/{request.name}")
+            and self._namespace in (None, request.namespace)
+        )
+        return next(named, None)
 
     def _group(self) -> Gang | None:
         """Return the group of that name: `group/NAME`, or the kind of object in which it is written; the first of several."""

@@ -90,7 +90,7 @@ class BrakeKind(ReasonCode):
     SHRINKING = (
         "NodePoolShrinking",
         "The NodePool has lost so much of its capacity within an hour that its other nodes with pods stay for now.",
-        "Nothing if the fleet is to shrink: it goes on by itself. If not, pause disruption and find out why nodes go.",
+        "Nothing if the fleet is to shrink: it goes on by itself. If not, pause disruption and find out why nodes are removed.",
     )
     FOREIGN_INSTANCES = (
         "ForeignInstances",

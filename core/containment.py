@@ -37,6 +37,7 @@ _DROPPED: Final = {
     "node_claims": "NodeClaim",
     "overlays": "NodeOverlay",
     "buffers": "CapacityBuffer",
+    "provisioning_requests": "ProvisioningRequest",
     "daemon_sets": "DaemonSet",
     "volumes": "PersistentVolume",
     "volume_claims": "PersistentVolumeClaim",

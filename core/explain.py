@@ -22,14 +22,15 @@ from core.gangs import Gang
 from core.model.node_pool import GRACE_PERIOD, NodePool
 from core.model.plan import Command, DisruptionPlan, Plan, PlannedClaim
 from core.model.pod import Pod
-from core.model.snapshot import Snapshot
+from core.model.snapshot import ProvisioningRequest, Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import dollars, render
 from core.pod_disruption_budgets import DisruptionBudgets
 from core.pools import pool_types
+from core.provisioning_requests import state_of
 from core.reasons.code import PAGE, ReasonCode, on_one_line
 from core.reasons.nodes import NodeReason
-from core.reasons.pods import PodReason
+from core.reasons.pods import PodReason, RequestReason
 from core.scheduling import Planner
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation_text import PodFinding, PodOffer, PoolFinding, nearness, own_conflict, pool_offers
@@ -324,11 +325,8 @@ def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], floa
         out_of_time: As for `explain_pod`.
     """
     subject = f"group {gang.name}"
-    written = f"written as {gang.source}: {gang.total} members, {gang.minimum} of them start together"
-    about = [written, f"all members share one value of {', '.join(gang.topology_keys)}"][: 1 + bool(gang.topology_keys)]
-    if gang.disrupts_all:
-        about.append("its members stop together: no node of theirs goes alone")
-    if not gang.waiting and not gang.coming:
+    about = _about(gang)
+    if not (gang.waiting or gang.coming or gang.promised):
         return Explanation(
             subject=subject, outcome="runs", details=(*about, *_places(Plan(now=snapshot.now), gang.pods))
         )
@@ -346,6 +344,30 @@ def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], floa
     price = f"its new nodes cost ${dollars(planned.hourly):.4f} an hour"
     details = (*about, *([f"domain: {where}"] if where else []), *places, price)
     return Explanation(subject=subject, outcome=f"has {planned.placed} of {planned.members} places", details=details)
+
+
+def _about(gang: Gang) -> list[str]:
+    """Return what is written about a group."""
+    lines = [f"written as {gang.source}: {gang.total} members, {gang.minimum} of them start together"]
+    if gang.places:
+        own = next(filter(None, gang.places), "")
+        bought = f"on nodes that are bought for it, with label {labels.PROVISIONING_REQUEST}={own}" if own else ""
+        lines.append(" or ".join(filter(None, ("on nodes that are there" if "" in gang.places else "", bought))))
+    elif gang.topology_keys:
+        lines.append(f"all members share one value of {', '.join(gang.topology_keys)}")
+    if gang.disrupts_all:
+        lines.append("its members stop together: no node of theirs goes alone")
+    return lines
+
+
+def explain_request(snapshot: Snapshot, request: ProvisioningRequest) -> Explanation:
+    """Explain the state of a ProvisioningRequest that looks for no room: booked, over, wrong, or of another program."""
+    subject = f"ProvisioningRequest {request.namespace}/{request.name}"
+    if request.reason:
+        details = (*_meaning(RequestReason, request.reason), on_one_line(request.message))
+        return Explanation(subject=subject, outcome="waits", reason=request.reason, details=details, has_no_place=True)
+    outcome, *more = state_of(request, snapshot)
+    return Explanation(subject=subject, outcome=outcome, details=tuple(more))
 
 
 def _places(plan: Plan, pods: Iterable[Pod]) -> list[str]:

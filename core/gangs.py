@@ -9,6 +9,7 @@
 | our annotation `fleetwright.dev/group` | pods with the annotation | `fleetwright.dev/group-minimum` |
 | LeaderWorkerSet | one leader and its workers | the size |
 | JobSet | the pods of all its Jobs; of one Job, if each has a domain of its own | all of them |
+| ProvisioningRequest | places for pods that come later (`core.provisioning_requests`) | all of them |
 
 The first row that is true of a pod names its group, and says the minimum. A JobSet or LeaderWorkerSet adds the pods that its
 controller has not created yet: some come only once the first runs, so who waits for all waits for ever.
@@ -53,7 +54,10 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
         coming: Members that its controller has still to create.
         minimum: How many must have a place before any gets a new node.
         total: How many members it has once all exist.
+        promised: Members whose launch is in progress although they do not exist yet.
         topology_keys: Node labels. All members need the same value of each.
+        places: The values of the first of them that it may have, the preferred one first; empty text for nodes that are there
+            and do not have the label. Without any, whatever nodes have and NodePools offer.
         disrupts_all: Whether members stop together.
         moves_alone: Whether its owner says that one member may move while the others run.
         reason, message: Why nothing is bought for it whatever there is room for; empty if nothing prevents it.
@@ -67,7 +71,9 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     created_at: datetime | None = None
     priority: int = 0
+    promised: int = 0
     topology_keys: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
     disrupts_all: bool = False
     moves_alone: bool = False
     reason: str = ""
@@ -91,7 +97,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def needed(self) -> int:
         """How many of the waiting and coming members must find a place."""
-        return max(0, self.minimum - len(self.settled))
+        return max(0, self.minimum - len(self.settled) - self.promised)
 
     @property
     def rank(self) -> tuple[int, datetime, str]:
@@ -121,11 +127,41 @@ def gangs_of(snapshot: Snapshot) -> tuple[Gang, ...]:
             spelling = next(_spellings(pod), None)
             if spelling is not None:
                 members.setdefault((pod.namespace, spelling.source, spelling.name), []).append(pod)
+    requested = tuple(_requested_rooms(snapshot)) if snapshot.provisioning_requests else ()
     if not members:
-        return ()
+        return requested
     objects = {(obj.namespace, obj.source, obj.name): obj for obj in snapshot.group_objects}
     gangs = (_Reading(snapshot, objects, key, pods).gang() for key, pods in sorted(members.items()))
-    return tuple(gang for gang in gangs if gang is not None)
+    return (*(gang for gang in gangs if gang is not None), *requested)
+
+
+def _requested_rooms(snapshot: Snapshot) -> Iterator[Gang]:
+    """Yield the places that ProvisioningRequests still look for, each request as a group."""
+    from core import provisioning_requests as rules  # most clusters have none
+
+    for request in sorted(snapshot.provisioning_requests, key=lambda request: (request.namespace, request.name)):
+        if not rules.is_open(request) or request.reason:
+            continue
+        places, value = rules.places_to_come(request, snapshot), rules.own_value(request)
+        coming = tuple(pod for pod in places if pod.key not in snapshot.requested_members)
+        if request.provisioning_class == rules.CHECK_CAPACITY:
+            where: tuple[str, ...] = ("",)
+        else:
+            where = (value,) if rules.own_nodes(request, snapshot) else ("", value)
+        keys = dict.fromkeys(key for pod in places for key in _topology_keys_of(pod))
+        yield Gang(
+            name=f"{request.namespace}/{request.name}",
+            source=GroupSource.PROVISIONING_REQUEST,
+            pods=(),
+            coming=coming,
+            promised=len(places) - len(coming),
+            minimum=len(places),
+            total=len(places),
+            created_at=request.created_at,
+            priority=max((pod.spec.priority for pod in places), default=0),
+            topology_keys=(labels.PROVISIONING_REQUEST, *keys),
+            places=where,
+        )
 
 
 def _is_over(pod: Pod) -> bool:
@@ -202,11 +238,11 @@ class _Reading:
         is_loose = self._object is not None and self._object.minimum == 0
         if is_loose and not keys and not disrupts_all:
             return None
-        coming = self._coming()
+        coming, promised = self._coming(), self._promised()
         total = max(len(self._pods) + len(coming), self._stated_total() or 0)
         reason, message = self._refusal(minimum, total)
         if not reason:
-            reason, message = self._absence(minimum, len(coming))
+            reason, message = self._absence(minimum, len(coming), promised)
         return Gang(
             name=f"{self._namespace}/{self._name}",
             source=self._source,
@@ -214,6 +250,7 @@ class _Reading:
             coming=coming,
             minimum=minimum,
             total=max(total, minimum),
+            promised=promised,
             created_at=self._created_at(),
             priority=self._priority(),
             topology_keys=keys,
@@ -263,9 +300,7 @@ class _Reading:
         """Return the keys that the objects and the members name, and the zone for EFA; each once."""
         keys = [*(self._object.topology_keys if self._object is not None else ())]
         for pod in self._pods:
-            keys += _own_keys(pod)
-        if any(pod.spec.requests.get(EFA) for pod in self._pods):
-            keys.append(labels.ZONE)
+            keys += _topology_keys_of(pod)
         return tuple(key for key in dict.fromkeys(keys) if key != labels.HOSTNAME)
 
     def _disrupts_all(self) -> bool:
@@ -335,10 +370,13 @@ class _Reading:
         group_object = self._object_of(spelling) if spelling.source in _OF_OBJECTS else None
         return group_object.minimum if group_object is not None else spelling.minimum
 
-    def _absence(self, minimum: int, coming: int) -> tuple[str, str]:
+    def _promised(self) -> int:
+        """Return how many members are launched for although they do not exist yet."""
+        return sum(key.startswith(f"{self._namespace}/{self._name}-") for key in self._snapshot.requested_members)
+
+    def _absence(self, minimum: int, coming: int, promised: int) -> tuple[str, str]:
         """Return the code and text if too few members exist, or may be planned for."""
         gated = sum(pod.is_gated and not is_settled(pod) for pod in self._pods)
-        promised = sum(key.startswith(f"{self._namespace}/{self._name}-") for key in self._snapshot.requested_members)
         ready = len(self._pods) - gated + coming + promised
         if ready >= minimum:
             return "", ""
@@ -353,6 +391,11 @@ class _Reading:
 
 def _has(count: int) -> str:
     return "has" if count == 1 else "have"
+
+
+def _topology_keys_of(pod: Pod) -> list[str]:
+    """Return the topology keys that a pod's annotations name, and the zone for EFA."""
+    return [*_own_keys(pod), *([labels.ZONE] if pod.spec.requests.get(EFA) else [])]
 
 
 def _own_keys(pod: Pod) -> list[str]:

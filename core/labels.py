@@ -72,6 +72,15 @@ GROUP_OF_CLAIM: Final = "fleetwright.dev/launched-for-group"
 MEMBER_TO_COME: Final = "fleetwright.dev/member-to-come"
 """Annotation of the pods of a plan that stand for members of a group whose controller has not created them yet."""
 
+PROVISIONING_REQUEST: Final = "fleetwright.dev/provisioning-request"
+"""Label of nodes that are bought for one ProvisioningRequest (`core.provisioning_requests`)."""
+
+CONSUMES_REQUEST: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
+"""Annotation of pods: the ProvisioningRequest that provided their room."""
+
+BOOKED_ROOM: Final = "fleetwright.dev/booked-room"
+"""Annotation of the pods of a plan that stand for room which a ProvisioningRequest has booked."""
+
 KUEUE_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
 KUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
 KUEUE_TOPOLOGY: Final = "kueue.x-k8s.io/podset-required-topology"
@@ -96,6 +105,7 @@ GROUP_ANNOTATIONS: Final = (
     *(GROUP, GROUP_MINIMUM, GROUP_TOPOLOGY, GROUP_DISRUPTION),
     *(KUEUE_GROUP_COUNT, KUEUE_TOPOLOGY, VOLCANO_GROUP),
     *(LEADER_WORKER_SIZE, LEADER_WORKER_TOPOLOGY, JOB_SET_TOPOLOGY),
+    CONSUMES_REQUEST,
 )
 """All that are read of pods to find their groups, besides the labels of one tool that follow from its first."""
 

@@ -22,7 +22,7 @@ _OBSERVES: Final[tuple[Rule, ...]] = (
     ("scheduling.k8s.io", ("priorityclasses",), ("list",)),
     ("node.k8s.io", ("runtimeclasses",), ("list",)),
     ("storage.k8s.io", ("storageclasses", "csinodes", "csidrivers", "volumeattachments"), ("list",)),
-    ("autoscaling.x-k8s.io", ("capacitybuffers",), ("list",)),
+    ("autoscaling.x-k8s.io", ("capacitybuffers", "provisioningrequests"), ("list",)),
     ("scheduling.k8s.io", ("podgroups", "workloads"), ("list",)),
     ("scheduling.volcano.sh", ("podgroups",), ("list",)),
     ("scheduling.x-k8s.io", ("podgroups",), ("list",)),
@@ -45,7 +45,7 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
     "provision": (
         *_OBSERVES,
         ("", ("events",), ("create",)),
-        ("autoscaling.x-k8s.io", ("capacitybuffers/status",), ("patch",)),
+        ("autoscaling.x-k8s.io", ("capacitybuffers/status", "provisioningrequests/status"), ("patch",)),
         *_MIRRORS,
     ),
     "disrupt": _OBSERVES,

@@ -171,7 +171,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "boundMicrodollars": Metric("None", "What do they cost an hour at the least, as is proven?"),
     "decisionsLaunch": Metric("Count", "How many instances were launched?"),
     INSTANCES_TERMINATED: Metric("Count", "How many instances were terminated, each once?"),
-    COMMANDS_STARTED: Metric("Count", "How many commands of ours were begun, each once?"),
+    COMMANDS_STARTED: Metric("Count", "How many of our commands were begun, each once?"),
     "decisionsExpire": Metric("Count", "How many nodes expired?"),
     "decisionsInterrupt": Metric("Count", "How many nodes did AWS announce to take back?"),
     "refusedLaunches": Metric("Count", "How many launches failed for lack of capacity?"),
@@ -179,7 +179,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         "Count", "For how many causes except a lack of capacity does EC2 deny launches while pods wait?"
     ),
     QUOTA_DENIALS: Metric("Count", "How many of them because of a quota?"),
-    BUDGETS_CLOSED_FOR_A_WEEK: Metric("Count", "How many NodePools have let no node go for a week?"),
+    BUDGETS_CLOSED_FOR_A_WEEK: Metric("Count", "How many NodePools have allowed no removal for a week?"),
     "deniedLaunches": Metric("Count", "How many launches were refused permanently?"),
     DENIED_CALLS: Metric("Count", "How many calls were refused permanently?"),
     UNPERMITTED_CALLS: Metric("Count", "Without how many calls does a run go on, because a permission is missing?"),

@@ -54,29 +54,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             list prices.
         scheduler_config: The cluster's default topology spread constraints and scoring strategy as JSON: Karpenter's
             scheduler-config, EKS's kubeSchedulerConfig, or kube-scheduler's own configuration.
-        preference_policy: Whether pods' preferences count, `Ignore` treats them as absent.
-        min_values_policy: Whether a NodePool's minValues may be undercut where they cannot be had (`BestEffort`).
-        rebalance_policy: What a rebalance recommendation does: `ignore` (Karpenter) or `drain`.
-        batch_idle_seconds: A plan waits until no new pod has come to wait for so long; 0: it does not wait.
+        preference_policy: `Respect` counts pods' preferences; `Ignore` treats them as absent.
+        min_values_policy: With fewer values than a NodePool's minValues on offer, `BestEffort` launches and `Strict` waits.
+        rebalance_policy: On a rebalance recommendation, `drain` the node or `ignore` it (Karpenter).
+        batch_idle_seconds: A plan waits until no pod has become pending for so long; 0: it does not wait.
         batch_max_seconds: How long it waits for that at most.
         launches_per_run: How many instances one run of `provision` launches itself; `execute` launches the others.
         plan_rounds: How often one run plans again after EC2 had no capacity.
-        nominate_pods: Whether pods that wait for a node are nominated for it when it registers, so that kube-scheduler tries
-            it first (Kubernetes' NominatedNodeNameForExpectation).
-        bind_pods: Whether pods that wait for a node are bound to it by us, while kube-scheduler is kept off it, so that they
-            run where they were planned; others are nominated. Off where the cluster's scheduler has filters of its own.
-        mirror_node_claims: Whether every claim is shown in the cluster as a NodeClaim, as Karpenter's are. Deleting one drains
-            its node and terminates its instance.
-        surge_restarts: Whether the Deployment of a single replica that its budget never lets go is restarted, so that the new
-            pod is up before the old one goes; only for pods with `fleetwright.dev/surge: "true"`.
-        steer_scale_in: Whether ReplicaSets' pods on nodes that consolidation drains next get a low deletion cost, so that
-            scale-in removes them first; costs of users are kept.
+        nominate_pods: Nominate pending pods for their node when it registers, so that kube-scheduler tries it
+            first (Kubernetes' NominatedNodeNameForExpectation).
+        bind_pods: Bind pending pods to their planned node, and keep kube-scheduler off it meanwhile; other pods are nominated.
+            Turn it off if the cluster's scheduler has filters of its own.
+        mirror_node_claims: Show every claim in the cluster as a NodeClaim, like Karpenter's. Deleting one drains its node and
+            terminates its instance.
+        surge_restarts: Restart a Deployment of one replica if its budget allows no eviction, so that the new pod is up before
+            the old one ends; only for pods with `fleetwright.dev/surge: "true"`.
+        steer_scale_in: Give ReplicaSets' pods a low deletion cost on nodes that consolidation drains next, so that scale-in
+            removes them first; users' own costs stay.
         evictions_per_hour: How many pods consolidation and drift may evict in any hour, together; None: any number. A
             NodePool's annotation `fleetwright.dev/evictions-per-hour` sets its own ceiling besides.
-        shrink_percent: What share of a NodePool's vCPUs consolidation and drift may remove within an hour, in percent;
+        shrink_percent: The share of a NodePool's vCPUs that consolidation and drift may remove within an hour, in percent;
             100: any. With `mode: approve`, commands beyond it wait for approval.
-        validate_launches: Whether EC2 is asked with DryRun whether it would launch from each EC2NodeClass. Off where an
-            organization's policy denies such requests, but not launches (Karpenter's DISABLE_DRY_RUN).
+        validate_launches: Ask EC2 with DryRun if it would launch from each EC2NodeClass. Turn it off if an organization's
+            policy denies such requests, but not launches (Karpenter's DISABLE_DRY_RUN).
         poll_seconds: How soon `provision` runs again while pods wait for something.
         look_seconds: How often `provision` looks for waiting pods between two scheduled runs, without any audit log; 0: not at
             all. For clusters whose audit log comes late (EKS promises "a few minutes").
@@ -85,8 +85,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         improve_milliseconds: How much processor time may go into improving a plan after the first one, as much again for every
             500 pods, at most five times as much; it takes four times as long at most. 0: none.
         improve_iterations: Bound on the optimiser's steps, for repeatable runs; None: bounded by the clock.
-        keep_ledger: Whether decisions are kept in the bucket before they are carried out. What is not kept cannot be asked or
-            replayed later.
+        keep_ledger: Store decisions in the bucket before they are carried out. Without it, none can be explained or replayed
+            later.
         mode: `act`, or `approve`: commands of `disrupt` beyond one of the next three bounds wait for `fleetwright approve`;
             every command if none is set. Replacing unhealthy nodes, expiry and interruptions never wait. `shadow`: nothing is
             carried out, and no role may; what would be done beside Karpenter is recorded.

@@ -136,10 +136,12 @@ AUDIT_LOG_FILTER: Final = (
     '(($.objectRef.resource = "pods") && ($.objectRef.subresource NOT EXISTS) && ($.verb = "delete")) || '
     '(($.objectRef.resource = "nodepools") && ($.objectRef.subresource NOT EXISTS) '
     '&& ($.verb != "get") && ($.verb != "list") && ($.verb != "watch")) || '
-    '(($.objectRef.resource = "nodeclaims") && ($.objectRef.subresource NOT EXISTS) '
+    '((($.objectRef.resource = "nodeclaims") || ($.objectRef.resource = "provisioningrequests")) '
+    "&& ($.objectRef.subresource NOT EXISTS) "
     '&& (($.verb = "delete") || ($.verb = "create")))) }'
 )
-"""Audit events that may mean work: marked pods, finished or deleted pods, created or deleted NodeClaims, changed NodePools.
+"""Audit events that may mean work: marked pods, finished or deleted pods, created or deleted NodeClaims and
+ProvisioningRequests, changed NodePools.
 
 Of kubelets' frequent status reports, only those of finished pods matter (docs/engineering/handbook/runs.md).
 """

@@ -33,8 +33,8 @@ Version {VERSION}. The columns on the right are what tests run or compare; other
 
 | | accepted | tested |
 | --- | --- | --- |
-| Kubernetes | {oldest} or newer, as the Helm charts demand | {tested}: real control planes; on 1.37 the definitions |
-| Karpenter's fields | all of {karpenter_fields()} | compared with its definitions |
+| Kubernetes | {oldest} or newer, as the Helm charts demand | {tested}: real control planes; on 1.37 the installed CRDs |
+| Karpenter's fields | all of {karpenter_fields()} | compared with Karpenter's CustomResourceDefinitions |
 | Karpenter's controller beside ours | {karpenter_peer()} | {_PEER_RAN} |
 | Python of the command line | {requires_python().replace(">=", "")} or newer | 3.11 |
 | Python of the functions | {LAMBDA.python} on `{LAMBDA.architecture}`, Lambda's runtime | {LAMBDA.python} |

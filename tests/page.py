@@ -27,7 +27,7 @@ PICTURE = (1100, 1330)
 """Size of README's picture: the figures and the charts, without the list of commands."""
 _TIMED = re.compile(r", simulated in [\d.]+ s by")
 """How long the run took here; it would change the picture with every run."""
-_FLAGS = (
+FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-sync "
     "--hide-scrollbars --virtual-time-budget=2000"
 )
@@ -145,7 +145,7 @@ def _photographed(page: Path, program: str, size: tuple[int, int], scheme: str, 
 
 def _run(program: str, address: str, *more: str) -> str:
     with tempfile.TemporaryDirectory() as profile:
-        command = [program, *_FLAGS.split(), f"--user-data-dir={profile}", *more, address]
+        command = [program, *FLAGS.split(), f"--user-data-dir={profile}", *more, address]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=True)  # noqa: S603 - a fixed program on a file of ours
     return done.stdout
 

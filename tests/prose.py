@@ -18,6 +18,11 @@ import msgspec
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = ("docs/tutorials", "docs/how-to", "docs/explanation")
+REFERENCE: Final = (
+    *("brakes", "catalogue", "cli", "compatibility", "context", "glossary", "json", "karpenter-metrics", "metrics"),
+    *("reason-codes", "settings", "template-findings"),
+)
+"""Reference pages for users: most are written from the code, so that the messages of the program are measured with them."""
 
 LONG: Final = 25
 """A sentence with more words is read twice."""
@@ -136,7 +141,8 @@ def complaints(measured: Shape, bounds: Bounds = BOUNDS) -> list[str]:
 def pages() -> list[Path]:
     """Return the pages for users, by path."""
     found = (path for folder in FOLDERS for path in (ROOT / folder).glob("*.md"))
-    return [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *sorted(found)]
+    reference = (ROOT / "docs" / "reference" / f"{name}.md" for name in REFERENCE)
+    return [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *sorted(found), *reference]
 
 
 def _plainer(text: str) -> Iterator[str]:

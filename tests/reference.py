@@ -31,7 +31,7 @@ from core.launch.selection import FASTEST, QUIET, SLOWEST
 from core.model.snapshot import GATES, FeatureGates
 from core.reasons.code import ClaimReason, DecisionKind, DocumentedCode, TargetReason, TerminationReason
 from core.reasons.nodes import DrainReason, DriftReason, EvictionReason, HeldPodReason, NodeReason
-from core.reasons.pods import BindingReason, PodReason
+from core.reasons.pods import BindingReason, PodReason, RequestReason
 from core.reasons.runs import CommandReason, FailureReason, RunReason
 from core.reasons.takeover import AdoptionReason, ReleaseReason
 from installation import metric_names
@@ -90,19 +90,22 @@ def reason_codes() -> str:
         "## Why a node stays",
         "`blocked[].reason` of a disruption plan.",
         _codes(NodeReason, has_anchors=True),
-        "## Why a node goes",
+        "## Reasons to remove a node",
         "`commands[].reason` of a disruption plan; decisions of the kinds `disrupt`, `terminate`, `interrupt` and `drain`; the "
         "annotation `fleetwright.dev/disruption-reason` of a node.",
         _codes(TerminationReason),
         "## Why a pod is left to kube-scheduler",
         "Decisions of a claim whose pods are bound by us (`bindPods`).",
         _codes(BindingReason),
+        "## Conditions of a ProvisioningRequest",
+        "`reason` of a condition; the message has numbers and times.",
+        _codes(RequestReason),
         "## What has drifted",
         _codes(DriftReason),
-        "## What becomes of a disruption command",
+        "## Course of a disruption command",
         "Decisions of the kinds `abandon` and `skip` about a command.",
         _codes(CommandReason),
-        "## What became of the target of the fleet",
+        "## Outcome of the target of the fleet",
         "`targetReason` of a disruption plan in the ledger.",
         _codes(TargetReason),
         "## Why a node of Karpenter's is not adopted",
@@ -111,28 +114,28 @@ def reason_codes() -> str:
         "## Why a claim is not released to Karpenter",
         "`items[].reason` of `fleetwright release`.",
         _codes(ReleaseReason),
-        "## What keeps a pod on a node that is drained",
+        "## Reasons that a pod stays on a draining node",
         "Why a pod was not evicted:",
         _codes(EvictionReason),
         "Why it was not asked to leave, or has not left:",
         _codes(HeldPodReason),
-        "What becomes of the drain:",
+        "Outcome of the drain:",
         _codes(DrainReason),
-        "## What happens to a NodeClaim and its node",
-        "Decisions about a claim, an instance or a node that is not on its way out.",
+        "## Course of a NodeClaim and its node",
+        "Decisions about a claim, an instance or a node that is not being removed.",
         _codes(ClaimReason),
-        "## What a function says of its run",
+        "## Outcome of a run",
         _codes(RunReason),
         "## Which brake stopped something",
         "Decisions of the kind `skip` and `brake`; [brakes](brakes.md) says what each of them stops.",
         _codes(BrakeKind),
-        "## What kind of error a call failed with",
+        "## Kinds of errors of a call",
         "The message of the decision has the call and what the other side said.",
         _codes(FailureReason),
         "## Kinds of decisions",
         "`decisions[].kind` in the answer of a function and `kind` in its log.",
         _codes(DecisionKind),
-        "## What is wrong with a manifest",
+        "## Faults of a manifest",
         "`problems[].code` of `fleetwright validate -o json`.",
         _table(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in MEANINGS.items())),
     )
@@ -225,18 +228,18 @@ def brakes() -> str:
     )
     return _page(
         "Brakes",
-        "What holds the functions back from outside the cluster, see [stop it](../how-to/stop-it.md). A brake stops what has "
+        "Brakes hold the functions back ([stop it](../how-to/stop-it.md)). A brake stops what has "
         "not begun: a node that is being drained when a brake engages is drained to the end, except under `KillSwitchStop`. "
-        "What is not marked goes on.",
+        "All unmarked work continues.",
         "## Which brake stops what",
         _table(("brake", *(f"`{action}`" for action in Action), "meaning"), stopped),
         "A brake is noticed within 15 seconds. Each function says it in a decision of the kind `skip` with the brake as its "
         "reason.",
-        "## What waits for approval",
+        "## Commands that wait for approval",
         "With `mode: approve` commands beyond a bound wait for a person ([approve commands](../how-to/approve.md)). That is no "
         "brake: pods get nodes, smaller commands go, unhealthy nodes are replaced, and nothing is counted as stopped. While a "
         "brake stops a NodePool's nodes, their proposals wait too, and an approved one begins when the brake is released.",
-        "## What can be stopped",
+        "## Actions that a brake can stop",
         _table(("action", "meaning"), ((f"`{action}`", meaning) for action, meaning in ACTIONS.items())),
     )
 
@@ -255,9 +258,9 @@ def settings() -> str:
     )
     return _page(
         "Settings",
-        "What the functions read from their environment. `infra/provisioner.py` writes it; what an installation may choose "
-        "comes from context (see [deploy](../how-to/deploy.md)). A function with a setting that is missing or not understood "
-        "does not start, and names the variable.",
+        "The functions read these settings from their environment. `infra/provisioner.py` writes it; an installation "
+        "may choose some in its context (see [deploy](../how-to/deploy.md)). A function with a setting that is missing or not "
+        "understood does not start, and names the variable.",
         _table(("variable", "type", "default", "meaning"), rows),
         "## Feature gates",
         "`FEATURE_GATES` holds `Name=true,Other=false`, on the command line as in the functions. Unknown names are passed "

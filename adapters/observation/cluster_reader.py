@@ -126,8 +126,8 @@ _ALWAYS: Final = (
     resources.PRIORITY_CLASSES,
 )
 _MARKET: Final = (resources.NODE_POOLS, resources.EC2_NODE_CLASSES)
-CALENDARS_ASKED_EVERY: Final = timedelta(minutes=15)
-"""How often an installation without Calendars is asked for them."""
+ABSENT_ASKED_EVERY: Final = timedelta(minutes=15)
+"""How often an installation without Calendars, or without the kind ProvisioningRequest, is asked for it."""
 
 _FOR_VOLUMES: Final = (
     resources.PERSISTENT_VOLUMES,
@@ -153,6 +153,11 @@ _CONTINUED: Final = (resources.NODES, resources.PODS)
 
 _GROUP_VERSIONS: Final = {resources.POD_GROUPS: ("v1beta1", "v1alpha3")}
 """The versions under which Kubernetes 1.36 and 1.37 serve PodGroups; what is read of them is the same."""
+
+_OTHER_VERSIONS: Final = {
+    resources.PROVISIONING_REQUESTS: (msgspec.structs.replace(resources.PROVISIONING_REQUESTS, version="v1beta1"),)
+}
+"""Versions of definitions that older Cluster Autoscalers install alone; what is read of them is the same."""
 
 ObjectsByKind = dict[Resource, tuple[Any, ...]]
 
@@ -184,41 +189,55 @@ class ClusterObjects:
         return _by_name(self.node_classes)
 
 
-class CalendarReader:
-    """Lists Calendars. That there are none is remembered for a while, so that who uses none does not pay in each run."""
+class OptionalKind:
+    """Lists a kind that a cluster may not serve. That it does not is remembered, so that who uses none does not pay each time.
 
-    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+    Args:
+        kind: The kind; other versions that may be served instead are in `_OTHER_VERSIONS`.
+        is_rare: Whether no object counts as none served: new ones may wait.
+    """
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock, kind: Resource, *, is_rare: bool = False) -> None:
         self._kubernetes = kubernetes
         self._clock = clock
+        self._versions = (kind, *_OTHER_VERSIONS.get(kind, ()))
+        self._is_rare = is_rare
         self._none_since: datetime | None = None
 
     def all(self, rejected: list[ObjectProblem]) -> tuple[Any, ...]:
-        """Return the Calendars; none where the kind is not installed, or where the function may not list it yet.
+        """Return the objects; none where the kind is not installed, or where the function may not list it yet.
 
         Both are the state of an installation before `kubectl apply` of this release's manifests, and must stop nothing. The
         latter is named in `rejected`, as are unreadable objects. Raises PortError.
         """
         now, since = self._clock.now(), self._none_since
-        if since is not None and now - since < CALENDARS_ASKED_EVERY:
+        if since is not None and now - since < ABSENT_ASKED_EVERY:
             return ()
-        calendars: tuple[Any, ...] = ()
-        try:
-            listing = self._kubernetes.list(resources.CALENDARS)
-            rejected += [_calendar_problem(f"Calendar {name}", why) for name, why in listing.rejected]
-            calendars = listing.items
-        except NotFoundError:
-            pass
-        except DeniedError as error:
-            problem = f"cannot be listed, so none counts: apply this release's ClusterRoles ({error})"
-            rejected.append(_calendar_problem("Calendars", problem))
-        self._none_since = None if calendars else now
-        return calendars
+        objects = self._listed(rejected)
+        is_absent = objects is None or (self._is_rare and not objects)
+        self._none_since = now if is_absent else None
+        return objects or ()
+
+    def _listed(self, rejected: list[ObjectProblem]) -> tuple[Any, ...] | None:
+        """Return the objects of the first version that is served; None if none is, or none may be listed."""
+        for kind in self._versions:
+            try:
+                listing = self._kubernetes.list(kind)
+            except NotFoundError:
+                continue
+            except DeniedError as error:
+                problem = f"cannot be listed, so none counts: apply this release's ClusterRoles ({error})"
+                rejected.append(_warning_about(self._versions[0], f"{kind.kind}s", problem))
+                return None
+            rejected += [
+                _warning_about(self._versions[0], f"{kind.kind} {name}", why) for name, why in listing.rejected
+            ]
+            return listing.items
+        return None
 
 
-def _calendar_problem(subject: str, problem: str) -> ObjectProblem:
-    return ObjectProblem(
-        resource=resources.CALENDARS, position=-1, subject=subject, field="", problem=problem, is_warning=True
-    )
+def _warning_about(kind: Resource, subject: str, problem: str) -> ObjectProblem:
+    return ObjectProblem(resource=kind, position=-1, subject=subject, field="", problem=problem, is_warning=True)
 
 
 # Keeps long lists of this sandbox's last run, decoded, and continues them by what has happened since.
@@ -363,7 +382,8 @@ class ClusterReader:
         self._settings = settings
         self._clock = clock
         self._current = current
-        self._calendars = CalendarReader(kubernetes, clock)
+        self._calendars = OptionalKind(kubernetes, clock, resources.CALENDARS, is_rare=True)
+        self._requests = OptionalKind(kubernetes, clock, resources.PROVISIONING_REQUESTS)
         self._kept = KeptLists(kubernetes, clock)
 
     def without_pods(self) -> ClusterObjects:
@@ -384,6 +404,8 @@ class ClusterReader:
         options = self._settings.options()
         objects = {kind: self._read(kind, rejected) for kind in _ALWAYS}
         objects[resources.CALENDARS] = self._calendars.all(rejected)
+        if requests := self._requests.all(rejected):
+            objects[resources.PROVISIONING_REQUESTS] = requests
         node_classes = self._with_current_classes(objects)
         objects[resources.PODS] = self._read(resources.PODS, rejected)
         if _have_volumes(objects[resources.PODS]):
@@ -395,6 +417,8 @@ class ClusterReader:
         if options.feature_gates.capacity_buffer:
             objects[resources.CAPACITY_BUFFERS] = self._read(resources.CAPACITY_BUFFERS, rejected)
             objects |= {kind: self._read(kind, rejected) for kind in needed_kinds(objects[resources.CAPACITY_BUFFERS])}
+        if objects.get(resources.PROVISIONING_REQUESTS) and resources.POD_TEMPLATES not in objects:
+            objects[resources.POD_TEMPLATES] = self._read(resources.POD_TEMPLATES, rejected)
         if options.default_spreads:
             objects |= {kind: self._read(kind, rejected) for kind in _FOR_DEFAULT_SPREADS if kind not in objects}
         objects |= self._groups(objects[resources.PODS], rejected)
@@ -430,6 +454,16 @@ class ClusterReader:
     def has_buffers(self) -> bool:
         """Whether there are capacity buffers, and their gate is on."""
         return self._settings.options().feature_gates.capacity_buffer and bool(self._list(resources.CAPACITY_BUFFERS))
+
+    def awaits_requests(self) -> bool:
+        """Whether a ProvisioningRequest waits for room, or for the end of its booking. Raises PortError."""
+        requests = self._requests.all([])
+        if not requests:
+            return False
+        from core.manifests.groups import state_of_request  # most clusters have none
+        from core.provisioning_requests import may_change
+
+        return any(may_change(state_of_request(written)) for written in requests)
 
     def node_class(self, name: str) -> JsonObject:
         """Return one EC2NodeClass manifest. Raises NotFoundError."""
@@ -508,6 +542,7 @@ def _kinds_for_templates(objects: ObjectsByKind) -> tuple[Resource, ...]:
         or objects.get(resources.LEADER_WORKER_SETS)
         or objects.get(resources.JOB_SETS)
         or objects.get(resources.CAPACITY_BUFFERS)
+        or objects.get(resources.PROVISIONING_REQUESTS)
         or any(
             ("DaemonSet", daemon.metadata.namespace, daemon.metadata.name) not in owned
             for daemon in objects[resources.DAEMON_SETS]

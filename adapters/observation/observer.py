@@ -29,7 +29,7 @@ from core.lifecycle.deletion import awaits_replacements
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord, with_pod_events
 from core.manifests.assemble import ObjectProblem, assemble, zones_by_id
 from core.manifests.wire import resources
-from core.manifests.wire.objects import WireCapacityBuffer
+from core.manifests.wire.objects import WireCapacityBuffer, WireProvisioningRequest
 from core.model.catalogue import Catalogue, InstanceType, OfferingKey
 from core.model.node_pool import NodeClass, NodePool
 from core.model.pod import Pod
@@ -49,6 +49,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
         claims: Claims by name, in that order.
         node_pools, node_classes, node_overlays: The manifests behind the snapshot's, by name.
         buffers: The CapacityBuffers as decoded from the wire, if their feature gate is on.
+        requests: The ProvisioningRequests as decoded from the wire.
         displaced: Name of a leaving claim whose drain may wait for replacements → keys of the pods that must move from it.
         pod_events: Claims on whose node a pod arrived or left since the last stored observation: before and after.
         denials: The denials that currently prevent launches.
@@ -63,6 +64,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     node_classes: dict[str, JsonObject]
     node_overlays: dict[str, JsonObject] = {}
     buffers: tuple[WireCapacityBuffer, ...] = ()
+    requests: tuple[WireProvisioningRequest, ...] = ()
     displaced: dict[str, tuple[str, ...]] = {}
     pod_events: tuple[tuple[ClaimRecord, ClaimRecord], ...] = ()
     denials: tuple[LaunchDenial, ...] = ()
@@ -539,8 +541,12 @@ class Observer:
         return DefaultSpreads(snapshot)
 
     def keeps_room(self) -> bool:
-        """Whether a buffer or a calendar requests room, so that there is something to plan without a pending pod."""
-        return self._reader.has_buffers() or self.keeps_warm()
+        """Whether anything but a pod requests room, so that there is something to plan: a buffer, a calendar, a request."""
+        return self._reader.has_buffers() or self.keeps_warm() or self.awaits_requests()
+
+    def awaits_requests(self) -> bool:
+        """Whether a ProvisioningRequest waits for room, or for the end of its booking. Raises PortError."""
+        return self._reader.awaits_requests()
 
     def keeps_warm(self) -> bool:
         """Whether a calendar keeps room now: NodePools and Calendars are read every few minutes. Raises PortError."""
@@ -616,6 +622,7 @@ class Observer:
             node_classes=reading.node_classes_by_name(),
             node_overlays=reading.node_overlays(),
             buffers=reading.by_kind.get(resources.CAPACITY_BUFFERS, ()),
+            requests=reading.by_kind.get(resources.PROVISIONING_REQUESTS, ()),
             denials=denials,
             problems=(*reading.rejected, *problems),
             unreadable_rows=self._stores.unreadable.all(),

@@ -23,10 +23,12 @@ from core.ledger.entry import command_sentence
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model import plan as core_plan
 from core.model.plan import NodeClaim
-from core.model.snapshot import Snapshot
+from core.model.pod import GroupSource
+from core.model.snapshot import ProvisioningRequest, Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import dollars
 from core.pods import names_group
+from core.provisioning_requests import is_booked, own_value
 
 if TYPE_CHECKING:
     from adapters.store import SweepState
@@ -135,7 +137,7 @@ def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | 
 
 def running_groups(snapshot: Snapshot) -> list[core_plan.PlannedGroup]:
     """Return the groups of pods that start together: how many members have a node, where, and what these nodes cost."""
-    if not any(map(names_group, snapshot.pods)):
+    if not snapshot.provisioning_requests and not any(map(names_group, snapshot.pods)):
         return []
     from core.gangs import gangs_of  # most clusters have none
 
@@ -157,7 +159,21 @@ def running_groups(snapshot: Snapshot) -> list[core_plan.PlannedGroup]:
                 message=gang.message,
             )
         )
-    return groups
+    return groups + [_booked(request) for request in snapshot.provisioning_requests if is_booked(request, snapshot.now)]
+
+
+def _booked(request: ProvisioningRequest) -> core_plan.PlannedGroup:
+    """Return a ProvisioningRequest for whose pods room is kept."""
+    pods = sum(pod_set.pods for pod_set in request.pod_sets)
+    domain = {labels.PROVISIONING_REQUEST: own_value(request)} if request.has_own_nodes else {}
+    return core_plan.PlannedGroup(
+        name=f"{request.namespace}/{request.name}",
+        source=GroupSource.PROVISIONING_REQUEST,
+        members=pods,
+        minimum=pods,
+        placed=pods,
+        domain=domain,
+    )
 
 
 def _pool(pool: PoolStatus, going: Mapping[str, str]) -> JsonObject:

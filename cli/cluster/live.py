@@ -45,6 +45,7 @@ _ALWAYS: Final = (
     resources.POD_DISRUPTION_BUDGETS,
     resources.DAEMON_SETS,
     resources.SERVICES,
+    resources.PROVISIONING_REQUESTS,
     resources.PODS,
 )
 """Everything that a decision reads.
@@ -54,7 +55,7 @@ listed, and pods that do not exist yet cannot be bound.
 """
 
 _ABSENT: Final = 404
-"""The kind is not installed: there are no NodeOverlays without Karpenter's definition of them."""
+"""The kind is not installed, such as NodeOverlays without Karpenter's definition of them."""
 
 
 def read_live(context: str | None) -> list[Document]:
@@ -66,6 +67,8 @@ def read_live(context: str | None) -> list[Document]:
     with _sign_in_failures() as failures:
         client = _client(context, failures)
         by_kind = {resource: [*_objects(client, resource, failures)] for resource in _ALWAYS}
+        if by_kind[resources.PROVISIONING_REQUESTS]:
+            by_kind[resources.POD_TEMPLATES] = [*_objects(client, resources.POD_TEMPLATES, failures)]
         for resource in _kinds_of_groups(by_kind[resources.PODS]):
             by_kind[resource] = [*_objects(client, resource, failures)]
         return [

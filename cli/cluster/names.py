@@ -18,10 +18,12 @@ from core.catalogue.node_class import AddressReading
 from core.catalogue.node_memory import with_renamed_images
 from core.catalogue.reservations import read_upcoming
 from core.errors import InvalidInputError
+from core.manifests.groups import NO_RETRY, VALID_UNTIL
 from core.manifests.wire import decoding
 from core.manifests.wire.objects import ACTIVE_CAPACITY, WireMetadata
 from core.manifests.wire.pod import WirePod
 from core.manifests.wire.resources import Resource
+from core.provisioning_requests import CLASSES, DETAIL
 
 # Reduces objects to the fields that decisions read: no environment, no images, only the annotations that matter.
 #
@@ -279,6 +281,8 @@ _WORDS_OF_JOB_SETS: Final = {
     "terminalState": ("Completed", "Failed"),
 }
 """Fields of a JobSet, each with the words that it may have."""
+_OF_REQUESTS: Final = {"parameters": (VALID_UNTIL, NO_RETRY), "provisioningClassDetails": (DETAIL,)}
+"""Maps of a ProvisioningRequest, each with the keys that decisions read; users add their own."""
 _FIELD_KEYS: Final = ("metadata.name",)
 _PUBLIC_ANNOTATIONS: Final = (
     *(labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST, labels.STEERED, labels.SURGE, labels.MODE, labels.MOVES),
@@ -396,10 +400,15 @@ class ObjectRenaming:
             return {self._key(name): self._tag(name, text) for name, text in inner.items()}
         if (key in QUANTITIES and is_flat) or (key == "resources" and _is_amounts(inner)):
             return {self._resource(name): amount for name, amount in inner.items()}
+        if key in _OF_REQUESTS:
+            return {name: self._amount_or_name(text) for name, text in inner.items() if name in _OF_REQUESTS[key]}
         if key == "annotations":
             texts = ((name, self._annotation(name, text)) for name, text in inner.items())
             return {name: text for name, text in texts if text is not None}
         return self._mapping(inner)
+
+    def _amount_or_name(self, text: str) -> str:
+        return text if _TELLS_NOTHING.fullmatch(text) else self._any(text)
 
     def _setting(self, parent: JsonObject, key: str, value: Any) -> Any:
         """Return a setting of the kubelet, of whose texts only amounts are shown."""
@@ -439,6 +448,8 @@ class ObjectRenaming:
             return text if text in _WORDS_OF_JOB_SETS[key] else self._any(text)
         if key == "provisioningStrategy":
             return text if text == ACTIVE_CAPACITY else self._any(text)
+        if key == "provisioningClassName":
+            return text if text in CLASSES else self._any(text)
         if key in ("kind", "type", "reason"):
             return self._word(parent, key, text)
         if key == "hostIP":

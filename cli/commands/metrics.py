@@ -6,13 +6,15 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from threading import Lock
 from typing import Final
 
 from cli import arguments as shared
 from cli.cluster.arguments import add_cluster, add_installation
 from cli.errors import DONE, InputError
+from cli.terminal import serving
+from cli.terminal.serving import Reply
 from cli.terminal.style import write_stdout
 
 EVERY_DEFAULT: Final = 60
@@ -99,36 +101,18 @@ class Observations:
 def served(observations: Observations, address: tuple[str, int]) -> ThreadingHTTPServer:
     """Return a server of the metrics. Raises InputError, if the address cannot be used."""
 
-    class Handler(BaseHTTPRequestHandler):
-        """Answers GET /metrics; a cluster that cannot be read is a 503, so that Prometheus' `up` is 0."""
+    def answer(path: str) -> Reply:
+        """Answer /metrics; a cluster that cannot be read is a 503, so that Prometheus' `up` is 0."""
+        from cli.answers.monitoring import CONTENT_TYPE
 
-        def do_GET(self) -> None:
-            """Answer one request."""
-            from cli.answers.monitoring import CONTENT_TYPE
+        if path.partition("?")[0] != "/metrics":
+            return Reply(404, "only /metrics is here\n")
+        try:
+            return Reply(200, observations.text(), CONTENT_TYPE)
+        except InputError as error:
+            return Reply(503, f"{error}\n")
 
-            if self.path.partition("?")[0] != "/metrics":
-                self._reply(404, "only /metrics is here\n", "text/plain")
-                return
-            try:
-                self._reply(200, observations.text(), CONTENT_TYPE)
-            except InputError as error:
-                self._reply(503, f"{error}\n", "text/plain")
-
-        def _reply(self, status: int, text: str, kind: str) -> None:
-            body = text.encode()
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class' name
-            """Write nothing: Prometheus asks each minute."""
-
-    try:
-        return ThreadingHTTPServer(address, Handler)
-    except OSError as error:
-        raise InputError(f"{address[0]}:{address[1]}: {error.strerror or error}", source="--listen") from error
+    return serving.served(answer, address, "--listen")
 
 
 def _address(text: str) -> tuple[str, int]:

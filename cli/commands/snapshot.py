@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--anonymize",
         action="store_true",
-        help="names of yours become pseudonyms; the plan stays the same but for them",
+        help="your names become pseudonyms; otherwise the plan stays the same",
     )
     parser.add_argument(
         "--compress", action="store_true", help="compress with Zstandard, which -f of every command recognizes"

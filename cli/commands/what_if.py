@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--policy",
         choices=(FLEETWRIGHT, KARPENTER, NONE),
         default=FLEETWRIGHT,
-        help="karpenter: only its own moves; none: no node is let go (default: %(default)s)",
+        help="karpenter: only its own moves; none: no node is removed (default: %(default)s)",
     )
     parser.add_argument(
         "-o", "--output", choices=("table", "markdown", "json", "yaml"), default="table", help="form of the answer"

@@ -113,12 +113,12 @@ MEANINGS: Final = {
     Code.INVALID_VALUE: "A field is missing, has a value that it cannot have, or contradicts another field.",
     Code.UNKNOWN_FIELD: "There is no such field: the API server drops or refuses it. An error in a workload's pod template "
     "and where a known field is spelled alike or belongs elsewhere (a warning with `--lenient`), else a warning.",
-    Code.INVALID_CRON: "A budget's schedule is not a cron schedule or never occurs; its budget then lets no node go.",
+    Code.INVALID_CRON: "A budget's schedule is not a cron schedule or never occurs; its budget then allows no removal.",
     Code.MATCHES_NOTHING: "No instance type, zone or capacity type of the catalogue has a value that a requirement demands.",
     Code.NOT_FOUND: "An object names another object that is not in the input.",
     Code.OLD_VERSION: "The object has an older version, which `fleetwright convert` writes in the present one, or uses a label "
     "or an annotation that Karpenter has given up.",
-    Code.NO_EFFECT: "What is written changes nothing: a limit on a resource that no instance type has, a label that no node "
+    Code.NO_EFFECT: "The setting has no effect: a limit on a resource that no instance type has, a label that no node "
     "carries, an annotation in a place where nobody reads it, a selector that does not match the pod's own labels.",
     Code.UNREADABLE: "A file, or a document of it, cannot be read: it is not YAML or JSON, or a template that must be rendered "
     "first. The other documents are examined all the same.",

@@ -235,7 +235,7 @@ def objection(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked 
         return Blocked(name, NodeReason.STATIC_POOL, text)
     if after is None:
         return Blocked(name, NodeReason.CONSOLIDATE_AFTER, f"consolidateAfter of NodePool {pool.name} is Never")
-    if not candidate.is_consolidatable(now):
+    if not candidate.is_consolidatable(now) and name not in disruption_pass.half_bought:
         since = candidate.claim.idle_since or now
         text = f"consolidateAfter of NodePool {pool.name} is over at {since + after:%Y-%m-%dT%H:%M:%SZ}"
         return Blocked(name, NodeReason.CONSOLIDATE_AFTER, text)

@@ -449,6 +449,15 @@ class DisruptionPass:
         """Nodes whose free room a capacity buffer uses: they do not count as empty and have no other protection (Karpenter)."""
         return frozenset(self._simulators[None].base.buffer_nodes)
 
+    @property
+    def half_bought(self) -> frozenset[str]:
+        """Empty nodes that were bought for a group which cannot be complete now: it uses none of them without the others."""
+        held = {group.name for group in self._simulators[None].base.plan.groups if group.reason}
+        if not held:
+            return frozenset()
+        candidates = (c for c in self.survey.candidates if c.is_empty and not c.pool.is_static)
+        return frozenset(c.name for c in candidates if c.claim.annotations.get(labels.GROUP_OF_CLAIM) in held)
+
     def _simulator_below(self, price: int | None) -> Simulator:
         if price not in self._simulators:
             self._simulators[price] = self._simulators[None].below(price or 0)
@@ -463,6 +472,7 @@ class DisruptionPass:
         nominated = {
             claim.name: "what it was launched for" for command in self.commands for claim in command.replacements
         }
+        nominated |= {node: f"pod {pod}, which does not exist yet," for node, pod in base.awaited.items()}
         nominated |= {binding.node: f"pod {binding.pod}" for binding in reversed(base.plan.bindings)}
         for name, until in sorted(self.snapshot.nominated_until.items()):
             if until > self.snapshot.now:
@@ -501,13 +511,13 @@ def leaving_later(disruption_pass: DisruptionPass) -> frozenset[str]:
     An empty node whose room a capacity buffer uses stays (`methods.emptiness`).
     """
     now, remaining = disruption_pass.snapshot.now, disruption_pass.budgets.remaining
-    kept = disruption_pass.buffer_nodes
+    kept, half_bought = disruption_pass.buffer_nodes, disruption_pass.half_bought
     return short_lived(disruption_pass) | {
         candidate.name
         for candidate in disruption_pass.survey.candidates
         if candidate.is_empty
         and candidate.name not in kept
         and not candidate.pool.is_static
-        and candidate.is_consolidatable(now)
+        and (candidate.is_consolidatable(now) or candidate.name in half_bought)
         and remaining.get(candidate.pool.name, {}).get(TerminationReason.EMPTY) != 0
     }

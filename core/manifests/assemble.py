@@ -48,6 +48,7 @@ from core.model.snapshot import (
     NodeOverlay,
     Options,
     PodDisruptionBudget,
+    ProvisioningRequest,
     Snapshot,
     WorkloadSelector,
 )
@@ -173,7 +174,8 @@ class _Translation:
 
     def snapshot(self, snapshot: Snapshot) -> Snapshot:
         coming = tuple(pod.successor for pod in snapshot.pods if pod.successor is not None)
-        owners: tuple[Any, ...] = (*snapshot.pods, *snapshot.daemon_sets, *snapshot.buffers, *coming)
+        requested = tuple(pod_set for request in snapshot.provisioning_requests for pod_set in request.pod_sets)
+        owners: tuple[Any, ...] = (*snapshot.pods, *snapshot.daemon_sets, *snapshot.buffers, *coming, *requested)
         specs = {id(owner.spec): owner.spec for owner in owners}
         changed = {identity: self._spec(spec) for identity, spec in specs.items()}
         self._specs = {identity: spec for identity, spec in changed.items() if spec != specs[identity]}
@@ -183,6 +185,9 @@ class _Translation:
             pods=self._with_successors(self._owners(snapshot.pods)),
             daemon_sets=self._owners(snapshot.daemon_sets),
             buffers=self._owners(snapshot.buffers),
+            provisioning_requests=tuple(
+                _changed(request, pod_sets=self._owners(request.pod_sets)) for request in snapshot.provisioning_requests
+            ),
             node_pools=tuple(_changed(p, requirements=self.all_of(p.requirements)) for p in snapshot.node_pools),
             overlays=tuple(_changed(o, requirements=self.all_of(o.requirements)) for o in snapshot.overlays),
             volumes=tuple(_changed(v, node_terms=self._terms(v.node_terms)) for v in snapshot.volumes),
@@ -363,6 +368,7 @@ class _Assembly:
             overlays=self._each(resources.NODE_OVERLAYS, read.node_overlay),
             calendars=self._each(resources.CALENDARS, read.calendar),
             buffers=self._buffers(),
+            provisioning_requests=self._provisioning_requests(),
             group_objects=self._group_objects(),
             daemon_sets=self._daemon_sets(pods),
             volumes=self._each(resources.PERSISTENT_VOLUMES, storage.volume),
@@ -461,6 +467,15 @@ class _Assembly:
         return self._each(
             resources.CAPACITY_BUFFERS, BufferTranslator(self._objects, self._pods, self._admission).buffer
         )
+
+    def _provisioning_requests(self) -> tuple[ProvisioningRequest, ...]:
+        """Return the requests; those whose templates or fields cannot be used say why."""
+        if not self._objects.get(resources.PROVISIONING_REQUESTS):
+            return ()
+        from core.manifests.groups import RequestTranslator, unusable_request  # most clusters have none
+
+        translator = RequestTranslator(self._objects, self._pods, self._admission)
+        return self._each(resources.PROVISIONING_REQUESTS, translator.request, unusable_request)
 
     def _group_objects(self) -> tuple[GroupObject, ...]:
         """Return what objects say about pods that start together; pods of one that cannot be read have an unknown group."""

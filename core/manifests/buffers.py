@@ -15,7 +15,12 @@ from core.errors import InvalidInputError
 from core.manifests.admission import PodAdmission
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import resources
-from core.manifests.wire.objects import ACTIVE_CAPACITY, CapacityBufferSpec, ScalableReference, WireCapacityBuffer
+from core.manifests.wire.objects import (
+    ACTIVE_CAPACITY,
+    CapacityBufferSpec,
+    ScalableReference,
+    WireCapacityBuffer,
+)
 from core.manifests.wire.pod import PodTemplate
 from core.manifests.wire.resources import Resource
 from core.model.pod import PodSpec
@@ -37,11 +42,11 @@ class NotForUsError(InvalidInputError):
     """The buffer is valid, but no room can be kept free for it now."""
 
 
-class BufferTranslator:
-    """Translates the CapacityBuffers of one cluster at one moment.
+class Templates:
+    """The PodTemplates and workloads of one cluster at one moment, and the pods that the API server would make of them.
 
     Args:
-        objects: The objects among which buffers name templates and workloads.
+        objects: The objects among which templates and workloads are named.
         pods: Translates their pods.
         admission: Makes pods of templates, by default as the objects set it up.
     """
@@ -51,11 +56,29 @@ class BufferTranslator:
     ) -> None:
         self._pods = pods
         self._admission = admission or PodAdmission(objects)
-        self._found = {
+        self._objects = {
             (kind, obj.metadata.namespace or "default", obj.metadata.name): obj
             for kind in (resources.POD_TEMPLATES, *SCALABLE.values())
             for obj in objects.get(kind, ())
         }
+
+    def named(self, resource: Resource, namespace: str, name: str, *, field: str) -> Any:
+        """Return an object. Raises NotForUsError if there is none of that name."""
+        obj = self._objects.get((resource, namespace, name))
+        if obj is None:
+            raise NotForUsError(f"there is no {resource.kind} {namespace}/{name}", field=field)
+        return obj
+
+    def spec(self, namespace: str, template: PodTemplate, field: str) -> PodSpec:
+        """Return a template's pod. Raises NotForUsError if the API server would not create it."""
+        admitted = self._admission.admit(namespace, template.spec)
+        if admitted.refusal is not None:
+            raise NotForUsError(f"no such pod would be created: {admitted.refusal}", field=field)
+        return self._pods.spec(admitted.spec, field=field)
+
+
+class BufferTranslator(Templates):
+    """Translates the CapacityBuffers of one cluster at one moment."""
 
     def buffer(self, written: WireCapacityBuffer) -> CapacityBuffer:
         """One buffer.
@@ -68,12 +91,7 @@ class BufferTranslator:
         _check(spec)
         namespace = metadata.namespace or "default"
         template, field, size = self._template(spec, namespace)
-        admitted = self._admission.admit(namespace, template.spec)
-        if admitted.refusal is not None:
-            raise NotForUsError(f"no such pod would be created: {admitted.refusal}", field=field)
-        shape = msgspec.structs.replace(
-            self._pods.spec(admitted.spec, field=field), volumes=(), priority=VIRTUAL_PRIORITY
-        )
+        shape = msgspec.structs.replace(self.spec(namespace, template, field), volumes=(), priority=VIRTUAL_PRIORITY)
         wanted = _wanted(spec, size)
         room = _room(spec, shape)
         count = min((n for n in (wanted, room) if n is not None), default=0)
@@ -92,19 +110,13 @@ class BufferTranslator:
         """Return the pods' template, its path in the object, and the object's replicas."""
         if spec.scalable_ref is not None:
             kind, name = spec.scalable_ref.kind, spec.scalable_ref.name
-            workload = self._named(_kind_of(spec.scalable_ref), namespace, name, field="spec.scalableRef.name")
+            workload = self.named(_kind_of(spec.scalable_ref), namespace, name, field="spec.scalableRef.name")
             return workload.spec.template, f"{kind} {name}: spec.template.spec", workload.spec.replicas
         if spec.pod_template_ref is not None:
             name = spec.pod_template_ref.name
-            template = self._named(resources.POD_TEMPLATES, namespace, name, field="spec.podTemplateRef.name")
+            template = self.named(resources.POD_TEMPLATES, namespace, name, field="spec.podTemplateRef.name")
             return template.template, f"PodTemplate {name}: template.spec", 0
         raise NotForUsError("names neither podTemplateRef nor scalableRef", field="spec")
-
-    def _named(self, resource: Resource, namespace: str, name: str, *, field: str) -> Any:
-        obj = self._found.get((resource, namespace, name))
-        if obj is None:
-            raise NotForUsError(f"there is no {resource.kind} {namespace}/{name}", field=field)
-        return obj
 
 
 def _check(spec: CapacityBufferSpec) -> None:

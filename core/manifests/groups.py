@@ -1,12 +1,13 @@
 """Translates the objects that say how pods start together, from wire to model.
 
 They are PodGroups and Workloads of Kubernetes (1.35 to 1.37), PodGroups of Volcano and of the coscheduling plugin,
-LeaderWorkerSets (0.9) and JobSets (0.12).
+LeaderWorkerSets (0.9), JobSets (0.12), and ProvisioningRequests, of whose pods none exists yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -14,14 +15,28 @@ import msgspec
 from core import labels
 from core.errors import InvalidInputError
 from core.manifests.admission import PodAdmission
+from core.manifests.buffers import NotForUsError, Templates
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import pod as wire
 from core.manifests.wire import resources
-from core.manifests.wire.objects import OwnerReference, WireMetadata
+from core.manifests.wire.objects import OwnerReference, WireCondition, WireMetadata, WireProvisioningRequest
 from core.manifests.wire.pod import PodTemplate, WirePod
 from core.manifests.wire.resources import Resource
 from core.model.pod import GroupObject, GroupSource, MemberTemplate
+from core.model.snapshot import ProvisioningRequest, RequestedPods
 from core.model.values.quantity import in_calendar
+from core.provisioning_requests import (
+    BOOKING_EXPIRED,
+    CAPACITY_REVOKED,
+    CHECK_CAPACITY,
+    CLASSES,
+    DETAIL,
+    FAILED,
+    PROVISIONED,
+    VALID_FOR,
+    is_served,
+)
+from core.reasons.pods import RequestReason
 
 MEMBERS_MAX: Final = 5_000
 """The most members of one group: a larger number is a typing error, and each would be planned."""
@@ -236,3 +251,107 @@ def _marked(template: PodTemplate, marks: Mapping[str, str], notes: Mapping[str,
         metadata=WireMetadata(labels={**metadata.labels, **marks}, annotations={**metadata.annotations, **notes}),
         spec=template.spec,
     )
+
+
+# ProvisioningRequests.
+
+
+VALID_UNTIL: Final = "ValidUntilSeconds"
+NO_RETRY: Final = "noRetry"
+"""Parameters, as the Cluster Autoscaler names them."""
+
+_SECONDS_DIGITS: Final = 9
+
+
+class RequestTranslator(Templates):
+    """Translates the ProvisioningRequests of one cluster at one moment."""
+
+    def request(self, written: WireProvisioningRequest) -> ProvisioningRequest:
+        """One request; one of a class that others serve has no pods.
+
+        Raises:
+            NotForUsError: If a PodTemplate is missing, or makes no pods.
+            InvalidInputError: If a field cannot be understood, or its class is one of ours that this release does not have.
+        """
+        request = state_of_request(written)
+        if not is_served(request):
+            return request
+        if request.provisioning_class not in CLASSES:
+            field = "spec.provisioningClassName"
+            raise InvalidInputError(f"{request.provisioning_class} is none of {', '.join(CLASSES)}", field=field)
+        created, parameters = request.created_at, written.spec.parameters
+        valid_for = _valid_for(parameters)
+        return msgspec.structs.replace(
+            request,
+            pod_sets=self._pod_sets(written, request.namespace),
+            valid_until=None if created is None else created + valid_for,
+            fails_at_once=request.provisioning_class == CHECK_CAPACITY and parameters.get(NO_RETRY) == "true",
+        )
+
+    def _pod_sets(self, written: WireProvisioningRequest, namespace: str) -> tuple[RequestedPods, ...]:
+        pod_sets, total = [], 0
+        for index, pod_set in enumerate(written.spec.pod_sets):
+            where, name = f"spec.podSets[{index}]", pod_set.pod_template_ref.name
+            total += pod_set.count
+            if pod_set.count < 1 or total > MEMBERS_MAX:
+                problem = f"must be a number of pods from 1 to {MEMBERS_MAX} together, not {pod_set.count}"
+                raise InvalidInputError(problem, field=f"{where}.count")
+            template = self.named(resources.POD_TEMPLATES, namespace, name, field=f"{where}.podTemplateRef.name")
+            spec = self.spec(namespace, template.template, f"PodTemplate {name}: template.spec")
+            metadata = template.template.metadata
+            pod_sets.append(
+                RequestedPods(pods=pod_set.count, labels=metadata.labels, annotations=metadata.annotations, spec=spec)
+            )
+        if not pod_sets:
+            raise InvalidInputError("names no pods", field="spec.podSets")
+        return tuple(pod_sets)
+
+
+def unusable_request(written: WireProvisioningRequest, error: InvalidInputError) -> ProvisioningRequest:
+    """Return a request for which `RequestTranslator.request` raised: it says why, and asks for nothing."""
+    if isinstance(error, NotForUsError):
+        reason = RequestReason.TEMPLATE_NOT_FOUND
+    else:
+        is_class = error.field == "spec.provisioningClassName"
+        reason = RequestReason.UNKNOWN_CLASS if is_class else RequestReason.INVALID
+    message = ": ".join(part for part in (error.field, error.problem) if part)
+    return msgspec.structs.replace(state_of_request(written), reason=reason, message=message)
+
+
+def state_of_request(written: WireProvisioningRequest) -> ProvisioningRequest:
+    """Return a request without its pods, in the state that its conditions say."""
+    metadata = written.metadata
+    since = {found.type: found for found in _conditions(written.status)}
+    is_true = {kind for kind, found in since.items() if found.status == "True"}
+    provisioned, revoked = since.get(PROVISIONED), since.get(CAPACITY_REVOKED)
+    details = written.status.get("provisioningClassDetails")
+    return ProvisioningRequest(
+        namespace=metadata.namespace or "default",
+        name=metadata.name,
+        uid=metadata.uid,
+        created_at=None if metadata.creation_timestamp is None else in_calendar(metadata.creation_timestamp),
+        provisioning_class=written.spec.provisioning_class_name,
+        provisioned_at=provisioned.last_transition_time if provisioned is not None and PROVISIONED in is_true else None,
+        has_own_nodes=isinstance(details, dict) and DETAIL in details,
+        lost_at=revoked.last_transition_time if revoked is not None and revoked.status == "Unknown" else None,
+        is_expired=BOOKING_EXPIRED in is_true,
+        is_failed=bool({FAILED, CAPACITY_REVOKED} & is_true),
+    )
+
+
+def _conditions(status: Mapping[str, Any]) -> tuple[WireCondition, ...]:
+    """Return the conditions of a status; none if they cannot be read, since others may write anything there."""
+    try:
+        return msgspec.convert(status.get("conditions") or (), tuple[WireCondition, ...])
+    except msgspec.ValidationError:
+        return ()
+
+
+def _valid_for(parameters: Mapping[str, str]) -> timedelta:
+    """Return for how long room is looked for."""
+    text = parameters.get(VALID_UNTIL)
+    if text is None:
+        return VALID_FOR
+    if not text.isdecimal() or len(text) > _SECONDS_DIGITS:
+        raise InvalidInputError(f"must be a number of seconds, not {text!r}", field=f"spec.parameters.{VALID_UNTIL}")
+    return timedelta(seconds=int(text))

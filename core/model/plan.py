@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.model.pod import GroupSource
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
 
@@ -184,6 +185,7 @@ class PlannedGroup(msgspec.Struct, frozen=True, order=True, kw_only=True):
         source: Where it is written, such as PodGroup or JobSet.
         members: How many pods it has once all exist.
         placed: How many of them run, or have a place in the plan.
+        ready: How many have their place on a node that is ready; asked of groups whose pods come later.
         domain: Topology key → the value that all of them share.
         hourly: Nano-dollars per hour of the new nodes that have a member.
         reason, message: Why nothing is bought for it; empty if it is complete.
@@ -194,10 +196,16 @@ class PlannedGroup(msgspec.Struct, frozen=True, order=True, kw_only=True):
     members: int
     minimum: int
     placed: int
+    ready: int = 0
     domain: dict[str, str] = {}
     hourly: int = 0
     reason: str = ""
     message: str = ""
+
+    @property
+    def awaits_nodes(self) -> bool:
+        """Whether its pods come once all their places are on ready nodes, and some are not yet."""
+        return self.source == GroupSource.PROVISIONING_REQUEST and not self.reason and self.ready < self.members
 
 
 class Cost(msgspec.Struct, frozen=True):

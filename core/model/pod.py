@@ -187,6 +187,7 @@ class GroupSource(StrEnum):
     ANNOTATION = "Annotation"
     LEADER_WORKER_SET = "LeaderWorkerSet"
     JOB_SET = "JobSet"
+    PROVISIONING_REQUEST = "ProvisioningRequest"
 
 
 class MemberTemplate(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ class FeatureGates(msgspec.Struct, frozen=True):
         node_overlay: NodeOverlays change prices and capacity.
         static_capacity: NodePools with replicas keep that many nodes. Without it, their nodes are neither added nor removed.
         capacity_buffer: CapacityBuffers keep room free for virtual pods in every plan.
-        terminate_first_drift: A drifted node goes before its replacement comes where only its own place can hold the
+        terminate_first_drift: A drifted node is removed before its replacement comes where only its own place can hold the
             replacement. On here, off in Karpenter: otherwise, the node stays drifted.
         terminate_first_repair: The same for an unhealthy node.
         pod_deletion_cost_management: ReplicaSets remove first the pods of nodes that are drained next (`steerScaleIn`), so the
@@ -249,6 +249,47 @@ class CapacityBuffer(msgspec.Struct, frozen=True, kw_only=True):
     calendar: str = ""
 
 
+class RequestedPods(msgspec.Struct, frozen=True, kw_only=True):
+    """Equal pods of a ProvisioningRequest, made of a PodTemplate; `pods` is how many."""
+
+    pods: int
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    spec: PodSpec
+
+
+class ProvisioningRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Room that pods to come ask for, all of it or none (`core.provisioning_requests`).
+
+    Attributes:
+        provisioning_class: `spec.provisioningClassName`.
+        valid_until: When it fails if its room is not there.
+        fails_at_once: Whether it fails at the first plan that has no room for it (parameter `noRetry`).
+        provisioned_at: When its condition Provisioned became True.
+        has_own_nodes: Whether its room is on nodes that were bought for it, by its `provisioningClassDetails`.
+        lost_at: Since when its nodes are gone, by its condition CapacityRevoked, which is Unknown since then.
+        is_expired: Whether BookingExpired is True: it holds its room no longer.
+        is_failed: Whether Failed or CapacityRevoked is True: nothing changes it any more.
+        reason, message: Why no room is looked for; empty if nothing prevents it.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+    created_at: datetime | None = None
+    provisioning_class: str
+    pod_sets: tuple[RequestedPods, ...] = ()
+    valid_until: datetime | None = None
+    fails_at_once: bool = False
+    provisioned_at: datetime | None = None
+    has_own_nodes: bool = False
+    lost_at: datetime | None = None
+    is_expired: bool = False
+    is_failed: bool = False
+    reason: str = ""
+    message: str = ""
+
+
 # PodDisruptionBudgets and the other objects that rules refer to.
 
 
@@ -403,6 +444,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     node_classes: tuple[NodeClass, ...] = ()
     overlays: tuple[NodeOverlay, ...] = ()
     buffers: tuple[CapacityBuffer, ...] = ()
+    provisioning_requests: tuple[ProvisioningRequest, ...] = ()
     group_objects: tuple[GroupObject, ...] = ()
     daemon_sets: tuple[DaemonSet, ...] = ()
     volumes: tuple[PersistentVolume, ...] = ()

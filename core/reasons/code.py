@@ -169,7 +169,7 @@ class ClaimReason(ReasonCode):
         "ReservationEnded",
         "Its capacity reservation has ended; the instance keeps running as on-demand (Karpenter).",
     )
-    STRAY_NODE = ("StrayNode", "A Node of ours had no instance any more, and its finalizer was removed.")
+    STRAY_NODE = ("StrayNode", "One of our Nodes had no instance any more, and its finalizer was removed.")
     STRAY_TAINT = (
         "StrayTaint",
         "The node had the disrupted taint although nothing disrupts it; the taint was removed.",
@@ -256,12 +256,12 @@ class TerminationReason(ReasonCode):
     OUTSIDE_HOURS = ("OutsideHours", "A Calendar closes its NodePool; the node is removed within budgets.")
     OUTSIDE_HOURS_FORCED = (
         "OutsideHoursForced",
-        "A Calendar closes its NodePool, and the time after which nodes go regardless of budgets and pods is over.",
+        "A Calendar closes its NodePool, and the time in which budgets and pods could keep the node is over.",
         "Raise `forceAfter` of the Calendar's rule, or leave nodes to their pods with `podsThatStay: Leave`.",
     )
     SCHEDULED_CHANGE = (
         "ScheduledChange",
-        "AWS will retire or restart the instance in some days; the node is removed within budgets.",
+        "AWS will retire or restart the instance within days; the node is removed within budgets.",
     )
     SCHEDULED_CHANGE_DUE = (
         "ScheduledChangeDue",

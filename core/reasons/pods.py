@@ -59,7 +59,7 @@ class PodReason(ReasonCode):
     )
     SET_ASIDE = (
         "SetAside",
-        "Something about the pod causes an error of ours, so it is left out of every plan; the others are not affected.",
+        "The pod causes an error in our code, so it is left out of every plan; the others are not affected.",
         "Report it with the pod's manifest: it is a defect. The log has the traceback.",
     )
     GROUP_NOT_FOUND = (
@@ -69,7 +69,7 @@ class PodReason(ReasonCode):
     )
     GROUP_INVALID = (
         "GroupInvalid",
-        "What is written about the pod's group cannot be carried out; the message says what.",
+        "The pod's group has contradictory settings; the message names them.",
         "Correct the annotation, priority or scheduler that the message names.",
     )
     GROUP_MINIMUM_TOO_HIGH = (
@@ -86,6 +86,11 @@ class PodReason(ReasonCode):
         "GroupDomainsDiffer",
         "Members of the pod's group name different topology keys, or run in different domains of one.",
         "Give all members the same topology annotation, or restart those that run elsewhere.",
+    )
+    ONLY_ROOM_THERE = (
+        "OnlyRoomThere",
+        "A ProvisioningRequest asks only for room on nodes that are there, and none has room for this pod.",
+        "Use class best-effort-atomic-scale-up.autoscaling.x-k8s.io if nodes may be bought.",
     )
     OPTED_OUT = (
         "OptedOut",
@@ -165,7 +170,7 @@ class PodReason(ReasonCode):
     NO_OFFERING_AVAILABLE = (
         "NoOfferingAvailable",
         "Suitable instance types exist, but none of their offerings is available where the pod may run.",
-        "Wait some minutes: refused offerings are retried. More zones, types or capacity types help sooner.",
+        "Wait a few minutes: refused offerings are retried. More zones, types or capacity types help sooner.",
     )
     LAUNCH_DENIED = (
         "LaunchDenied",
@@ -236,6 +241,60 @@ class PodReason(ReasonCode):
         "GroupIncomplete",
         "Fewer members of the pod's group than must start together can have a place, so nothing is bought for any of them.",
         "Read what the message says of the member without a place, or wait for members that have not been created yet.",
+    )
+
+
+# Reasons of the conditions of a ProvisioningRequest. Those that the Cluster Autoscaler has too are its words.
+
+
+class RequestReason(ReasonCode):
+    """`reason` of a condition of a ProvisioningRequest."""
+
+    ACCEPTED = ("Accepted", "Fleetwright answers this request.")
+    CAPACITY_FOUND = ("CapacityIsFound", "Nodes that run have room for all its pods, which is booked for ten minutes.")
+    CAPACITY_PROVISIONED = (
+        "CapacityIsProvisioned",
+        "Nodes were bought for it and are ready; their label is in its provisioningClassDetails.",
+    )
+    NODES_STARTING = ("NodesStarting", "All its pods have a place, and some of the nodes are not ready yet.")
+    CAPACITY_NOT_FOUND = (
+        "CapacityIsNotFound",
+        "Not all its pods can have a place now, so nothing is bought for any; it is tried again until it expires.",
+        "Read what the message says of the pod without a place.",
+    )
+    EXPIRED = (
+        "Expired",
+        "Its room was not there within ValidUntilSeconds, or within seven days.",
+        "Raise ValidUntilSeconds, or allow more instance types and zones in the NodePools.",
+    )
+    BOOKING_EXPIRED = (
+        "CapacityReservationTimeExpired",
+        "Ten minutes have passed since its room was there; what its pods do not use is no longer kept.",
+    )
+    TEMPLATE_NOT_FOUND = (
+        "PodTemplateNotFound",
+        "A PodTemplate that it names does not exist in its namespace, or makes no pods.",
+        "Create the PodTemplate, or correct what the message names.",
+    )
+    INVALID = (
+        "RequestInvalid",
+        "A field of it cannot be understood; the message names the field.",
+        "Delete it and create it again without the mistake: its spec never changes.",
+    )
+    UNKNOWN_CLASS = (
+        "UnknownProvisioningClass",
+        "Its class is one of Fleetwright's domain that this release does not have.",
+        "Use check-capacity.autoscaling.x-k8s.io or best-effort-atomic-scale-up.autoscaling.x-k8s.io.",
+    )
+    NODES_LOST = (
+        "NodesLost",
+        "All nodes that were bought for it are gone while its pods need them, and others are looked for.",
+    )
+    NODES_REPLACED = ("NodesReplaced", "Other nodes took the place of those that were lost.")
+    CAPACITY_GONE = (
+        "CapacityGone",
+        "All nodes that were bought for it are gone, and no other could be bought for ten minutes.",
+        "Start the workload again once there is capacity: Kueue does not retry it by itself.",
     )
 
 

@@ -24,7 +24,7 @@ class CommandReason(ReasonCode):
     )
     LEFT_OUT = (
         "LeftOut",
-        "A node of it may no longer go, so its other nodes go without this one; the message says why.",
+        "One of its nodes may no longer be removed, so the others are removed without it; the message says why.",
     )
     FAILED_BEFORE = (
         "FailedBefore",
@@ -87,7 +87,7 @@ class RunReason(ReasonCode):
     )
     INTERNAL_ERROR = (
         "InternalError",
-        "An object causes an error of ours, so it is set aside; everything else is decided as if it were not there.",
+        "An object causes an error in our code, so it is set aside; everything else is decided as if it were not there.",
         "Report it with the object's manifest: it is a defect. Nodes that the object concerns are not disrupted.",
     )
     READ_WITH_RESERVATION = (

@@ -211,8 +211,8 @@ BUFFER_NAME: Final = "karpenter.sh/capacity-buffer-name"
 BUFFER_NAMESPACE: Final = "karpenter.sh/capacity-buffer-namespace"
 
 
-def pending_pods(snapshot: Snapshot, gangs: Iterable[Gang] = ()) -> tuple[Pod, ...]:
-    """Return pods that wait for a node, members that groups await, and virtual pods of capacity buffers; by key."""
+def pending_pods(snapshot: Snapshot, gangs: Iterable[Gang] = (), booked: Iterable[Pod] = ()) -> tuple[Pod, ...]:
+    """Return pods that wait for a node, members that groups await, booked places, and buffers' virtual pods; by key."""
     mark, gangs = snapshot.options.requires_unschedulable_mark, tuple(gangs)
     pods = mark_untried_pods(snapshot.pods, snapshot.options) if mark else snapshot.pods
     pending = [pod for pod in pods if is_pending(pod, requires_mark=mark)]
@@ -227,11 +227,20 @@ def pending_pods(snapshot: Snapshot, gangs: Iterable[Gang] = ()) -> tuple[Pod, .
     has_buffers = snapshot.options.feature_gates.capacity_buffer
     buffers = (buffer for buffer in snapshot.buffers if has_buffers or buffer.calendar)
     pending += [pod for buffer in buffers for pod in _virtual_pods(buffer)]
+    pending += booked
     return tuple(sorted(pending, key=lambda pod: pod.key))
 
 
+def _booked(snapshot: Snapshot) -> tuple[Pod, ...]:
+    if not snapshot.provisioning_requests:
+        return ()
+    from core.provisioning_requests import booked_places  # most clusters have none
+
+    return booked_places(snapshot)
+
+
 def _gangs(snapshot: Snapshot) -> tuple[Gang, ...]:
-    if not any(map(names_group, snapshot.pods)):
+    if not snapshot.provisioning_requests and not any(map(names_group, snapshot.pods)):
         return ()
     from core.gangs import gangs_of  # most clusters have none
 
@@ -267,6 +276,12 @@ def _virtual_pods(buffer: CapacityBuffer) -> Iterable[Pod]:
                 labels=buffer.labels,
                 annotations=marks,
             )
+
+
+def _labels_of_nodes(snapshot: Snapshot) -> frozenset[str]:
+    """Return the labels that nodes get without a NodePool that names them."""
+    requested = {labels.PROVISIONING_REQUEST} if snapshot.provisioning_requests else set()
+    return labels.WELL_KNOWN | snapshot.catalogue.label_keys() | requested
 
 
 class KnownParts:
@@ -326,6 +341,7 @@ class SchedulingContext:
         watch: Ends the decision when its time is over.
         released: Keys of the pods that a pinned context lets leave a domain which has too many of them.
         gangs: The groups of pods that start together.
+        booked: Places that ProvisioningRequests have booked: virtual pods, which are placed before all others.
         gang_plan: Which of them are planned for, and where (`core.scheduling.gangs`).
     """
 
@@ -354,13 +370,14 @@ class SchedulingContext:
         self.states: tuple[StateNode, ...] = state_nodes(snapshot) if known is None else known.states.of(snapshot)
         self.gangs = _gangs(snapshot)
         self.gang_plan = NO_GANG_PLAN
-        self.pending = within_preferences(pending_pods(snapshot, self.gangs))
+        self.booked = _booked(snapshot)
+        self.pending = within_preferences(pending_pods(snapshot, self.gangs, self.booked))
         self.released: frozenset[str] = frozenset()
         bound = [pod for state in self.states for pod in state.pods]
         successors = {id(pod): successor(pod) for pod in bound if pod.successor is not None}
         concerned = (*self.pending, *bound, *successors.values(), *_with_nominations(snapshot))
         self.axis = ResourceAxis(_requested(snapshot, concerned), _offered(snapshot, self.states))
-        self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
+        self.table = RequirementTable(_labels_of_nodes(snapshot))
         self.volumes = volumes = VolumeIndex(snapshot, refused_volumes)
         self._daemons = daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
         reads, questions = reads_of(constraints), known.questions if known is not None else None

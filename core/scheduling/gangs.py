@@ -27,6 +27,7 @@ from core import labels
 from core.gangs import Gang
 from core.model.plan import PlannedClaim, PlannedGroup
 from core.model.pod import Pod
+from core.model.state_node import StateNode
 from core.model.values.requirements import Requirement, Requirements
 from core.reasons.pods import PodReason
 from core.scheduling.claim_search import Solution
@@ -57,6 +58,10 @@ _Kind = tuple[tuple[int, int], ...]
 """Numbers of groups of equal pods, each with how many of them must have a place."""
 
 _Rank = tuple[int, datetime, str]
+
+
+_BOOKED: Final[_Rank] = (-(2**63), datetime.min.replace(tzinfo=UTC), "")
+"""The turn of a booked place: before everything."""
 
 
 class _Unit(NamedTuple):
@@ -93,6 +98,7 @@ class _Admission:
         """How many members had no place when such a group failed first, and what the first of them lacked."""
         units = [unit for gang in context.gangs if (unit := self._unit(gang)) is not None]
         units += [_Unit(_rank(pod), (pod,)) for pod in early]
+        units += [_Unit(_BOOKED, (pod,)) for pod in context.booked]
         self._units = sorted(units, key=lambda unit: unit.rank)
         self._kinds = [self._kind(unit) for unit in self._units]
         self._full: dict[tuple[_Kind, Domain], int] = {}
@@ -106,6 +112,7 @@ class _Admission:
         Where nothing is scarce, that is so, and it takes a try for each kind of group instead of one for each group.
         """
         nothing = GreedyScheduler(self._context, [], self._context.leaving, frozenset())
+        nothing.place_more(self._queue(_Unit(_BOOKED, self._context.booked), ()))
         for unit, kind in zip(self._units, self._kinds, strict=True):
             if unit.gang is None:
                 continue
@@ -136,9 +143,12 @@ class _Admission:
             domain = self._domains.get(unit.gang.name, ()) if unit.gang is not None else ()
             if domain:
                 pins |= dict.fromkeys((pod.key for pod in (*unit.core, *unit.others)), _pin(domain))
-        domains = {name: dict(domain) for name, domain in sorted(self._domains.items()) if domain and name not in held}
+        domains = {
+            name: _named(domain) for name, domain in sorted(self._domains.items()) if domain and name not in held
+        }
         held_gangs = tuple(sorted(self._held, key=_name_of))
-        plan = GangPlan(turns, domains, held_gangs, uses_turns=not is_guess, is_guess=is_guess, is_made=True)
+        uses_turns = not is_guess or bool(self._context.booked)
+        plan = GangPlan(turns, domains, held_gangs, uses_turns=uses_turns, is_guess=is_guess, is_made=True)
         return self._context.with_gangs(plan, pins, _members(self._held))
 
     def _unit(self, gang: Gang) -> _Unit | None:
@@ -200,6 +210,8 @@ class _Admission:
             return [()]
         here = self._present_domains(gang)
         values = [here.get(key) or self._values(key) for key in gang.topology_keys]
+        if gang.places:
+            values[0] = gang.places
         every = (tuple(zip(gang.topology_keys, chosen, strict=True)) for chosen in product(*values))
         return [domain for _, domain in zip(range(DOMAINS_MAX), every, strict=False)]
 
@@ -388,12 +400,12 @@ def planned_groups(
 ) -> tuple[PlannedGroup, ...]:
     """Return the groups with members that wait, as the plan leaves them."""
     held = {held_gang.gang.name: held_gang for held_gang in context.gang_plan.held}
-    nodes = {pod.key: context.existing_nodes[position].state.labels for pod, position in solution.bound}
+    nodes = {pod.key: context.existing_nodes[position].state for pod, position in solution.bound}
     new = {key: claim for claim in claims for key in (*claim.pods, *claim.buffer_pods)}
     return tuple(
         _planned_group(context, gang, held.get(gang.name), nodes, new)
         for gang in context.gangs
-        if gang.waiting or gang.coming
+        if gang.waiting or gang.coming or gang.promised
     )
 
 
@@ -401,21 +413,22 @@ def _planned_group(
     context: SchedulingContext,
     gang: Gang,
     held: HeldGang | None,
-    nodes: Mapping[str, Mapping[str, str]],
+    nodes: Mapping[str, StateNode],
     new: Mapping[str, PlannedClaim],
 ) -> PlannedGroup:
     keys = [pod.key for pod in (*gang.waiting, *gang.coming)]
     placed = sum(key in nodes or key in new for key in keys)
     there = {new[key].name: new[key] for key in keys if key in new}
     zones = {zone for claim in there.values() for zone in claim.zones}
-    zones |= {nodes[key].get(labels.ZONE, "") for key in keys if key in nodes}
+    zones |= {nodes[key].labels.get(labels.ZONE, "") for key in keys if key in nodes}
     shared = {labels.ZONE: next(iter(zones))} if len(zones) == 1 and "" not in zones and placed > 1 else {}
     return PlannedGroup(
         name=gang.name,
         source=gang.source,
         members=gang.total,
         minimum=gang.minimum,
-        placed=held.placed if held is not None else len(gang.settled) + placed,
+        placed=held.placed if held is not None else len(gang.settled) + gang.promised + placed,
+        ready=sum(key in nodes and nodes[key].is_initialized for key in keys),
         domain={**shared, **context.gang_plan.domains.get(gang.name, {})} if held is None else {},
         hourly=sum(claim.price for claim in there.values()),
         reason=held.reason if held is not None else "",
@@ -424,7 +437,14 @@ def _planned_group(
 
 
 def _pin(domain: Domain) -> Requirements:
-    return Requirements(Requirement.one_of(key, value) for key, value in domain)
+    """Return the requirement of a domain; an empty value stands for nodes without the label."""
+    return Requirements(
+        Requirement.one_of(key, value) if value else Requirement.of(key, "DoesNotExist") for key, value in domain
+    )
+
+
+def _named(domain: Domain) -> dict[str, str]:
+    return {key: value for key, value in domain if value}
 
 
 def _price(found: GreedyScheduler) -> int:

@@ -20,6 +20,7 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
 from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings
+from core.pods import is_to_come
 from core.pools import SIMULATED
 from core.reasons.pods import PodReason
 from core.scheduling.claim_search import Solution
@@ -117,12 +118,14 @@ class SchedulingResults(msgspec.Struct, frozen=True, kw_only=True):
         on_uninitialized: Displaced pods on an existing node that is not initialized yet, so that it is uncertain whether they
             will run (Karpenter does not consolidate then).
         buffer_nodes: Names of existing nodes whose free room serves a capacity buffer; they do not count as empty.
+        awaited: Existing node → a pod that does not exist yet and will come there: a group or ProvisioningRequest awaits it.
     """
 
     plan: Plan
     displaced: tuple[str, ...] = ()
     on_uninitialized: tuple[str, ...] = ()
     buffer_nodes: tuple[str, ...] = ()
+    awaited: dict[str, str] = {}
 
 
 def scheduling_results(
@@ -154,6 +157,7 @@ def scheduling_results(
             sorted(pod.key for pod, node in real if pod.key in keys and not node.state.is_initialized)
         ),
         buffer_nodes=tuple(sorted(buffer_nodes)),
+        awaited={existing_nodes[position].name: pod.key for pod, position in solution.bound if is_to_come(pod)},
     )
 
 
@@ -309,7 +313,7 @@ class _Forms:
             annotations=_annotations(claim),
             taints=template.taints,
             startup_taints=template.pool.startup_taints,
-            requirements=requirements,
+            requirements=tuple(each for each in requirements if each.key != labels.PROVISIONING_REQUEST),
             instance_types=types.names_in_price_order(mask, claim.reqs),
             zones=zones,
             capacity_types=capacity_types,
@@ -359,10 +363,13 @@ def _with_min_values(requirement: Requirement, value: int | None) -> Requirement
 def _labels(
     template: NodeClaimTemplate, requirements: Iterable[Requirement], well_known: frozenset[str]
 ) -> dict[str, str]:
-    """Return the template's labels, and a value for every label that only the NodePool's requirements define and leave open."""
+    """Return the template's labels, and a value for every label that only the NodePool's requirements define and leave open.
+
+    The label of nodes that are bought for a ProvisioningRequest comes from its pods alone.
+    """
     label_values = dict(template.labels)
     for requirement in requirements:
-        if requirement.key not in well_known:
+        if requirement.key not in well_known or requirement.key == labels.PROVISIONING_REQUEST:
             value = any_value(requirement)
             if value is not None:
                 label_values[requirement.key] = value
@@ -584,7 +591,7 @@ class Planner:
 
 
 def _with_groups(context: SchedulingContext) -> SchedulingContext:
-    if not context.gangs:
+    if not (context.gangs or context.booked):
         return context
     from core.scheduling.gangs import with_gangs
 

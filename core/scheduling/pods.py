@@ -639,13 +639,17 @@ def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str
         return refusals[0]
     if needs.reason:
         return needs.reason, needs.message
+    if any(_is_only_room_there(requirement) for pin in needs.alternatives for requirement in pin.values()):
+        return PodReason.ONLY_ROOM_THERE, _ONLY_ROOM_THERE
     requirements = (r for alternative in needs.alternatives for r in alternative.values() if r.key != labels.NODE_NAME)
     faults = map(requirement_fault, requirements)
     fault = next(filter(None, faults), "")
     return (PodReason.INVALID_POD, f"its volumes: {fault}") if fault else ("", "")
 
 
-_ONLY_EXISTING: Final = frozenset({PodReason.UNSUPPORTED_AFFINITY, PodReason.OPTED_OUT, PodReason.RESTRICTED_LABEL})
+_ONLY_EXISTING: Final = frozenset(
+    {PodReason.UNSUPPORTED_AFFINITY, PodReason.ONLY_ROOM_THERE, PodReason.OPTED_OUT, PodReason.RESTRICTED_LABEL}
+)
 
 
 def may_join_existing(reason: str, spec: PodSpec, needs: VolumeNeeds) -> bool:
@@ -653,11 +657,21 @@ def may_join_existing(reason: str, spec: PodSpec, needs: VolumeNeeds) -> bool:
     return reason in _ONLY_EXISTING and not needs.reason and bool(required_alternatives(spec))
 
 
+_ONLY_ROOM_THERE: Final = "its ProvisioningRequest asks for room on nodes that are there"
+
+
+def _is_only_room_there(requirement: Requirement) -> bool:
+    """Whether a requirement admits no new node, and no node that was bought for a ProvisioningRequest."""
+    return requirement.key == labels.PROVISIONING_REQUEST and requirement.operator == "DoesNotExist"
+
+
 def _why_no_new_node(alternative: Iterable[Requirement], well_known: frozenset[str]) -> tuple[str, str]:
     """Return code and text if no new node can meet one alternative of the node affinity, whatever NodePools there are."""
     for requirement in alternative:
         if requirement.key == labels.NODE_NAME and requirement.is_finite:
             return PodReason.UNSUPPORTED_AFFINITY, "its required node affinity names existing nodes (matchFields)"
+        if _is_only_room_there(requirement):
+            return PodReason.ONLY_ROOM_THERE, _ONLY_ROOM_THERE
         if requirement.key == labels.NODEPOOL and requirement.operator == "DoesNotExist":
             return PodReason.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist"
         if requirement.key == labels.HOSTNAME and requirement.operator == "NotIn":

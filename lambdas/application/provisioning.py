@@ -15,7 +15,7 @@ from lambdas.controllers.planning import (
 )
 from lambdas.controllers.provisioning import ClaimRecords, LostRows, NextRun, Provisioning
 from lambdas.controllers.resync import AbsentClaims
-from lambdas.controllers.status_writer import BufferStatus
+from lambdas.controllers.status_writer import RoomStatus
 
 
 def provisioning(shared: SharedControllers) -> Provisioning:
@@ -23,7 +23,7 @@ def provisioning(shared: SharedControllers) -> Provisioning:
     adapters = shared.adapters
     kubernetes, stores, settings, clock = adapters.kubernetes, adapters.stores, adapters.settings, adapters.clock
     judging = shared.observer.judging(adapters.cloud)
-    events, buffers = UnschedulableEvents(kubernetes, clock), BufferStatus(kubernetes, clock)
+    events, rooms = UnschedulableEvents(kubernetes, clock), RoomStatus(kubernetes, clock)
     decided = DecisionEvents(kubernetes, clock, adapters.run_tasks.messages)
     decision = PlanDecision(judging, adapters.ledger, settings, clock, ObjectWarnings(kubernetes, clock))
     return Provisioning(
@@ -36,7 +36,7 @@ def provisioning(shared: SharedControllers) -> Provisioning:
         decision=decision,
         claim_records=ClaimRecords(shared.launcher, clock, at_most=settings.launches_per_run),
         launches=PlanLaunches(shared.parallel_launches, adapters.queues.work, clock),
-        publisher=PlanPublisher(events, decided, buffers, stores.nominations, clock),
+        publisher=PlanPublisher(events, decided, rooms, stores.nominations, clock),
         replacing=Replacing(stores.claims),
         observed=ObservedPlans(decision, adapters.ledger),
         absent=AbsentClaims(stores.changes),

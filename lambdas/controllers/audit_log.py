@@ -161,6 +161,7 @@ def _was_seen(pod: dict[str, Any], at: datetime) -> bool:
 UNSCHEDULABLE: Final = "PodUnschedulable"
 POD_DELETED: Final = "PodDeleted"
 NODE_POOL_CHANGED: Final = "NodePoolChanged"
+ROOM_REQUESTED: Final = "RoomRequested"
 
 NODES_MAY_GO: Final = frozenset((POD_DELETED, NODE_POOL_CHANGED))
 """Changes that may make nodes disruptable: `disrupt` runs soon."""
@@ -300,6 +301,8 @@ def reason_to_wake(entry: dict[str, Any]) -> str:
         return ""
     if resource == "nodepools":
         return NODE_POOL_CHANGED if verb in _CHANGES and not part else ""
+    if resource == "provisioningrequests":
+        return ROOM_REQUESTED if verb in ("create", "delete") and not part else ""
     if resource != "pods":
         return ""
     if verb == "delete" and not part:

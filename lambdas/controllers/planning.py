@@ -52,7 +52,7 @@ from lambdas.controllers.events import (
 )
 from lambdas.controllers.launch_answers import refused as refused_claim
 from lambdas.controllers.launching import LaunchResults, ParallelLaunches
-from lambdas.controllers.status_writer import BufferStatus
+from lambdas.controllers.status_writer import RoomStatus
 
 LEAVING_ASKED_MAX: Final = 5
 """The most leaving nodes whose pods are listed by node: for more, the full observation is as cheap."""
@@ -679,7 +679,7 @@ def _key(event: JsonObject) -> tuple[str, str]:
     return event["metadata"]["namespace"], event["metadata"]["name"]
 
 
-# Publishes a plan: reasons on pods without a node, status of capacity buffers, and nominated nodes for `disrupt`.
+# Publishes a plan: reasons on pods without a node, status of what asks for room, and nominated nodes for `disrupt`.
 
 
 NOMINATED_FOR: Final = timedelta(seconds=20)
@@ -693,14 +693,14 @@ class PlanPublisher:
         self,
         events: UnschedulableEvents,
         decisions: DecisionEvents,
-        buffers: BufferStatus,
+        rooms: RoomStatus,
         nominations: Nominations,
         clock: Clock,
     ) -> None:
         self._events = events
         self._decisions = decisions
         self._published: DecisionSummary | None = None
-        self._buffers = buffers
+        self._rooms = rooms
         self._nominations = nominations
         self._clock = clock
 
@@ -709,7 +709,7 @@ class PlanPublisher:
         for binding in plan.bindings:
             report.decide(DecisionKind.BIND, binding.pod, ClaimReason.FITS_EXISTING, f"expected on {binding.node}")
         self.expect_pods_on([binding.node for binding in plan.bindings], view.claims.values())
-        self._buffers.write(view, plan, report)
+        self._rooms.write(view, plan, report)
 
     def decided(self, decision: str, summary: DecisionSummary) -> None:
         """Write events on pods and claims about the decision, except those already written for the last plan."""

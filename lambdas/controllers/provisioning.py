@@ -398,11 +398,13 @@ class Provisioning:
             self.stores.changes.record(self.clock.now())
 
     def _is_quiet(self) -> bool:
-        """Whether no pod lacks a node, no claim waits for its launch, and no buffer requests room.
+        """Whether no pod lacks a node, no claim waits for its launch, and no buffer or ProvisioningRequest requests room.
 
         Warm room of calendars is no reason: `reconcile` sends a message while there is some.
         """
         if self.settings.options().feature_gates.capacity_buffer or self.observer.unbound_pods():
+            return False
+        if self.observer.awaits_requests():
             return False
         started_at = self.clock.now()
         if self.absent.holds(started_at):
@@ -484,6 +486,8 @@ class Provisioning:
     def _ask_for_another(self, plan: Plan, until: datetime, *, was_refused: bool) -> None:
         if was_refused:
             self.next_run.ask("EC2 had no capacity", until, self._poll())
+        elif any(group.awaits_nodes for group in plan.groups):
+            self.next_run.ask("a ProvisioningRequest waits for its nodes", until, self._poll())
         elif any(unplaced.reason == PodReason.DEADLINE_REACHED for unplaced in plan.unschedulable):
             self.next_run.ask("no time for all pods", until, SPACING)
 

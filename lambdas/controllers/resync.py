@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from adapters.observation.cluster_reader import CalendarReader
+from adapters.observation.cluster_reader import OptionalKind
 from adapters.ports import Clock, Kubernetes
 from adapters.store import Changes
 from core.approval.proposal import Proposal
@@ -69,7 +69,7 @@ class BudgetCheck:
         self._kubernetes = kubernetes
         self._settings = settings
         self._clock = clock
-        self._calendars = CalendarReader(kubernetes, clock)
+        self._calendars = OptionalKind(kubernetes, clock, CALENDARS, is_rare=True)
         self.are_closed = False
 
     def needs_run(self, records: Iterable[ClaimRecord]) -> bool:

@@ -1,29 +1,35 @@
 """Writes conditions and status to the cluster when they change.
 
-The condition KnownFields and the status of CapacityBuffers are computed here.
+The condition KnownFields, and the status of CapacityBuffers and ProvisioningRequests are computed here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from adapters.observation.observer import ClusterState
 from adapters.ports import Clock, JsonObject, Kubernetes, NotFoundError, PortError, reason_of
 from adapters.run_report import RunReport
+from core import labels
 from core.api.objects import generation_of, mapping, name_of, sequence
 from core.api.status import conditions
 from core.manifests.wire import resources
-from core.manifests.wire.objects import WireCapacityBuffer
+from core.manifests.wire.objects import WireCapacityBuffer, WireProvisioningRequest
 from core.manifests.wire.resources import Resource
 from core.model.plan import BufferRoom, Plan
+from core.model.pod import GroupSource
+from core.model.snapshot import ProvisioningRequest
 from core.reasons.code import DecisionKind
 from core.reasons.runs import RunReason
 from installation.metric_names import UNKNOWN_FIELDS
 from lambdas.controllers.events import warning, write
+
+if TYPE_CHECKING:
+    from core.provisioning_requests import RequestAnswer, Starting
 
 # Writes the status of users' objects if it differs, and preserves the conditions of other writers.
 
@@ -203,5 +209,83 @@ def _provisioning(pods: int, room: BufferRoom | None) -> JsonObject:
     return condition(PROVISIONING, "False", message, reason="RequiresNewCapacity")
 
 
-def _key(written: WireCapacityBuffer) -> str:
+def _key(written: WireCapacityBuffer | WireProvisioningRequest) -> str:
     return f"{written.metadata.namespace or 'default'}/{written.metadata.name}"
+
+
+# ProvisioningRequests: `core.provisioning_requests` decides what their conditions say.
+
+
+class RequestStatus:
+    """Writes what a plan means for ProvisioningRequests."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._statuses = StatusWriter(kubernetes, clock)
+
+    def write(self, view: ClusterState, plan: Plan, report: RunReport) -> None:
+        """Bring the status of every request up to date; a failure of one does not affect the others."""
+        if not view.requests:
+            return
+        from core.provisioning_requests import answer  # most clusters have none
+
+        groups = {group.name: group for group in plan.groups if group.source == GroupSource.PROVISIONING_REQUEST}
+        requests = {f"{one.namespace}/{one.name}": one for one in view.snapshot.provisioning_requests}
+        for written in view.requests:
+            key = _key(written)
+            request = requests.get(key)
+            if request is None:
+                continue
+            wanted = answer(request, view.snapshot, groups.get(key), _starting(request, view))
+            if wanted is None:
+                continue
+            try:
+                self._write(written, wanted)
+            except PortError as error:
+                report.count("portErrors")
+                report.decide(DecisionKind.SKIP, f"ProvisioningRequest {key}", reason_of(error), str(error))
+
+    def _write(self, written: WireProvisioningRequest, wanted: RequestAnswer) -> None:
+        version = written.api_version.rpartition("/")[2] or resources.PROVISIONING_REQUESTS.version
+        kind = msgspec.structs.replace(resources.PROVISIONING_REQUESTS, version=version)
+        metadata = written.metadata
+        status: JsonObject = {
+            "conditions": [condition(c.type, c.status, c.message, reason=c.reason) for c in wanted.conditions]
+        }
+        if wanted.details:
+            status["provisioningClassDetails"] = wanted.details
+        self._statuses.write(
+            Present(kind, metadata.name, metadata.namespace, metadata.generation, written.status), status
+        )
+
+
+def _starting(request: ProvisioningRequest, view: ClusterState) -> Starting:
+    """Return the request's nodes that are not ready yet, with the time that nodes of this cluster took lately."""
+    from core.provisioning_requests import BOOT, Starting, own_value
+
+    value = own_value(request)
+    under_way = [
+        record
+        for record in view.claims.values()
+        if record.plan.labels.get(labels.PROVISIONING_REQUEST) == value
+        and record.initialized_at is None
+        and record.deletion is None
+    ]
+    took = sorted(
+        record.initialized_at - record.requested_at
+        for record in view.claims.values()
+        if record.initialized_at is not None
+    )
+    usual = took[len(took) // 2] if took else BOOT
+    return Starting(len(under_way), max((record.requested_at + usual for record in under_way), default=None))
+
+
+class RoomStatus:
+    """Writes what a plan means for objects that ask for room of pods to come."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._writers = (BufferStatus(kubernetes, clock), RequestStatus(kubernetes, clock))
+
+    def write(self, view: ClusterState, plan: Plan, report: RunReport) -> None:
+        """Bring the status of every buffer and request up to date."""
+        for writer in self._writers:
+            writer.write(view, plan, report)

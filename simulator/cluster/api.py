@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from adapters.ports import ConflictError, DeniedError, EvictionBlockedError, ListChanges, Listing, SeveralBudgetsError
+from adapters.ports import (
+    ConflictError,
+    DeniedError,
+    EvictionBlockedError,
+    ListChanges,
+    Listing,
+    NotFoundError,
+    SeveralBudgetsError,
+)
 from core import labels
 from core.api.objects import JsonObject
 from core.errors import InvalidInputError
@@ -245,6 +253,9 @@ FaultHook = Callable[[str, Literal["before", "after"]], None]
 
 FORCED = "forced"
 
+_DEFINED_BY_OTHERS: Final = (resources.PROVISIONING_REQUESTS.kind,)
+"""Kinds that most clusters do not serve."""
+
 
 HISTORY_MAX: Final = 5_000
 """How many events of a kind a watch may begin with; a real API server compacts after five minutes."""
@@ -281,11 +292,20 @@ class ClusterApi:
     def list(self, resource: Resource, *, fields: str = "", labels: str = "") -> Listing:
         """The objects that are selected, by namespace and name. What did not change since is not decoded again."""
         with self._call(f"kube:list {resource.plural}"):
+            self._require_served(resource)
             if resource not in self._listings:
                 self._listings[resource] = self._decode_changed(resource)
             if fields or labels:
                 return self._selected(resource, fields, labels)
             return self._listings[resource]
+
+    def _require_served(self, resource: Resource) -> None:
+        """Raise NotFoundError for a definition that the cluster does not have: it comes with the first object of its kind."""
+        is_known = resource in self._decoded
+        if is_known and resource.kind not in _DEFINED_BY_OTHERS:
+            return
+        if not is_known or not (self._decoded[resource] or self._changed[resource] or self._rejected[resource]):
+            raise NotFoundError(f"kube:list {resource.plural}", f"the server serves no {resource.api_version}")
 
     def changes(self, resource: Resource, since: str) -> ListChanges | None:
         """What has happened since a version; None (410) if that is compacted, or if the server was restored since."""

@@ -76,6 +76,7 @@ _BUFFER: Final = "Reads CapacityBuffers and what they keep room for."
 WHY_LISTED: Final[Mapping[str, str]] = {
     "calendars": "Knows what holds for NodePools at which hours.",
     "capacitybuffers": _BUFFER,
+    "provisioningrequests": "Reads ProvisioningRequests, for whose pods it finds or buys room.",
     "csidrivers": _VOLUME,
     "csinodes": _VOLUME,
     "daemonsets": "Knows what runs on each new node.",
@@ -111,6 +112,7 @@ WHY_LISTED: Final[Mapping[str, str]] = {
 _CONTINUES: Final = "Reads what has happened since the last run, instead of the whole list."
 WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
     ("capacitybuffers/status", "patch"): "Says whether a buffer's room is there.",
+    ("provisioningrequests/status", "patch"): "Says whether a request's room is there; Kueue starts the workload then.",
     (
         "deployments",
         "patch",
@@ -198,6 +200,7 @@ _VOLUMES: Final = "where a pod has a volume"
 _SPREADS: Final = "where the scheduler has default spread constraints"
 _TEMPLATES: Final = "where a StatefulSet has pods, a DaemonSet has none yet, or a buffer keeps room"
 _GROUPS: Final = "where a pod names such a group"
+_REQUESTS: Final = "where the cluster serves ProvisioningRequests"
 _BUFFERS: Final = "with the feature gate CapacityBuffer"
 SELDOM_LISTED: Final[Mapping[str, str]] = {
     "persistentvolumes": _VOLUMES,
@@ -215,6 +218,7 @@ SELDOM_LISTED: Final[Mapping[str, str]] = {
     "deployments": _BUFFERS,
     "podtemplates": _BUFFERS,
     "capacitybuffers": _BUFFERS,
+    "provisioningrequests": _REQUESTS,
     "podgroups": _GROUPS,
     "workloads": _GROUPS,
     "leaderworkersets": _GROUPS,
@@ -232,6 +236,7 @@ SELDOM_DONE: Final[Mapping[tuple[str, str, str, str], str]] = {
         "patch",
     ): "pods that kube-scheduler binds, such as those with volumes, are nominated",
     ("provision", "autoscaling.x-k8s.io", "capacitybuffers/status", "patch"): _BUFFERS,
+    ("provision", "autoscaling.x-k8s.io", "provisioningrequests/status", "patch"): _REQUESTS,
     ("execute", "", "events", "create"): "a command begins, or a drain makes no progress",
     ("execute", "karpenter.sh", "nodeclaims", "get"): "somebody deletes a NodeClaim",
     ("execute", "karpenter.sh", "nodepools", "get"): "a drain is cancelled",

@@ -105,6 +105,8 @@ class FakeKubernetes:
         self.before_call(f"list {resource.plural}" + f" {fields}{labels}".rstrip())
         is_selected = selection(resource, fields, labels)
         of_kind = [self._objects[key] for key in sorted(self._objects) if key[0] == resource.kind]
+        if resource.kind == resources.PROVISIONING_REQUESTS.kind and (not of_kind or resource.version != "v1"):
+            raise NotFoundError(f"list {resource.plural}", "the server serves no such kind")
         found = [obj for obj in of_kind if is_selected(obj)]
         page = decoding.decode_page(resource, msgspec.json.encode({"items": list(found)}))
         return Listing(page.items, page.rejected)

@@ -34,7 +34,13 @@ from tests.release.checks import CHECKS, Place
 
 ROOT = Path(__file__).parents[2]
 RELEASED_VERSION = Version("1.2.3")
-LINES = [line for line in (ROOT / "requirements-cli.txt").read_text().splitlines() if line and not line.startswith("#")]
+LINES = [
+    line
+    for name in ("requirements.txt", "requirements-cli.txt")
+    for line in (ROOT / name).read_text().splitlines()
+    if line and not line.startswith(("#", "-"))
+]
+"""What the wheel may ask for: each must be in the lock, or no release can be built."""
 
 
 @pytest.fixture

@@ -48,9 +48,11 @@ LISTED_ON_DEMAND: Final = frozenset(
         *("podtemplates", "replicationcontrollers", "services", "replicasets", "statefulsets"),
         *("limitranges", "runtimeclasses"),
         *("podgroups", "workloads", "leaderworkersets", "jobsets"),
+        *("provisioningrequests", "provisioningrequests/status"),
     }
 )
-"""Kinds that are read only with default spreading, where a template must become a pod, or where a pod names such a group."""
+"""Kinds that are read only with default spreading, where a template must become a pod, where a pod names such a group, or where
+the cluster serves ProvisioningRequests, of which a status is written too."""
 
 
 def test_every_permitted_call_to_aws_is_a_call_site_or_says_why_not() -> None:

@@ -31,7 +31,7 @@ ACKNOWLEDGED: Final[Sequence[Acknowledgement]] = (
         rf"{_WILDCARD}arn:<AWS::Partition>:ec2:[a-z0-9-]+:\*:(fleet|instance|volume|network-interface|launch-template"
         r"|spot-instances-request)/\*\]",
         _POLICY,
-        "What is launched has no id before; a condition asks for our cluster's tag and the NodePool's in the request, or on "
+        "A launched instance has no id before; a condition asks for our cluster's tag and the NodePool's in the request, or on "
         "the resource.",
     ),
     Acknowledgement(
@@ -95,12 +95,12 @@ ACKNOWLEDGED: Final[Sequence[Acknowledgement]] = (
     Acknowledgement(
         "AwsSolutions-DDB3",
         "fleetwright/Capacity/Resource",
-        "What it holds is forgotten within hours, and learned again.",
+        "Its content is forgotten within hours, and learned again.",
     ),
     Acknowledgement(
         r"AwsSolutions-IAM4\[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSCodeDeployRoleForLambdaLimited\]",
         ".*/Update/Role/Resource",
-        "What CodeDeploy needs to move an alias is AWS' to say, and may change; only CodeDeploy in this account may take it.",
+        "AWS decides and may change the permissions that CodeDeploy needs; only CodeDeploy in this account may take it.",
     ),
     Acknowledgement(
         "W3005",

@@ -154,6 +154,7 @@ _TYPES_BY_RESOURCE: Final[dict[Resource, Any]] = {
     resources.CRON_JOBS: Labelled,
     resources.POD_TEMPLATES: pod.PodTemplateObject,
     resources.CAPACITY_BUFFERS: objects.WireCapacityBuffer,
+    resources.PROVISIONING_REQUESTS: objects.WireProvisioningRequest,
     resources.LIMIT_RANGES: admission.LimitRange,
     resources.RESOURCE_QUOTAS: admission.ResourceQuota,
     resources.RUNTIME_CLASSES: admission.RuntimeClass,

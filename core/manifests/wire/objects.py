@@ -150,6 +150,33 @@ class WireCapacityBuffer(Wire):
     status: dict[str, Any] = {}
 
 
+# ProvisioningRequests on the wire (`autoscaling.x-k8s.io`, v1beta1 and v1 alike).
+
+
+class RequestedPodSet(Wire):
+    """Equal pods: a PodTemplate of the same namespace, and how many."""
+
+    pod_template_ref: LocalReference = field(default_factory=LocalReference)
+    count: int = 0
+
+
+class ProvisioningRequestSpec(Wire):
+    """`spec` of a ProvisioningRequest, which never changes."""
+
+    provisioning_class_name: str = ""
+    pod_sets: tuple[RequestedPodSet, ...] = ()
+    parameters: dict[str, str] = {}
+
+
+class WireProvisioningRequest(Wire):
+    """A ProvisioningRequest. We write its status; it stays plain JSON, to compare it with the desired one."""
+
+    metadata: WireMetadata
+    api_version: str = ""
+    spec: ProvisioningRequestSpec = field(default_factory=ProvisioningRequestSpec)
+    status: dict[str, Any] = {}
+
+
 class WireTaint(Wire):
     """A taint of a node."""
 

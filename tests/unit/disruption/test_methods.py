@@ -259,6 +259,18 @@ def test_the_most_expensive_empty_node_goes_first_within_budgets() -> None:
     assert [c.nodes for c in methods.find_empty(DisruptionPass(a_world(*nodes, node_pools=one)))] == [("node-2",)]
 
 
+@pytest.mark.parametrize(("fits", "gone"), [(False, [("node-1",)]), (True, [])])
+def test_half_a_group_is_given_back_before_consolidate_after(*, fits: bool, gone: list[tuple[str, ...]]) -> None:
+    """Where its other part cannot be bought, its nodes cost and do nothing."""
+    claim, node = a_node_of(MIDDLE)
+    claim = msgspec.structs.replace(claim, annotations={labels.GROUP_OF_CLAIM: "default/train"}, last_pod_event_at=NOW)
+    slow = a_pool("default", ON_DEMAND, disruption=msgspec.structs.replace(OPEN, consolidate_after=timedelta(hours=1)))
+    marks = {labels.GROUP: "train", labels.GROUP_MINIMUM: "2"}
+    pods = (a_pod("a", cpu="3", annotations=marks), a_pod("b", cpu="3" if fits else "99", annotations=marks))
+    world = a_world((claim, node), pods=pods, node_pools=(slow,))
+    assert [command.nodes for command in methods.find_empty(DisruptionPass(world))] == gone
+
+
 @pytest.mark.parametrize("ill", [0, 1, 2])
 def test_no_more_nodes_go_than_the_answer_says_may_go_whether_they_are_ready_or_not(ill: int) -> None:
     """A node that is not Ready takes a place of the budgets, and another one when it goes, as in Karpenter."""

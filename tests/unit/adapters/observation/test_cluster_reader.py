@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from adapters.observation.cluster_reader import (
+    ABSENT_ASKED_EVERY,
     ASKED_EVERY,
-    CALENDARS_ASKED_EVERY,
     CURRENT_ONLY,
     HELD_FOR,
     KEPT_FOR,
@@ -97,7 +97,12 @@ def reader(*, is_shadow: bool = False, **options: Any) -> tuple[ClusterReader, L
 
 
 def of_lists(calls: list[str]) -> list[str]:
-    return [call.removeprefix("list ") for call in calls if call.startswith("list ")]
+    """Return the kinds that were listed, apart from one that this cluster does not serve."""
+    listed = [call.removeprefix("list ") for call in calls if call.startswith("list ")]
+    return [kind for kind in listed if kind != REQUESTS]
+
+
+REQUESTS = resources.PROVISIONING_REQUESTS.plural
 
 
 A_CALENDAR: JsonObject = {
@@ -129,7 +134,7 @@ def test_calendars_are_not_asked_for_again_soon_where_there_are_none(
     calls.clear()
     found.complete()
     assert "calendars" not in of_lists(calls)
-    lab.clock.advance(seconds=CALENDARS_ASKED_EVERY.total_seconds())
+    lab.clock.advance(seconds=ABSENT_ASKED_EVERY.total_seconds())
     found.complete()
     assert "calendars" in of_lists(calls)
 
@@ -140,11 +145,28 @@ def test_that_there_is_no_calendar_is_remembered_for_a_while() -> None:
     reading.complete()
     reading.complete()
     assert of_lists(calls).count("calendars") == 1
-    lab.clock.advance(seconds=CALENDARS_ASKED_EVERY.total_seconds())
+    lab.clock.advance(seconds=ABSENT_ASKED_EVERY.total_seconds())
     lab.kubernetes.put(A_CALENDAR)
     for _ in range(2):
         assert reading.complete().by_kind[resources.CALENDARS]
     assert of_lists(calls).count("calendars") == 3
+
+
+def test_provisioning_requests_are_read_with_their_templates_only_where_they_are_served() -> None:
+    """Each version that may be served is tried once in a while; where there are requests, they are listed each time."""
+    reading, lab, calls = reader()
+    assert not reading.awaits_requests()
+    assert resources.PROVISIONING_REQUESTS not in reading.complete().by_kind
+    assert calls.count(f"list {REQUESTS}") == 2
+    lab.clock.advance(seconds=ABSENT_ASKED_EVERY.total_seconds())
+    spec = {"provisioningClassName": "check-capacity.autoscaling.x-k8s.io"}
+    done = {"conditions": [{"type": "Failed", "status": "True"}]}
+    request = {"kind": "ProvisioningRequest", "metadata": {"name": "r", "namespace": "default"}, "spec": spec}
+    lab.kubernetes.put(request)
+    assert reading.awaits_requests()
+    assert resources.POD_TEMPLATES in reading.complete().by_kind
+    lab.kubernetes.put(request | {"status": done})
+    assert not reading.awaits_requests()
 
 
 def test_calendars_are_part_of_every_observation() -> None:

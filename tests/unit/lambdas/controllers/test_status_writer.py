@@ -112,6 +112,185 @@ def test_without_the_gate_buffers_are_not_listed() -> None:
     assert "list capacitybuffers" not in calls
 
 
+# ProvisioningRequests.
+
+
+ATOMIC = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
+CHECK = "check-capacity.autoscaling.x-k8s.io"
+OWN_LABEL = "fleetwright.dev/provisioning-request"
+
+
+def a_request(kind: str = ATOMIC, pods: int = 2, name: str = "train-1", **parameters: str) -> JsonObject:
+    return {
+        "apiVersion": "autoscaling.x-k8s.io/v1",
+        "kind": "ProvisioningRequest",
+        "metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z", "uid": "u"},
+        "spec": {
+            "provisioningClassName": kind,
+            "parameters": parameters,
+            "podSets": [{"count": pods, "podTemplateRef": {"name": "member"}}],
+        },
+    }
+
+
+def with_request(lab: Lab, request: JsonObject, cpu: str = "3") -> Lab:
+    """A cluster with a request, made now, for pods that fill a node each."""
+    now = lab.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    request["metadata"]["creationTimestamp"] = now
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
+    template = {
+        "kind": "PodTemplate",
+        "metadata": {"name": "member", "namespace": "default"},
+        "template": {"spec": spec},
+    }
+    lab.kubernetes.put(template, request)
+    return lab
+
+
+def with_room() -> Lab:
+    """A node with room for one of the pods, in a cluster whose API server has the definition."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p", cpu="100m"), a_request("queued.example.com", name="of-others"))
+    lab.settle()
+    lab.bind("p")
+    return lab
+
+
+def said(lab: Lab, name: str = "train-1") -> dict[str, tuple[str, str]]:
+    status = lab.kubernetes.raw(resources.PROVISIONING_REQUESTS, name, "default").get("status", {})
+    return {found["type"]: (found["status"], found["reason"]) for found in status.get("conditions", ())}
+
+
+def message(lab: Lab, kind: str) -> str:
+    status = lab.kubernetes.raw(resources.PROVISIONING_REQUESTS, "train-1", "default")["status"]
+    return next(found["message"] for found in status["conditions"] if found["type"] == kind)
+
+
+def a_consumer(lab: Lab, name: str, value: str) -> JsonObject:
+    pod = a_pending_pod(name, cpu="3")
+    pod["metadata"]["annotations"] = {"autoscaling.x-k8s.io/consume-provisioning-request": "train-1"}
+    pod["spec"]["nodeSelector"] = {OWN_LABEL: value}
+    return pod
+
+
+def provisioned(lab: Lab) -> str:
+    """Buy a request's nodes; return the value of their label."""
+    lab.provision()
+    lab.boot()
+    lab.tick(4)
+    lab.provision()
+    status = lab.kubernetes.raw(resources.PROVISIONING_REQUESTS, "train-1", "default")["status"]
+    return str(status["provisioningClassDetails"]["ProvisioningRequest"])
+
+
+def test_nodes_are_bought_for_a_request_and_carry_the_label_that_its_details_name() -> None:
+    """Kueue makes a node selector of the detail, which it reads once, when Provisioned becomes True."""
+    lab = with_request(Lab(), a_request())
+    lab.provision()
+    assert said(lab) == {"Accepted": ("True", "Accepted"), "Provisioned": ("False", "NodesStarting")}
+    lab.provision()
+    assert message(lab, "Provisioned").startswith("2 nodes are starting; ready at about ")
+    lab.boot()
+    lab.tick(4)
+    lab.provision()
+    status = lab.kubernetes.raw(resources.PROVISIONING_REQUESTS, "train-1", "default")["status"]
+    assert said(lab)["Provisioned"] == ("True", "CapacityIsProvisioned")
+    value = status["provisioningClassDetails"]["ProvisioningRequest"]
+    nodes = [lab.kubernetes.raw(resources.NODES, name) for name in lab.kubernetes.names(resources.NODES)]
+    assert [node["metadata"]["labels"][OWN_LABEL] for node in nodes] == [value, value]
+
+
+def test_room_that_is_there_is_used_before_nodes_are_bought() -> None:
+    lab = with_room()
+    with_request(lab, a_request(pods=1), cpu="1")
+    lab.provision()
+    assert said(lab)["Provisioned"] == ("True", "CapacityIsFound")
+    assert len(lab.claims) == 1
+    assert (
+        "provisioningClassDetails"
+        not in lab.kubernetes.raw(resources.PROVISIONING_REQUESTS, "train-1", "default")["status"]
+    )
+
+
+def test_a_check_buys_nothing_and_fails_at_once_only_where_it_says_so() -> None:
+    lab = with_request(Lab(), a_request(CHECK))
+    lab.provision()
+    assert said(lab)["Provisioned"] == ("False", "CapacityIsNotFound")
+    assert "nodes that are there" in message(lab, "Provisioned")
+    lab = with_request(Lab(), a_request(CHECK, noRetry="true"))
+    lab.provision()
+    assert said(lab)["Failed"] == ("True", "CapacityIsNotFound")
+    assert lab.claims == ()
+
+
+def test_booked_room_is_neither_given_to_another_request_nor_kept_for_longer_than_ten_minutes() -> None:
+    lab = with_room()
+    with_request(lab, a_request(CHECK, pods=1), cpu="1")
+    lab.provision()
+    with_request(lab, a_request(CHECK, pods=1, name="later"), cpu="1")
+    lab.provision()
+    assert said(lab, "later")["Provisioned"] == ("False", "CapacityIsNotFound")
+    lab.clock.advance(minutes=10)
+    lab.provision()
+    lab.provision()
+    assert said(lab)["BookingExpired"] == ("True", "CapacityReservationTimeExpired")
+    assert said(lab, "later")["Provisioned"] == ("True", "CapacityIsFound")
+
+
+def test_pods_take_over_what_was_bought_for_them() -> None:
+    """Otherwise, each pod that comes finds its room booked, and another node is bought beside it."""
+    lab = with_request(Lab(), a_request())
+    value = provisioned(lab)
+    lab.kubernetes.put(a_consumer(lab, "w-0", value), a_consumer(lab, "w-1", value))
+    lab.provision()
+    assert len(lab.claims) == 2
+
+
+def test_a_request_that_finds_nothing_fails_when_its_time_is_over() -> None:
+    lab = with_request(Lab(), a_request(pods=1, ValidUntilSeconds="60"), cpu="1000")
+    lab.provision()
+    assert said(lab)["Provisioned"] == ("False", "CapacityIsNotFound")
+    lab.clock.advance(seconds=60)
+    lab.provision()
+    assert said(lab)["Failed"] == ("True", "Expired")
+
+
+@pytest.mark.parametrize(
+    ("request_", "outcome"),
+    [
+        (a_request(ValidUntilSeconds="soon"), ("Failed", "RequestInvalid")),
+        (a_request(pods=9_999), ("Failed", "RequestInvalid")),
+        (a_request("queued.fleetwright.dev"), ("Failed", "UnknownProvisioningClass")),
+        (a_request("queued.example.com"), ()),
+        (
+            a_request() | {"spec": {**a_request()["spec"], "podSets": [{"count": 1, "podTemplateRef": {"name": "x"}}]}},
+            ("Provisioned", "PodTemplateNotFound"),
+        ),
+    ],
+)
+def test_mistakes_have_a_reason_each(request_: JsonObject, outcome: tuple[str, ...]) -> None:
+    lab = with_request(Lab(), request_)
+    lab.provision()
+    assert lab.claims == ()
+    conditions = said(lab)
+    assert (outcome[1] == conditions[outcome[0]][1]) if outcome else conditions == {}
+
+
+def test_a_request_that_goes_while_its_nodes_start_leaves_nothing_to_do() -> None:
+    """Kueue deletes it for its next attempt, or with the Job."""
+    lab = with_request(Lab(), a_request())
+    lab.provision()
+    lab.kubernetes.drop(resources.PROVISIONING_REQUESTS, "train-1", "default")
+    lab.boot()
+    lab.tick(4)
+    lab.provision()
+    for _ in range(2):  # a budget lets one node go at a time
+        lab.clock.advance(minutes=5)
+        lab.disrupt()
+        lab.tick(20)
+    assert lab.claims == ()
+
+
 # How rounds notice that objects changed, and write no more than what did.
 
 

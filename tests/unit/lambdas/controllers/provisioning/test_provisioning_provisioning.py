@@ -65,6 +65,7 @@ def test_costly_reasons_of_some_pods_delay_no_launch_for_others(lab: Lab, monkey
 
 def test_an_idle_cluster_costs_two_reads_and_no_lease(lab: Lab) -> None:
     """It runs every minute."""
+    lab.provision()  # that no ProvisioningRequests are served is remembered
     calls: list[str] = []
     lab.kubernetes.before_call = lab.rows.before_call = lab.cloud.before_call = calls.append
     lab.provision()

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from adapters.messages import LAUNCHES_A_MESSAGE, work_on_claim, work_on_command
-from adapters.observation.cluster_reader import CALENDARS_ASKED_EVERY
+from adapters.observation.cluster_reader import ABSENT_ASKED_EVERY
 from adapters.run_report import RunReport
 from core import labels
 from core.lifecycle.commands import DUE_BEFORE
@@ -502,7 +502,7 @@ def test_provision_is_asked_to_look_after_warm_room_while_there_is_some(deleted_
     assert lab.wake_ups.take() == []
     calendar = a_calendar(closed=False, warm={"pods": 20, "requests": {"cpu": "1"}})
     lab.kubernetes.put(calendar)
-    lab.clock.advance(seconds=CALENDARS_ASKED_EVERY.total_seconds())
+    lab.clock.advance(seconds=ABSENT_ASKED_EVERY.total_seconds())
     sweep(lab, HOURS)
     (message,) = lab.wake_ups.take()
     assert message == {"wakeUp": WARM}
