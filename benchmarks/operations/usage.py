@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from adapters.kube import CONTINUED_MIN
 from installation.wiring import BY_NAME
 from simulator.aws.queues import AwsError
 from simulator.invocation.faults import Call
@@ -20,6 +19,9 @@ from simulator.world import World
 
 PROCESSOR_SECONDS_PER_OBJECT: Final = {"disrupt": 13.6e-5, "reconcile": 9.4e-5, "provision": 11.5e-5, "execute": 8.7e-5}
 """CPU seconds for each listed object, from `make scale` with 100,000 pods (docs/engineering/handbook/scale.md)."""
+
+CONTINUED_MIN: Final = 10_000
+"""Lists of so many objects are continued (`adapters.kube`, which only the composition may import)."""
 
 CONTINUED_SHARE: Final = 0.5
 """The share of this that an object of a continued list costs: it is not decoded, but the snapshot is made of it."""
