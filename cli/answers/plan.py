@@ -425,7 +425,7 @@ def _buffers(document: JsonObject) -> str:
     return output.table(("CAPACITY BUFFER", "ROOM ON EXISTING", "ON NEW NODES", "NO ROOM"), rows) if rows else ""
 
 
-_NEXT_POOL: Final = re.compile(r"\\n(?=NodePool )")
+_NEXT_POOL: Final = re.compile(r"(?:\\n|\n)(?=NodePool )")
 
 
 def _lines_of(message: str) -> list[str]:

@@ -82,7 +82,10 @@ def test_every_permitted_call_to_the_cluster_is_a_call_site_or_says_why_not() ->
         for _, resource, verb in verbs(rules)
         if resource not in LISTED_ON_DEMAND
     }
-    assert permitted - sites == {("reconcile", "kube:get", "ec2nodeclasses")}
+    assert permitted - sites == {
+        ("reconcile", "kube:get", "ec2nodeclasses"),
+        ("reconcile", "kube:patch", "nodeoverlays"),  # of overlays with unknown fields, which no world has
+    }
 
 
 def _actions() -> set[tuple[str, str]]:

@@ -17,10 +17,10 @@ from adapters.aws.dynamodb.table import Cancelled, DynamoTable, Item
 from adapters.aws.services import AwsService
 from adapters.ports import DeniedError, LostReplyError
 from cli.__main__ import main
-from cli.commands import adopt, release
 from cli.schemas.periods import ANSWERS
 from cli.takeover import environment
 from cli.takeover.environment import TakeoverEnvironment, adoption_table, release_table
+from cli.takeover.steps import hand_over
 from core import labels
 from core.lifecycle.deletion import leaving, tainted
 from core.manifests.wire import resources
@@ -62,19 +62,18 @@ class Operator(WorldOperator):
             adapters, BreakingService(session.client("ec2"), self), AwsService(session.client("ssm"))
         )
 
-    def run(self, command: Any, *more: str) -> None:
-        """Run a command as the program does, and keep its answer."""
-        name = command.__name__.rpartition(".")[2]
+    def run(self, handover: str, *more: str) -> None:
+        """Run `adopt` or `release` as the program does, and keep its answer."""
         given = Namespace(
             cluster="fleetwright", region=None, profile=None, stack=None, yes="--yes" in more, output="json"
         )
-        self.answer(lambda: command.run(given), name)
+        self.answer(lambda: hand_over(given, handover), handover)
 
-    def observe_with(self, command: Any) -> Callable[[], None]:
-        return lambda: self.run(command)
+    def observe_with(self, handover: str) -> Callable[[], None]:
+        return lambda: self.run(handover)
 
-    def act(self, command: Any) -> Callable[[], None]:
-        return lambda: self.run(command, "--yes")
+    def act(self, handover: str) -> Callable[[], None]:
+        return lambda: self.run(handover, "--yes")
 
     def states(self, answer: int) -> list[str]:
         return [item["state"] for item in self.answers[answer][0]["items"]]
@@ -231,22 +230,22 @@ def test_nodes_go_to_karpenter_and_come_back(played: Any) -> None:
     def script(operator: Operator) -> None:
         operator.at(5, operator.switch("stop"))
         operator.at(6.9, lambda: reserved.append(operator.reserved()))
-        operator.at(7, operator.observe_with(release))
+        operator.at(7, operator.observe_with("release"))
         operator.at(7.1, lambda: assert_ours(operator))
-        operator.at(7.2, operator.act(release))
+        operator.at(7.2, operator.act("release"))
         operator.at(7.3, lambda: assert_karpenters(operator))
         operator.at(7.3, lambda: reserved.append(operator.reserved()))
         operator.at(8, operator.switch("run"))
         operator.at(18, lambda: assert_karpenters(operator))
         operator.at(18.1, operator.switch("stop"))
         operator.at(19, lambda: as_after_karpenter(operator))
-        operator.at(20, operator.observe_with(adopt))
+        operator.at(20, operator.observe_with("adopt"))
         operator.at(20.1, lambda: assert_karpenters(operator))
-        operator.at(20.2, operator.act(adopt))
+        operator.at(20.2, operator.act("adopt"))
         operator.at(20.3, lambda: assert_ours(operator))
         operator.at(20.3, lambda: seen.extend(operator.objects("EC2NodeClass")))
         operator.at(20.3, lambda: reserved.append(operator.reserved()))
-        operator.at(20.4, operator.observe_with(adopt))
+        operator.at(20.4, operator.observe_with("adopt"))
         operator.at(21, operator.switch("run"))
         operator.at(31, lambda: assert_ours(operator))
 
@@ -275,8 +274,8 @@ def test_nodes_go_to_karpenter_and_come_back(played: Any) -> None:
 def test_what_commands_ask_of_the_cluster_is_documented(played: Any) -> None:
     def script(operator: Operator) -> None:
         operator.at(5, operator.switch("stop"))
-        operator.at(7, operator.act(release))
-        operator.at(7.5, operator.act(adopt))
+        operator.at(7, operator.act("release"))
+        operator.at(7.5, operator.act("adopt"))
 
     operator, _ = played(script, duration="8m")
     text = RIGHTS.read_text(encoding="utf-8").partition("In the cluster:")[2]
@@ -295,11 +294,11 @@ def test_nothing_changes_hands_while_somebody_acts(played: Any) -> None:
     """Otherwise, Karpenter launches for a partly adopted NodeClaim, and our functions exceed a limit."""
 
     def script(operator: Operator) -> None:
-        operator.at(5, operator.act(release))
+        operator.at(5, operator.act("release"))
         operator.at(5.1, operator.switch("stop"))
         operator.at(7, operator.start_karpenter)
-        operator.at(7.1, operator.act(release))
-        operator.at(7.2, operator.act(adopt))
+        operator.at(7.1, operator.act("release"))
+        operator.at(7.2, operator.act("adopt"))
         operator.at(7.3, lambda: assert_ours(operator))
 
     operator, result = played(script, duration="8m")
@@ -335,9 +334,9 @@ def test_whatever_breaks_the_next_run_goes_on(played: Any, error: Any) -> None:
 
     def script(operator: Operator) -> None:
         operator.at(5, operator.switch("stop"))
-        operator.at(7, lambda: again_and_again(operator, release))
+        operator.at(7, lambda: again_and_again(operator, "release"))
         operator.at(7.1, lambda: assert_karpenters(operator))
-        operator.at(7.2, lambda: again_and_again(operator, adopt))
+        operator.at(7.2, lambda: again_and_again(operator, "adopt"))
         operator.at(7.3, lambda: assert_ours(operator))
         operator.at(7.4, operator.switch("run"))
         operator.at(15, lambda: assert_ours(operator))
@@ -359,8 +358,8 @@ def test_limits_count_what_was_adopted(played: Any) -> None:
 
     def script(operator: Operator) -> None:
         operator.at(5, operator.switch("stop"))
-        operator.at(7, operator.act(release))
-        operator.at(7.5, operator.act(adopt))
+        operator.at(7, operator.act("release"))
+        operator.at(7.5, operator.act("adopt"))
         operator.at(8, operator.switch("run"))
 
     steps = [{"at": "9m", "scale": {"kind": "Deployment", "name": "web", "replicas": 5}}]
@@ -387,10 +386,10 @@ def test_a_rollout_goes_on_under_the_other(played: Any) -> None:
             )
 
         operator.at(6, operator.switch("stop"))
-        operator.at(8, operator.act(release))
+        operator.at(8, operator.act("release"))
         operator.at(8.1, conditions)
-        operator.at(8.5, operator.observe_with(adopt))
-        operator.at(9, operator.act(adopt))
+        operator.at(8.5, operator.observe_with("adopt"))
+        operator.at(9, operator.act("adopt"))
         operator.at(10, operator.switch("run"))
         operator.at(19, conditions)
 
@@ -422,7 +421,7 @@ def test_a_drain_that_has_begun_is_called_off(played: Any) -> None:
 
         operator.at(5, operator.switch("stop"))
         operator.at(7, begin)
-        operator.at(7.5, operator.act(release))
+        operator.at(7.5, operator.act("release"))
         operator.at(7.6, lambda: assert_karpenters(operator))
 
     operator, result = played(script, duration="8m")
@@ -446,9 +445,9 @@ def test_what_cannot_change_hands_says_why(played: Any) -> None:
             operator.store.delete(resources.NODE_CLAIMS, name)
 
         operator.at(5, operator.switch("stop"))
-        operator.at(7, operator.act(release))
+        operator.at(7, operator.act("release"))
         operator.at(7.5, lose_and_delete)
-        operator.at(8, operator.act(adopt))
+        operator.at(8, operator.act("adopt"))
 
     operator, _ = played(script, duration="9m")
     document, code = operator.answers[-1]

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from core import labels
-from core.disruption.candidate import Candidate
 from core.disruption.deletion_costs import UNIT, eviction_cost
 from core.model.node_pool import NodePool
 from core.model.pod import Pod
 from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES, FeatureGates, Options, Snapshot
+
+if TYPE_CHECKING:
+    from core.disruption.candidate import Candidate  # a start of `reconcile` needs none
 
 SHARES: Final = {THOROUGH_MOVES: 0, BALANCED_MOVES: 200, GENTLE_MOVES: 230}
 """Value of the setting → price of a move, in thousandths of the candidates' average price per movable pod."""

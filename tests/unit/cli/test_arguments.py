@@ -143,7 +143,7 @@ def test_files_may_be_named_several_times_or_not_at_all() -> None:
 
 @pytest.mark.parametrize(("objects", "allows", "is_refused"), [(0, False, True), (0, True, False), (1, False, False)])
 def test_an_input_without_objects_is_refused_unless_it_is_allowed(objects: int, allows: bool, is_refused: bool) -> None:
-    given = argparse.Namespace(allow_empty=allows)
+    given = argparse.Namespace(allow_empty=allows, files=[])
     if is_refused:
         with pytest.raises(InputError, match="the input has no object"):
             refuse_empty(given, objects)

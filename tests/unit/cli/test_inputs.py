@@ -16,6 +16,7 @@ import yaml
 from cli import arguments as shared
 from cli import inputs
 from cli.__main__ import main
+from cli.arguments import fetch_hint
 from cli.cluster import own_state
 from cli.errors import InputError
 from cli.inputs import builtin_or_given, read_catalogue, read_inputs, region_of
@@ -57,7 +58,10 @@ def test_the_region_is_the_one_asked_for_else_the_one_that_is_named_else_the_usu
 def test_prices_say_where_they_are_from(folder: Path) -> None:
     files = ("-f", str(folder / "all.yaml"))
     builtin = read_inputs(given(*files, "--region", "eu-west-1")).prices
-    assert (builtin["region"], builtin["source"]) == ("eu-west-1", "on-demand list; spot is modelled")
+    assert (builtin["region"], builtin["source"]) == (
+        "eu-west-1",
+        "on-demand list; newer types are estimated, and spot is modelled",
+    )
     assert datetime.fromisoformat(builtin["date"]) > datetime(2025, 1, 1)  # noqa: DTZ001 - a date
     (folder / "own.json").write_text(json.dumps({**CATALOG, "region": "eu-north-1", "date": "2026-11-01"}))
     assert read_inputs(given(*files, "--catalog", str(folder / "own.json"))).prices["source"] == "own.json"
@@ -67,10 +71,7 @@ def test_a_region_without_built_in_prices_says_how_to_read_them() -> None:
     with pytest.raises(InputError) as refused:
         builtin_or_given(given(), "mars-1", [])
     assert refused.value.source == "--region"
-    assert refused.value.hint == (
-        "`fleetwright catalog fetch --region mars-1 --to mars-1.json.gz` reads them with your permissions: "
-        "--catalog mars-1.json.gz"
-    )
+    assert refused.value.hint == fetch_hint("mars-1")
 
 
 def test_a_file_of_prices_that_cannot_be_read_is_named(tmp_path: Path) -> None:

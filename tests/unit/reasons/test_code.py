@@ -23,7 +23,7 @@ from core.reasons.code import (
     TerminationReason,
 )
 from core.reasons.nodes import DrainReason, DriftReason, EvictionReason, HeldPodReason, NodeReason
-from core.reasons.pods import BindingReason, PodReason
+from core.reasons.pods import BindingReason, PodReason, RequestReason
 from core.reasons.runs import CommandReason, FailureReason, RunReason
 from core.reasons.takeover import AdoptionReason, ReleaseReason
 from tests import reference
@@ -44,6 +44,7 @@ ENUMERATIONS: tuple[type[DocumentedCode], ...] = (
     PodReason,
     BindingReason,
     ReleaseReason,
+    RequestReason,
     RunReason,
     TargetReason,
     TerminationReason,

@@ -442,6 +442,7 @@ def test_nothing_is_said_of_a_cluster_that_is_not_there(session: boto3.Session) 
         "node-entries",
         "class-roles",
         "audit-log",
+        "scoring",
     }
     assert told["endpoint"].says == "there is no cluster to ask"
 
