@@ -30,7 +30,7 @@ CALLS_MAX = 12
 """In ten minutes, for few pods and for many."""
 
 DENIED_CALLS = {
-    Remembered.OFFERINGS: 5,
+    Remembered.OFFERINGS: 6,
     Remembered.SUBNET: 3,
     Remembered.QUOTA: 4,
     Remembered.CAPACITY_TYPE: 4,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pytest
 import yaml
 
+from adapters.kube import CONTINUED_MIN
 from core import labels
 from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock
@@ -85,8 +86,8 @@ def test_price_noise_a_sold_out_type_and_cron_pods_move_nothing(tmp_path: Path, 
 IDLE_FROM: timedelta = timedelta(minutes=30)
 STEADY: timedelta = timedelta(minutes=30)
 REQUESTS_A_MINUTE = 3
-FOR_CALENDARS = 4
-"""Two functions ask in each quarter of an hour whether there are Calendars."""
+FOR_ABSENT_KINDS = 8
+"""Two functions ask in each quarter of an hour whether there are Calendars, and ProvisioningRequests."""
 A_NODE_EACH = "12"
 """CPUs of a pod that fills the largest type."""
 
@@ -104,6 +105,7 @@ def requests(path: Path, *, has_audit_log: bool) -> tuple[Counter[tuple[str, str
             if when == "before" and clock.now() >= scenario.start + IDLE_FROM:
                 counts[world.sandboxes.running(), call] += 1
 
+        world.cluster.api.continued_min = CONTINUED_MIN
         world.cluster.api.on_fault_point(count)
         world.play([])
         world.clock.run_until(scenario.start + IDLE_FROM + STEADY)
@@ -123,7 +125,7 @@ def test_an_idle_cluster_is_asked_three_times_a_minute_at_most(tmp_path: Path, n
         by_function[function] += number
     assert by_function["provision"] >= 30
     assert by_function["reconcile"] > 0
-    assert counts.total() <= REQUESTS_A_MINUTE * 30 + FOR_CALENDARS, sorted(counts.items())
+    assert counts.total() <= REQUESTS_A_MINUTE * 30 + FOR_ABSENT_KINDS, sorted(counts.items())
 
 
 def minutes(result: Result, event: str, **fields: str) -> list[float]:

@@ -495,7 +495,7 @@ def played_in_shadow(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Re
 
 def test_nothing_but_the_ledger_and_the_catalogue_is_written(played_in_shadow: tuple[Path, Result, Site]) -> None:
     _, result, site = played_in_shadow
-    assert set(site.asked) == {"list"}
+    assert set(site.asked) == {"list", "watch"}
     assert {name for name in site.calls if name.startswith(("ec2:", "dynamodb:", "iam:"))} <= {
         "ec2:DescribeInstances",
         "ec2:DescribeInstanceTypes",

@@ -279,7 +279,7 @@ def a_plan(*claims: JsonObject, **changes: Any) -> JsonObject:
     return {**plain, "cost": {"hourly": hourly, "lowerBound": None, "spotHourly": 0}, **changes}
 
 
-def lost(pod: str, reason: str = "NoOfferingFits", message: str = "too big\n  NodePool b: no") -> JsonObject:
+def lost(pod: str, reason: str = "NoOfferingFits", message: str = "too big\nNodePool b: no") -> JsonObject:
     return {"pod": pod, "reason": reason, "message": message}
 
 
