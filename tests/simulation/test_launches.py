@@ -31,7 +31,7 @@ CALLS_MAX = 12
 
 DENIED_CALLS = {
     Remembered.OFFERINGS: 6,
-    Remembered.SUBNET: 3,
+    Remembered.SUBNET: 5,
     Remembered.QUOTA: 4,
     Remembered.CAPACITY_TYPE: 4,
     Remembered.REQUEST: 4,
