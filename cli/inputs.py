@@ -300,8 +300,8 @@ def _with_absent_storage(snapshot: Snapshot) -> Snapshot:
         return snapshot
     uses = (use.storage_class for pod in snapshot.pods for use in pod.spec.volumes if use.ephemeral)
     unbound = (claim.storage_class for claim in snapshot.volume_claims if not claim.volume_name)
-    present = {known.name for known in snapshot.storage_classes}
-    default = {None} if any(known.is_default for known in snapshot.storage_classes) else set()
+    present = {storage_class.name for storage_class in snapshot.storage_classes}
+    default = {None} if any(storage_class.is_default for storage_class in snapshot.storage_classes) else set()
     names = {*uses, *unbound} - {"", *present, *default}
     if not names:
         return snapshot

@@ -75,11 +75,11 @@ class Usage:
             return found
 
         def changes(*arguments: Any) -> Any:
-            found = continued(*arguments)
-            if found is not None:
-                self._read[world.sandboxes.running()] += round((found.objects or 0) * CONTINUED_SHARE)
-                self._add("apiServerBytes", len(found.events) * EVENT_BYTES)
-            return found
+            answer = continued(*arguments)
+            if answer is not None:
+                self._read[world.sandboxes.running()] += round((answer.objects or 0) * CONTINUED_SHARE)
+                self._add("apiServerBytes", len(answer.events) * EVENT_BYTES)
+            return answer
 
         api.list = listing  # type: ignore[method-assign]  # a gauge on the way
         api.changes = changes  # type: ignore[method-assign, assignment]

@@ -42,10 +42,10 @@ def main() -> int:
     size = [f"--{name}={getattr(arguments, name)}" for name in ("nodes", "pods", "pending")]
     size += [f"--page-seconds={arguments.page_seconds}", *(["--no-watch"] if arguments.no_watch else [])]
     with _served(size) as url:
-        found = {function: _measure(function, url, arguments.new) for function in arguments.only.split(",")}
+        measured = {function: _measure(function, url, arguments.new) for function in arguments.only.split(",")}
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps({"command": [*sys.argv[1:]], "functions": found}, indent=1) + "\n")
-    return int(not all(result["fits"] for result in found.values()))
+    arguments.json.write_text(json.dumps({"command": [*sys.argv[1:]], "functions": measured}, indent=1) + "\n")
+    return int(not all(result["fits"] for result in measured.values()))
 
 
 def _measure(function: str, url: str, new: list[int]) -> JsonObject:

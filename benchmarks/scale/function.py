@@ -110,8 +110,8 @@ def main() -> None:
     handler = getattr(import_module(f"lambdas.handlers.{arguments.function}"), "handler")  # noqa: B009 - not typed
     handler_calls = _events(arguments.function, 1 + len(arguments.new))
     before = _peak()
-    found = {"baseMegabytes": before, **_measured(handler, arguments, handler_calls)}
-    sys.stdout.write("\n" + json.dumps(found) + "\n")
+    result = {"baseMegabytes": before, **_measured(handler, arguments, handler_calls)}
+    sys.stdout.write("\n" + json.dumps(result) + "\n")
 
 
 def _measured(handler: Callable[..., Any], given: argparse.Namespace, events: Sequence[JsonObject]) -> JsonObject:

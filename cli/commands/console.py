@@ -90,14 +90,14 @@ class Console:
         target = urlsplit(path)
         if target.path == "/":
             return Reply(200, _page(), HTML)
-        asked = {name: values[0] for name, values in parse_qs(target.query).items()}
+        query = {name: values[0] for name, values in parse_qs(target.query).items()}
         try:
             answer = self._answers[target.path]
         except KeyError:
             return Reply(404, "there is no such page\n")
         try:
             with self._lock:
-                return Reply(200, json.dumps(answer(asked)), JSON)
+                return Reply(200, json.dumps(answer(query)), JSON)
         except InputError as error:
             return Reply(200, json.dumps({"code": 2, "text": str(error)}), JSON)
 

@@ -365,8 +365,8 @@ def _regions_of(documents: Iterable[Document]) -> tuple[list[str], list[str]]:
         return [], []
     from simulator.market.embedded import regions
 
-    known = named & set(regions())
-    return sorted(known), sorted(named - known)
+    priced = named & set(regions())
+    return sorted(priced), sorted(named - priced)
 
 
 def _named_in(document: Document) -> Iterator[str]:

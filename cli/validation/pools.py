@@ -113,10 +113,10 @@ class KnownValues:
         if match is None or bool(match["size"]) != (labels.normalized(key) == labels.INSTANCE_TYPE):
             return False
         families = self.of(_FAMILY_KEY)
-        known = [
+        generations = [
             int(part["generation"]) for name in families if (part := _FAMILY.fullmatch(name)) and part[1] == match[1]
         ]
-        is_new = bool(known) and max(known) - 1 <= int(match["generation"]) <= max(known) + 2
+        is_new = bool(generations) and max(generations) - 1 <= int(match["generation"]) <= max(generations) + 2
         return is_new and value.partition(".")[0] not in families
 
     @cached_property

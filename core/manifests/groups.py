@@ -321,8 +321,8 @@ def unusable_request(written: WireProvisioningRequest, error: InvalidInputError)
 def state_of_request(written: WireProvisioningRequest) -> ProvisioningRequest:
     """Return a request without its pods, in the state that its conditions say."""
     metadata = written.metadata
-    since = {found.type: found for found in _conditions(written.status)}
-    is_true = {kind for kind, found in since.items() if found.status == "True"}
+    since = {condition.type: condition for condition in _conditions(written.status)}
+    is_true = {kind for kind, condition in since.items() if condition.status == "True"}
     provisioned, revoked = since.get(PROVISIONED), since.get(CAPACITY_REVOKED)
     details = written.status.get("provisioningClassDetails")
     return ProvisioningRequest(

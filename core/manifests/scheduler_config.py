@@ -56,14 +56,14 @@ def scoring(document: object) -> str:
 
 
 def _scoring(document: object) -> str:
-    found = _mapping(document, "")
-    where, own = "nodeResourcesFit", _mapping(found.get("nodeResourcesFit") or {}, "nodeResourcesFit")
-    if found.get("kind") == "KubeSchedulerConfiguration":
-        where, own = _plugin(found, "NodeResourcesFit")
-    strategy = _mapping(own.get("scoringStrategy") or {}, f"{where}.scoringStrategy").get("type", LEAST_ALLOCATED)
+    configuration = _mapping(document, "")
+    where, arguments = "nodeResourcesFit", _mapping(configuration.get("nodeResourcesFit") or {}, "nodeResourcesFit")
+    if configuration.get("kind") == "KubeSchedulerConfiguration":
+        where, arguments = _plugin(configuration, "NodeResourcesFit")
+    strategy = _mapping(arguments.get("scoringStrategy") or {}, f"{where}.scoringStrategy").get("type", LEAST_ALLOCATED)
     if strategy not in (LEAST_ALLOCATED, MOST_ALLOCATED):
-        known = f"is {strategy}: {LEAST_ALLOCATED} and {MOST_ALLOCATED} are known"
-        raise InvalidInputError(known, field=f"{where}.scoringStrategy.type")
+        problem = f"is {strategy}: {LEAST_ALLOCATED} and {MOST_ALLOCATED} are known"
+        raise InvalidInputError(problem, field=f"{where}.scoringStrategy.type")
     return str(strategy)
 
 

@@ -144,8 +144,8 @@ class CommandValidator:
         What is not marked now is marked with the next wave, or by `reconcile`.
         """
         going = snapshot.drained_later
-        left = [n for n in snapshot.nodes if n.name in going and LEAVING not in n.taints and n.deleted_at is None]
-        marked = sorted(left, key=lambda node: node.name)[:MARKED_AT_MOST]
+        unmarked = [n for n in snapshot.nodes if n.name in going and LEAVING not in n.taints and n.deleted_at is None]
+        marked = sorted(unmarked, key=lambda node: node.name)[:MARKED_AT_MOST]
 
         def mark(node: Node) -> None:
             marks = {LEAVING, *(taint for taint in node.taints if taint in MARKS)}

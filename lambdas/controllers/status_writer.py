@@ -229,7 +229,7 @@ class RequestStatus:
         from core.provisioning_requests import answer  # most clusters have none
 
         groups = {group.name: group for group in plan.groups if group.source == GroupSource.PROVISIONING_REQUEST}
-        requests = {f"{one.namespace}/{one.name}": one for one in view.snapshot.provisioning_requests}
+        requests = {f"{request.namespace}/{request.name}": request for request in view.snapshot.provisioning_requests}
         for written in view.requests:
             key = _key(written)
             request = requests.get(key)

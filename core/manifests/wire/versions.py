@@ -113,7 +113,7 @@ def _misspelt(group: str, kind: str) -> str:
     kinds = _KINDS_OF["apps" if group == _EXTENSIONS else group] if group in (*_KINDS_OF, _EXTENSIONS) else ()
     if kind in kinds or kind.endswith("List"):
         return ""
-    return next((known for known in kinds if known.lower() == kind.lower()), "") or _near(kind, kinds)
+    return next((written for written in kinds if written.lower() == kind.lower()), "") or _near(kind, kinds)
 
 
 def _near(word: str, known: tuple[str, ...]) -> str:
