@@ -107,6 +107,18 @@ class KnownValues:
             return _REGION.fullmatch(value) is not None
         return value in self._newest.of(key) or self._newest.is_of_new_family(key, value)
 
+    def has_estimated_price(self, key: str, value: str) -> bool:
+        """Whether it is an instance type or family without a price in the built-in list."""
+        if labels.normalized(key) == labels.INSTANCE_TYPE:
+            return value in self._estimated
+        return key == _FAMILY_KEY and value in {name.partition(".")[0] for name in self._estimated}
+
+    @cached_property
+    def _estimated(self) -> frozenset[str]:
+        from simulator.market.embedded import estimated_types
+
+        return estimated_types(self.builtin_region) if self.builtin_region else frozenset()
+
     def is_of_new_family(self, key: str, value: str) -> bool:
         """Whether it names a family of the newest generations that this list lacks: AWS adds some every quarter."""
         match = _FAMILY.fullmatch(value)
@@ -178,6 +190,11 @@ def unmatched_entry(
         yield from _out_of_bounds(document, (key, str(operator), str(values[0])), (*place, "values"), exist)
     if operator != "In" or not exist:
         return
+    for number, value in enumerate(values):
+        if known.has_estimated_price(key, str(value)):
+            message = f"the list has no price of {str(value)!r}, so it is estimated: {known.note(key)}"
+            place_of_value = path_of((*place, "values", number))
+            yield finding_in(document, Code.MATCHES_NOTHING, place_of_value, message, severity=Severity.WARNING)
     lost = [(number, str(value)) for number, value in enumerate(values) if str(value) not in exist]
     doubted = {value for _, value in lost if known.is_elsewhere(key, value) or known.may_be_newer(key, value)}
     leaves_nothing = len(lost) == len(values) and not doubted

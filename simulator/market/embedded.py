@@ -146,6 +146,11 @@ def source_of(region: str) -> str:
     return SOURCE_WITH_ESTIMATES if _estimates(region) else SOURCE
 
 
+def estimated_types(region: str) -> frozenset[str]:
+    """Return the types that the region sells without a listed price, so that theirs is estimated."""
+    return frozenset(_estimates(region))
+
+
 @cache
 def _estimates(region: str) -> dict[str, int]:
     """Return prices of the types that a region sells and its list lacks, where a like family has a price in both lists."""

@@ -19,6 +19,7 @@ from cli.validation.pools import (
 )
 from core import labels
 from core.model.catalogue import Catalogue
+from simulator.market.embedded import builtin_catalogue
 from tests.builders import a_type
 from tests.unit.api.objects import NODE_OVERLAY, NODE_POOL, changed
 from tests.unit.cli.test___main___validate_mistakes import DEPLOYMENT, TEMPLATE
@@ -274,6 +275,18 @@ def test_a_limit_on_what_no_type_has_stops_nothing(name: str, is_idle: bool, mea
     for other in ({"kind": "NodeClaim"}, {"apiVersion": "karpenter.sh/v1beta1"}, {"apiVersion": "example.com/v1"}):
         assert list(idle_limits(Document("", 0, {**pool, **other}), CATALOGUE)) == []
     assert list(idle_limits(Document("", 0, {**pool, "apiVersion": "example.com/v1"}), CATALOGUE)) == []
+
+
+def test_a_family_without_a_listed_price_is_estimated_and_said_so() -> None:
+    """The list of a region may be of last year, and AWS sells the family there."""
+    requirement = {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m7i", "m8i"]}
+    pool = changed(NODE_POOL, "spec.template.spec.requirements", [requirement])
+    known = KnownValues(builtin_catalogue("eu-west-1"), "eu-west-1")
+    (finding,) = unmatched_values(Document("", 0, pool), known)
+    assert (finding.severity.value, finding.field) == ("warning", "spec.template.spec.requirements[0].values[1]")
+    assert "estimated" in finding.message
+    assert "2025-04-04" in finding.message
+    assert "catalog fetch" in finding.message
 
 
 def test_node_pools_that_disagree_about_a_group_are_told_which_amount_counts() -> None:
