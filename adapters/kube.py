@@ -340,6 +340,9 @@ has a few."""
 class LongAnswerError(TransientError):
     """The answer has more than `BODY_MAX` bytes and was not read to its end."""
 
+    def __init__(self, call: str) -> None:
+        super().__init__(call, f"the answer has more than {BODY_MAX >> 20} MiB")
+
 
 class Token(Protocol):
     """Provides the bearer token."""
@@ -418,7 +421,7 @@ class Transport:
         data = response.read(BODY_MAX + 1)
         if len(data) > BODY_MAX:
             response.close()
-            raise LongAnswerError(call, f"the answer has more than {BODY_MAX >> 20} MiB")
+            raise LongAnswerError(call)
         response.release_conn()
         return Answer(response.status, data, response.headers.get("Retry-After", ""))
 
@@ -456,7 +459,7 @@ def _lines(call: str, chunks: Iterable[bytes]) -> Generator[bytes]:
     for chunk in chunks:
         received += len(chunk)
         if received > BODY_MAX:
-            raise LongAnswerError(call, f"the answer has more than {BODY_MAX >> 20} MiB")
+            raise LongAnswerError(call)
         *lines, unfinished = (unfinished + chunk).split(b"\n")
         yield from lines
 

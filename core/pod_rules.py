@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from core.model.pod import LabelSelector, TopologySpread
+from core import labels
+from core.model.pod import SCHEDULE_ANYWAY, LabelSelector, TopologySpread
 from core.model.values.requirements import Requirement
 
 SPREADS_COUNT_TERMINATING: Final = False
@@ -13,6 +14,12 @@ SPREADS_COUNT_TERMINATING: Final = False
 
 AFFINITIES_COUNT_TERMINATING: Final = True
 """Affinity and anti-affinity, both ways, count pods until they are gone (interpodaffinity/filtering.go asks nothing else)."""
+
+SYSTEM_SPREADS: Final = (
+    TopologySpread(labels.HOSTNAME, 3, SCHEDULE_ANYWAY),
+    TopologySpread(labels.ZONE, 5, SCHEDULE_ANYWAY),
+)
+"""Spreads of pods without their own, unless configured otherwise (podtopologyspread/plugin.go, `defaultingType: System`)."""
 
 
 def spread_selector(spread: TopologySpread, own: Mapping[str, str]) -> LabelSelector | None:

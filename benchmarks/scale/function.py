@@ -148,7 +148,7 @@ def _peak() -> int:
 
 
 def _events(function: str, runs: int) -> list[JsonObject]:
-    """Return the events of invocations of one sandbox, so that what the first one keeps counts too; two of most functions."""
+    """Return the events for the invocations of one sandbox. Most functions get two: the second finds what the first kept."""
     if function == "execute":
         bodies = [json.dumps({"claim": claim_name(index)}) for index in range(10)]
         execution = [json.dumps({"command": COMMAND})]

@@ -147,7 +147,7 @@ def repeat(answer: Callable[[], int], every: float, pause: Callable[[float], Any
 
 @contextmanager
 def _written_to(text: io.StringIO | None) -> Iterator[None]:
-    """Collect what is written meanwhile, warnings too; without a text, it goes where it would."""
+    """Collect output and warnings in the text. Without a text, both go where they usually go."""
     if text is None:
         yield
         return

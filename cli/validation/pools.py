@@ -109,15 +109,14 @@ class KnownValues:
 
     def has_estimated_price(self, key: str, value: str) -> bool:
         """Whether it is an instance type or family without a price in the built-in list."""
-        if labels.normalized(key) == labels.INSTANCE_TYPE:
-            return value in self._estimated
-        return key == _FAMILY_KEY and value in {name.partition(".")[0] for name in self._estimated}
+        return value in self._estimated.get(labels.normalized(key), ())
 
     @cached_property
-    def _estimated(self) -> frozenset[str]:
+    def _estimated(self) -> dict[str, frozenset[str]]:
         from simulator.market.embedded import estimated_types
 
-        return estimated_types(self.builtin_region) if self.builtin_region else frozenset()
+        types = estimated_types(self.builtin_region) if self.builtin_region else frozenset()
+        return {labels.INSTANCE_TYPE: types, _FAMILY_KEY: frozenset(name.partition(".")[0] for name in types)}
 
     def is_of_new_family(self, key: str, value: str) -> bool:
         """Whether it names a family of the newest generations that this list lacks: AWS adds some every quarter."""

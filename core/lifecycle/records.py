@@ -220,8 +220,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def counters(self) -> tuple[str, ...]:
         """The counters that hold what it reserves: its NodePool's and those of its groups."""
-        own = (self.plan.node_pool,) if self.plan.node_pool else ()
-        return own + tuple(GROUP_COUNTER + group for group in self.limit_groups)
+        node_pool = (self.plan.node_pool,) if self.plan.node_pool else ()
+        return node_pool + tuple(GROUP_COUNTER + group for group in self.limit_groups)
 
     @property
     def instance_id(self) -> str:

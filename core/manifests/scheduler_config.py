@@ -12,19 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from core import labels
 from core.errors import InvalidInputError
 from core.manifests.pods import topology_spread
 from core.manifests.wire.decoding import explained
 from core.manifests.wire.pod import TopologySpreadConstraint
-from core.model.pod import DEFAULT_SCHEDULER, SCHEDULE_ANYWAY, TopologySpread
+from core.model.pod import DEFAULT_SCHEDULER, TopologySpread
 from core.model.snapshot import LEAST_ALLOCATED, MOST_ALLOCATED
-
-SYSTEM_SPREADS: Final = (
-    TopologySpread(labels.HOSTNAME, 3, SCHEDULE_ANYWAY),
-    TopologySpread(labels.ZONE, 5, SCHEDULE_ANYWAY),
-)
-"""kube-scheduler's built-in constraints (`defaultingType: System`)."""
+from core.pod_rules import SYSTEM_SPREADS
 
 _SUBJECT: Final = "scheduler configuration"
 _KNOWN: Final = frozenset(field.encode_name for field in msgspec.structs.fields(TopologySpreadConstraint))

@@ -76,7 +76,7 @@ class RemainingLimits:
         return min(rooms, key=lambda group: rooms[group])
 
     def bounds(self, pool: NodePool) -> dict[str, int]:
-        """Return resource → the limit of which least remains: the NodePool's own or its group's."""
+        """Return resource → the tightest limit: the NodePool's own or its group's."""
         groups = {name: self.binding(name) for name in self.left}
         return {name: (pool.shared_limits[group] if group else pool.limits)[name] for name, group in groups.items()}
 

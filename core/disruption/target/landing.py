@@ -31,7 +31,7 @@ from core.model.values.quantity import CPU, MEMORY
 from core.model.values.requirements import Requirement
 from core.model.values.taints import LEAVING, PREFER_NO_SCHEDULE
 from core.packing.problem import Bools, Floats, Ints
-from core.pod_rules import spread_selector, with_label_keys
+from core.pod_rules import SYSTEM_SPREADS, spread_selector, with_label_keys
 from core.pods import successor
 from core.reasons.code import TerminationReason
 from core.scheduling.context import SchedulingContext
@@ -49,12 +49,6 @@ TAINTS, NODE_AFFINITY, SPREADS, POD_AFFINITY = 3, 2, 2, 2
 
 UNSTATED: Final = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 """What a pod counts for that requests none of a resource (pkg/scheduler/util/pod_resources.go)."""
-
-SYSTEM_SPREADS: Final = (
-    TopologySpread(labels.HOSTNAME, 3, SCHEDULE_ANYWAY),
-    TopologySpread(labels.ZONE, 5, SCHEDULE_ANYWAY),
-)
-"""Spreads that kube-scheduler gives pods without their own, unless configured otherwise (podtopologyspread/plugin.go)."""
 
 DEFAULTED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet")
 """Controllers whose pods get default spreads (plugins/helper/spread.go)."""

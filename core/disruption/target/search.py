@@ -257,7 +257,7 @@ NO_SLOTS: Final = WaveObjection(
 
 
 def without_place(pod: str) -> WaveObjection:
-    """Return why a node stays of which kube-scheduler would leave a pod without a place."""
+    """Return why a node stays: kube-scheduler would leave one of its pods without a place."""
     text = f"kube-scheduler would place the pods that move before so that none is left for {pod}"
     return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, text)
 
