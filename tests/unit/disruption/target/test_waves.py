@@ -41,7 +41,7 @@ from core.reasons.nodes import NodeReason
 from tests.builders import CLASS_REF, NOW, ZONES, a_node_of, a_pool, a_selector, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, TYPES, drifted, pod_on, world
 from tests.unit.disruption.nodes_for_tests import SMALL as WAVES_SMALL
-from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, decided, drained, fleet_of, half_full
+from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, decided, drained, fleet_of, half_full, sharing_a_budget
 from tests.unit.lifecycle.records_for_tests import a_plan
 
 # A target may be valid as a whole while one of its commands is not valid alone.
@@ -847,6 +847,21 @@ def test_what_did_not_go_leaves_its_budgets_to_others() -> None:
 def test_nodes_that_only_pay_together_go_together_whatever_budgets_allow() -> None:
     planner = cutter(two_groups(), "a", "b", "c", worth={"a": 10**9})
     assert going(planner.commands(must_pay=True, together=("a", "b"))) == [(1, "a"), (1, "b"), (2, "c")]
+
+
+@pytest.mark.parametrize("number", [4, SMALL + 8])
+def test_nodes_whose_pods_share_a_budget_pay_for_a_new_node_together(number: int) -> None:
+    """No node pays alone, and the budget lets one pod go: the drain of their command takes turns."""
+    names = tuple(f"n{n:02}" for n in range(number))
+    commands = cutter(sharing_a_budget(number), *names).commands(waves_max=1)
+    assert [(command.nodes, len(command.replacements)) for command in commands] == [(names, 1)]
+
+
+@pytest.mark.parametrize(("price", "goes"), [(1.5, True), (1.55, False)])
+def test_the_rounds_of_a_slow_drain_count_in_the_price(price: float, *, goes: bool) -> None:
+    """Nodes at $1.60 wait for a new one in three rounds of a minute: a twentieth of its price."""
+    commands = cutter(sharing_a_budget(4, price=price), "n00", "n01", "n02", "n03").commands(waves_max=1)
+    assert bool(commands) is goes
 
 
 def test_a_percentage_applies_to_the_nodes_that_earlier_waves_left() -> None:
