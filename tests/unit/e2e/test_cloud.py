@@ -35,7 +35,7 @@ from installation.wiring import BY_NAME
 from lambdas.application.controllers import Application
 from simulator.aws.ec2.instances import RUNNING, Instance, Instances, Subnet
 from simulator.aws.installation import NO_CAPACITY, Exchange, Pool, Region, Selection, builtin_region
-from simulator.draws import stream
+from simulator.clock import stream
 from simulator.invocation.faults import LOST_REPLY, THROTTLE, Fault
 from simulator.record import Recorder
 from tests.builders import a_type
