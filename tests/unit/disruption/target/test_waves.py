@@ -41,7 +41,14 @@ from core.reasons.nodes import NodeReason
 from tests.builders import CLASS_REF, NOW, ZONES, a_node_of, a_pool, a_selector, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, TYPES, drifted, pod_on, world
 from tests.unit.disruption.nodes_for_tests import SMALL as WAVES_SMALL
-from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, decided, drained, fleet_of, half_full, sharing_a_budget
+from tests.unit.disruption.target.fleets_for_tests import (
+    WHOLE_WAY,
+    decided,
+    drained,
+    fleet_of,
+    half_full,
+    sharing_a_budget,
+)
 from tests.unit.lifecycle.records_for_tests import a_plan
 
 # A target may be valid as a whole while one of its commands is not valid alone.
