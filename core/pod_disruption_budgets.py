@@ -327,10 +327,12 @@ class RemainingEvictions:
 
     def spent(self, pods: Collection[Pod]) -> frozenset[BudgetKey]:
         """Return the budgets of a further node's pods that the nodes already taken use up."""
-        demand = [(_key(budget), count, self.budgets.allowed_now(budget)) for budget, count in self._demand(pods)]
-        return frozenset(
-            key for key, count, allowed in demand if self._used.get(key, 0) and self._used[key] + count > allowed
-        )
+        spent: set[BudgetKey] = set()
+        for budget, count in self._demand(pods):
+            before = self._used.get(_key(budget), 0)
+            if before and before + count > self.budgets.allowed_now(budget):
+                spent.add(_key(budget))
+        return frozenset(spent)
 
     def guarding(self, pods: Iterable[Pod]) -> frozenset[BudgetKey]:
         """Return the budgets that evictions of these pods are checked against."""
