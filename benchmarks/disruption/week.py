@@ -27,9 +27,8 @@ from core.model.values.quantity import dollars
 from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
-from simulator.run import seeded
 from simulator.scenario import read_scenario
-from simulator.world import QUICK, World, open_world
+from simulator.world import QUICK, World, open_world, seeded
 
 DAYS: Final = 7
 SAMPLED_EVERY: Final = timedelta(hours=1)

@@ -20,7 +20,7 @@ from core.model.node_pool import Budget, NodePool
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.model.values.taints import DISRUPTED
-from core.reasons.code import BUDGETED, TerminationReason
+from core.reasons.code import BUDGETED, NAMED_BY_BUDGETS, TerminationReason
 
 _NODES: Final = re.compile(r"(100|\d{1,2})%|(\d+)")
 
@@ -132,14 +132,20 @@ def unreadable(pool: NodePool) -> str:
 
 
 def remaining(snapshot: Snapshot, states: Iterable[StateNode]) -> Remaining:
-    """Return how many more nodes of each pool may go now, after those already leaving."""
-    counted = _counted(snapshot, states)
+    """Return how many more nodes of each pool may go now, after those that are away already.
+
+    A node that is not Ready is away for every reason but Unhealthy (Karpenter).
+    """
+    states = tuple(states)
+    away, leaving = _counted(snapshot, states), _counted(snapshot, states, ready_only=False)
     result: Remaining = {}
     for pool in sorted(snapshot.node_pools, key=lambda p: p.name):
-        nodes = counted.get(pool.name, ())
-        limits = {r: allowed(pool, len(nodes), r, snapshot.now) for r in BUDGETED}
-        gone = sum(is_going for _, _, is_going in nodes)
-        result[pool.name] = {r: None if top is None else max(0, top - gone) for r, top in limits.items()}
+        by_reason: dict[str, int | None] = {}
+        for reason in NAMED_BY_BUDGETS:
+            nodes = (leaving if reason == TerminationReason.UNHEALTHY else away).get(pool.name, ())
+            top = allowed(pool, len(nodes), reason, snapshot.now)
+            by_reason[reason] = None if top is None else max(0, top - sum(is_going for _, _, is_going in nodes))
+        result[pool.name] = by_reason
     return result
 
 
@@ -178,9 +184,9 @@ def counted_nodes(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, 
     return {pool: len(nodes) for pool, nodes in sorted(_counted(snapshot, states).items())}
 
 
-def going_nodes(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[str]]:
-    """Return pool → names of the nodes that use up a place: they are leaving or not Ready."""
-    counted = sorted(_counted(snapshot, states).items())
+def going_nodes(snapshot: Snapshot, states: Iterable[StateNode], reason: str) -> dict[str, list[str]]:
+    """Return pool → names of the nodes that use up a place: they are leaving or, for any reason but Unhealthy, not Ready."""
+    counted = sorted(_counted(snapshot, states, ready_only=reason != TerminationReason.UNHEALTHY).items())
     return {pool: sorted(node for _, node, is_going in nodes if is_going) for pool, nodes in counted}
 
 
@@ -212,7 +218,7 @@ def _is_going(state: StateNode, snapshot: Snapshot) -> bool:
 
 
 class RemainingBudgets:
-    """Tracks the remaining budgets of a plan: each leaving node counts against the budgets of every reason."""
+    """Tracks the remaining budgets of a plan: a leaving node counts against the budgets of every reason."""
 
     def __init__(self, left: Mapping[str, Mapping[str, int | None]], *, ignored: bool = False) -> None:
         self._left = {} if ignored else {pool: dict(by_reason) for pool, by_reason in left.items()}
@@ -230,11 +236,11 @@ class RemainingBudgets:
         nodes_left = self.left(pool, reason)
         return nodes_left is None or nodes_left >= nodes
 
-    def take(self, pool: str) -> None:
-        """Count one node of the pool as going."""
+    def take(self, pool: str, reasons: Collection[str] = NAMED_BY_BUDGETS) -> None:
+        """Count one node of the pool as going, against the budgets of these reasons."""
         by_reason = self._left.get(pool, {})
         for reason, nodes_left in by_reason.items():
-            if nodes_left is not None:
+            if nodes_left is not None and reason in reasons:
                 by_reason[reason] = max(0, nodes_left - 1)
 
 
@@ -267,4 +273,4 @@ def next_change(pool: NodePool, nodes: int, now: datetime) -> BudgetChange | Non
 
 
 def _allowed(pool: NodePool, nodes: int, now: datetime) -> dict[str, int | None]:
-    return {reason: allowed(pool, nodes, reason, now) for reason in BUDGETED}
+    return {reason: allowed(pool, nodes, reason, now) for reason in NAMED_BY_BUDGETS}

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-import simulator.run
+import simulator.world
 from core import labels
 from simulator.record import Event
-from simulator.run import Result
-from simulator.world import World, open_world
+from simulator.world import Result, World, open_world
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 
 OFF: dict[str, Any] = {"mode": "run", "alarm": "OK", "shiftedZones": []}
@@ -36,7 +35,7 @@ def acting(monkeypatch: pytest.MonkeyPatch) -> Callable[[Acts], None]:
                     world.clock.after(timedelta(minutes=at), lambda act=act: act(world))
                 yield world
 
-        monkeypatch.setattr(simulator.run, "open_world", acted)
+        monkeypatch.setattr(simulator.world, "open_world", acted)
 
     return arrange
 

@@ -30,9 +30,9 @@ from simulator.campaign.page import figures
 from simulator.campaign.trial import plan_of, play, report
 from simulator.campaign.worlds import draw_world
 from simulator.clock import VirtualClock
-from simulator.draws import Silences
 from simulator.invocation import faults
 from simulator.invocation.faults import Fault
+from simulator.step_forms import Silences
 from tests.builders import NOW
 
 SEEDS = (3, 6, 11, 169, 235, 410, 795, 1171, 1437, 1672, 1942, 2475, 3106, 4033, 4394, 4986)

@@ -19,7 +19,7 @@ from core.model.values.quantity import HOURLY, MEMORY
 from core.model.values.quotas import STANDARD
 from core.reasons.pods import PodReason
 from simulator.market import node_facts
-from simulator.run import Result, run
+from simulator.world import Result, run
 from tests.builders import a_class_manifest
 from tests.simulation.test_node_claims import BY_HAND
 from tests.simulation.worlds import ZONES, assert_lawful, deployment, happened, named, node_pool, play, write

@@ -17,7 +17,7 @@ from cli.removal import OwnedResources, drain_table
 from core import labels
 from core.manifests.wire import resources
 from simulator.record import Event
-from simulator.run import Result
+from simulator.world import Result
 from tests.shown import is_told, shown
 from tests.simulation.operated import WorldOperator, operated
 from tests.simulation.test_reservations import BLOCK, launched, node_class, pool

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import simulator.run
+import simulator.world
 from core import labels
 from core.lifecycle.commands import DUE_BEFORE
 from core.manifests.wire import resources
@@ -20,9 +20,8 @@ from simulator.aws.ec2 import instances
 from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
-from simulator.run import Result, seeded
 from simulator.scenario import read_scenario
-from simulator.world import World, open_world
+from simulator.world import Result, World, open_world, seeded
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play, write
 
 NOTICE = {"at": "6m", "interrupt": {"fraction": 0.5}}
@@ -145,7 +144,7 @@ def test_all_nodes_are_deleted_at_once_and_the_budget_of_pods_holds(
             world.clock.after(timedelta(minutes=8), delete_all)
             yield world
 
-    monkeypatch.setattr(simulator.run, "open_world", with_deletion)
+    monkeypatch.setattr(simulator.world, "open_world", with_deletion)
     result = play(tmp_path, node_pool(), HALF, deployment(4, cpu="12"), duration="25m")
     assert len(named(result, "podEvicted")) == 4
     assert (result.summary["nodesTerminated"], result.summary["nodesAtEnd"]) == (4, 4)

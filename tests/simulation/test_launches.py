@@ -21,7 +21,7 @@ from core.launch.denials import END_RULES, RULES, LaunchErrorRule, Remembered, r
 from core.model.launch_order import LaunchOrder
 from simulator.invocation.faults import latency
 from simulator.record import Event
-from simulator.run import Result
+from simulator.world import Result
 from tests.builders import a_class_manifest
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 

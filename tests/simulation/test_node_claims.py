@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-import simulator.run
+import simulator.world
 from core import labels
 from core.api.older_versions import problems
 from core.manifests.wire import resources
-from simulator.run import Result
-from simulator.world import World, open_world
+from simulator.world import Result, World, open_world
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 
 CONDITIONS = ("Launched", "Registered", "Initialized", "Ready")
@@ -48,7 +47,7 @@ def with_hook(monkeypatch: pytest.MonkeyPatch, hook: Any) -> None:
             hook(world)
             yield world
 
-    monkeypatch.setattr(simulator.run, "open_world", hooked)
+    monkeypatch.setattr(simulator.world, "open_world", hooked)
 
 
 def test_a_node_claim_goes_the_way_of_its_node(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from core import labels
-from simulator.run import Result
+from simulator.world import Result
 from tests.builders import a_class_manifest
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 

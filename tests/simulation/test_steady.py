@@ -17,9 +17,8 @@ from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock
 from simulator.events import Pump
 from simulator.record import Event, Recorder
-from simulator.run import Result, run, seeded
 from simulator.scenario import read_scenario
-from simulator.world import open_world
+from simulator.world import Result, open_world, run, seeded
 from tests.e2e.peer import objects
 from tests.e2e.scenarios.objects import node_class
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play, write

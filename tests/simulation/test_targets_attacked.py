@@ -13,7 +13,7 @@ import pytest
 
 from core import labels
 from simulator.record import Event
-from simulator.run import Result
+from simulator.world import Result
 from tests.builders import a_class_manifest
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from simulator.run import Result
+from simulator.world import Result
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play, write
 
 SCALE_TO_ZERO = {"at": "8m", "scale": {"kind": "Deployment", "name": "web", "replicas": 0}}
@@ -75,7 +75,7 @@ def test_one_seed_is_one_record_byte_for_byte(tmp_path: Path) -> None:
     steps = [fault, {"at": "5m", "interrupt": {"fraction": 0.5}}, SCALE_TO_ZERO]
     path = write(tmp_path, node_pool(), deployment(10), steps=steps, duration="12m")
     script = (
-        "import sys, pathlib, simulator.run as r; r.run(pathlib.Path(sys.argv[1]), record=pathlib.Path(sys.argv[2]))"
+        "import sys, pathlib, simulator.world as r; r.run(pathlib.Path(sys.argv[1]), record=pathlib.Path(sys.argv[2]))"
     )
     records = []
     for hash_seed in ("1", "2"):

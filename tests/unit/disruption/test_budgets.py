@@ -24,7 +24,7 @@ from core.model.plan import INSTANCE_TERMINATING, Condition
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
 from core.model.values.taints import DISRUPTED
-from core.reasons.code import BUDGETED
+from core.reasons.code import BUDGETED, NAMED_BY_BUDGETS, TerminationReason
 from tests.builders import NOW, a_node_of, a_pool, a_snapshot, a_type
 
 # The next moment at which a budget changes, as `status` shows it.
@@ -56,7 +56,7 @@ def test_it_is_the_first_minute_with_another_number(budgets: tuple[Budget, ...])
     pool = a_pool_with(*budgets)
 
     def let_go(minute: int) -> dict[str, int | None]:
-        return {reason: allowed(pool, NODES, reason, NOW + timedelta(minutes=minute)) for reason in BUDGETED}
+        return {reason: allowed(pool, NODES, reason, NOW + timedelta(minutes=minute)) for reason in NAMED_BY_BUDGETS}
 
     now = let_go(0)
     first = next((minute for minute in range(1, 25 * 60) if let_go(minute) != now), None)
@@ -237,7 +237,34 @@ def test_each_pool_with_a_budget_has_places_less_those_that_hold_none() -> None:
     assert places(snapshot, states, BUDGETED, going[:2]) == {"a": 1, "b": 3}
     assert counted_nodes(snapshot, states) == dict.fromkeys("abc", 4)
     assert {name: left[EMPTY] for name, left in remaining(snapshot, states).items()} == {"a": 1, "b": 1, "c": None}
-    assert going_nodes(snapshot, states) == {"a": ["a-0"], "b": ["b-0", "b-1"], "c": []}
+    assert going_nodes(snapshot, states, EMPTY) == {"a": ["a-0"], "b": ["b-0", "b-1"], "c": []}
+
+
+def test_a_node_that_is_not_ready_counts_for_every_reason_but_unhealthy() -> None:
+    """A wave of unhealthy nodes would use up the budget that repairs them; a node that leaves always counts (Karpenter)."""
+    cluster = fleet(5)
+    sick, leaving = cluster.nodes[0], cluster.node_claims[1]
+    cluster = msgspec.structs.replace(
+        cluster,
+        nodes=(msgspec.structs.replace(sick, is_ready=False), *cluster.nodes[1:]),
+        marked_for_deletion=(leaving.name,),
+    )
+    states = state_nodes(cluster)
+    assert remaining(cluster, states)["default"] == {
+        UNDERUTILIZED: 1,
+        EMPTY: 1,
+        DRIFTED: 1,
+        TerminationReason.UNHEALTHY: 2,
+    }
+    assert going_nodes(cluster, states, EMPTY) == {"default": ["node-0", "node-1"]}
+    assert going_nodes(cluster, states, TerminationReason.UNHEALTHY) == {"default": ["node-1"]}
+
+
+def test_a_budget_of_its_own_bounds_repair_alone() -> None:
+    pool = a_pool_with(Budget("3"), Budget("1", reasons=(TerminationReason.UNHEALTHY,)))
+    cluster = msgspec.structs.replace(fleet(5), node_pools=(pool,))
+    assert left(cluster, TerminationReason.UNHEALTHY) == 1
+    assert [left(cluster, reason) for reason in BUDGETED] == [3, 3, 3]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from installation.array_threads import ARRAY_THREADS
 from installation.wiring import BY_NAME
 from simulator.aws.ec2.instances import RUNNING, Instance, Instances, Subnet
 from simulator.aws.installation import Exchange, Pool, Region, builtin_region
-from simulator.draws import stream
+from simulator.clock import stream
 from simulator.record import Recorder
 from tests.builders import a_type
 from tests.e2e.cloud import http_endpoint
