@@ -5,7 +5,6 @@ PUBLIC = (
     "assemble",
     "buffers",
     "groups",
-    "node_class_refs",
     "pods",
     "scheduler_config",
     "storage",

@@ -35,8 +35,8 @@ from simulator.invocation.faults import Fault
 from simulator.step_forms import Silences
 from tests.builders import NOW
 
-SEEDS = (1, 3, 5, 6, 8, 9, 11, 169, 235, 410, 795, 1171, 1437, 1672, 1942, 2475, 3106, 4033, 4394, 4986)
-"""Played in every test run; `.ci/run` plays many more."""
+SEEDS = (3, 6, 11, 169, 235, 410, 795, 1171, 1437, 1672, 1942, 2475, 3106, 4033, 4394, 4986)
+"""Seeds that found defects, and some with options in `make sim`, which plays the first sixty: here without."""
 
 
 @pytest.fixture

@@ -180,22 +180,6 @@ def test_nodes_leave_a_reservation_that_the_class_no_longer_selects(tmp_path: Pa
     assert reasons == {"Drifted"}
 
 
-def test_the_nodes_of_a_capacity_block_leave_before_ec2_takes_them(tmp_path: Path) -> None:
-    """EC2 ends them half an hour before the block's end; replacements come first."""
-    result = play(
-        tmp_path,
-        node_class({"id": "cr-block"}),
-        pool(["reserved", "on-demand"]),
-        deployment(2, cpu="12"),
-        capacityReservations=[{**BLOCK, "ends": "60m"}],
-        duration="40m",
-    )
-    assert_lawful(result)
-    assert launched(result) == ["reserved", "reserved", "on-demand", "on-demand"]
-    assert {event.fields["by"] for event in happened(result, "instanceTerminated")} == {"api"}
-    assert result.summary["podsPending"] == 0
-
-
 def test_a_block_that_has_not_begun_or_is_about_to_end_takes_nothing(tmp_path: Path) -> None:
     blocks = [{**BLOCK, "starts": "20m"}, {**BLOCK, "id": "cr-old", "ends": "39m"}]
     both = node_class({"id": "cr-block"}, {"id": "cr-old"})
