@@ -15,8 +15,7 @@ from core.disruption.candidate import Candidate, rejecting_pool
 from core.disruption.consolidation import single_command
 from core.disruption.consolidation_nodes import WORTHWHILE, narrowed_claims
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.pass_budgets import WaveBudgets
-from core.disruption.target.fleet import TargetFleet, spot_is_gated, target_fleet
+from core.disruption.target.fleet import TargetFleet, WaveBudgets, spot_is_gated, target_fleet
 from core.disruption.target.landing import Landing, landed
 from core.disruption.target.move_price import STARTED_WITHIN, settings_digest
 from core.disruption.target.realization import Realization, Realizations, StoredTargetSlots

@@ -14,9 +14,8 @@ from core.disruption.candidate import Candidate, PoolTotals, rejecting_pool
 from core.disruption.consolidation import ACROSS_DOMAINS, price_of_turns, with_domain_change
 from core.disruption.consolidation_nodes import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass, short_lived
-from core.disruption.pass_budgets import WaveBudgets
 from core.disruption.slot_check import slot_is_denied
-from core.disruption.target.fleet import TargetFleet
+from core.disruption.target.fleet import TargetFleet, WaveBudgets
 from core.disruption.target.realization import Realization, SlotAssignment
 from core.disruption.target.search import (
     NO_LIMITS,

@@ -13,8 +13,8 @@ from core import labels
 from core.disruption import disrupt
 from core.disruption.consolidation import consolidated, objection, single_command, underutilized, with_domain_change
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.pass_budgets import WaveBudgets
 from core.disruption.target import waves
+from core.disruption.target.fleet import WaveBudgets
 from core.disruption.target.search import NO_SAVING, WaveObjection
 from core.disruption.target.waves import valid_commands
 from core.model.catalogue import Catalogue, InstanceType
