@@ -3,7 +3,7 @@
 PUBLIC = (
     "admission",
     "assemble",
-    "buffers",
+    "expected_pods",
     "groups",
     "pods",
     "scheduler_config",

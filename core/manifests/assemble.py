@@ -17,9 +17,8 @@ from core.errors import InvalidInputError
 from core.manifests import pods as policies
 from core.manifests import storage
 from core.manifests.admission import PodAdmission
-from core.manifests.buffers import BufferTranslator, NotForUsError
+from core.manifests.expected_pods import BufferTranslator, NotForUsError, Successors
 from core.manifests.pods import PodTranslator
-from core.manifests.successors import Successors
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.objects import WireNode
 from core.manifests.wire.pod import WirePod, WireWorkload
