@@ -62,7 +62,7 @@ def planned_within_ec2_limits(
     while (again := context.for_another_plan(solution[0].claims)) is not None:
         context = again
         solution = plan(context)
-    solution[0].held_by_caps = tuple(context.held_by_caps[key] for key in sorted(context.held_by_caps))
+    solution[0].held_by_caps = tuple(held for _, held in sorted(context.cap_plan.held.items()))
     return context, solution
 
 

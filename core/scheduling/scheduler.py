@@ -342,18 +342,14 @@ def queue_of(
 
     Args:
         context: The snapshot.
-        pods: Lists of pods, each with whether these must avoid recently changed nodes.
+        pods: Lists of pods, each with whether these must avoid recently changed nodes. Pods that caps hold back are left out.
         displaced: Keys of the pods that a target moves.
-
-    Pods that caps hold back are left out.
     """
     grouped: dict[tuple[int, bool, bool, bool, bool, int | None], PendingGroup] = {}
     turns = context.gang_plan.turns if context.gang_plan.uses_turns else {}
     any_later = bool(context.node_index.drained_later)
     for some, avoids_recently_changed in pods:
-        for pod in some:
-            if pod.key in context.held_by_caps:
-                continue
+        for pod in (pod for pod in some if pod.key not in context.cap_plan.held):
             pod_group = context.pod_groups.of(pod)
             is_displaced = bool(displaced) and pod.key in displaced
             avoids_later = any_later and bool(pod.node_name) and not (avoids_recently_changed or is_displaced)

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+import msgspec
+
 from core import labels
 from core.model.node_pool import Cap
 from core.model.plan import NodeClaim, Unschedulable
@@ -38,6 +40,23 @@ Pins = dict[str, Requirements]
 """Key of a pod → requirements on its node beside its own."""
 
 _LATE: Final = datetime.max.replace(tzinfo=UTC)
+
+
+class CapPlan(msgspec.Struct, frozen=True):
+    """What caps change about a plan.
+
+    Attributes:
+        sized_for: Names of the caps whose pods get only nodes for which the cap has room.
+        held: Key of a pod for which nothing is planned → why.
+        plans: How many plans were made again without such pods.
+    """
+
+    sized_for: frozenset[str] = frozenset()
+    held: Mapping[str, Unschedulable] = {}
+    plans: int = 0
+
+
+NO_CAP_PLAN: Final = CapPlan()
 
 
 class _Charged(NamedTuple):
@@ -107,13 +126,13 @@ class RemainingCaps:
         """
         pins: dict[str, Requirements] = {}
         for cap in exceeded:
-            names = sorted({name for template in templates for name in self._roomy(cap, template)})
+            names = sorted({name for template in templates for name in self._types_with_room(cap, template)})
             pin = Requirements([Requirement.one_of(labels.INSTANCE_TYPE, *names)])
             pods = [pod for claim in claims for pod in claim.pods if names and cap.selects(pod.namespace, pod.labels)]
             pins |= {pod.key: pins[pod.key].merged(pin.values()) if pod.key in pins else pin for pod in pods}
         return pins
 
-    def _roomy(self, cap: Cap, template: NodeClaimTemplate) -> tuple[str, ...]:
+    def _types_with_room(self, cap: Cap, template: NodeClaimTemplate) -> tuple[str, ...]:
         """Return the names of a NodePool's types of which the cap has room for a node.
 
         All types, if the cap does not count the NodePool's nodes, or if minValues need them.

@@ -15,11 +15,13 @@ from core.model.node_pool import Calendar, Cap
 from core.model.plan import Plan
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
 from core.model.values.quantity import HOURLY, NODES, PPM, nanodollars
 from core.model.values.requirements import Requirement
-from core.pools import charges_of, share_in, share_of, with_charges
+from core.pools import charges_of, node_prices, share_in, share_of, with_charges
 from core.reasons.pods import PodReason
 from core.scheduling import schedule
+from core.scheduling.constraints.caps import RemainingCaps
 from core.scheduling.planner import Planner
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import reasons_of
@@ -149,6 +151,9 @@ def test_running_nodes_count_with_the_share_that_their_claims_name() -> None:
     of_claim = msgspec.structs.replace(claim, annotations=charged.annotations)
     assert len(planned(*shop_pods(4), there, **world | {"nodes": (charged,), "node_claims": (of_claim,)}).claims) == 1
     leaving = msgspec.structs.replace(of_claim, deleted_at=claim.created_at)
+    gone = capped(a_cap(limits={HOURLY: nanodollars(0.2), NODES: 1}), **world | {"node_claims": (leaving,)})
+    caps = RemainingCaps(gone, state_nodes(gone), (), node_prices(gone))
+    assert caps.rooms == {"costs/shop": {HOURLY: nanodollars(0.1), NODES: 1}}
     assert len(planned(*shop_pods(4), **world | {"nodes": (charged,), "node_claims": (leaving,)}).claims) == 1
 
 
@@ -183,8 +188,8 @@ def test_minimum_values_outrank_the_choice_of_cheap_types() -> None:
     two = Requirement(labels.INSTANCE_TYPE, True, (), min_values=2)
     plan = planned(*shop_pods(1), node_pools=(a_pool("default", two),))
     assert reasons_of(plan) == {"shop-0": PodReason.BUDGET_EXHAUSTED}
-    roomy = a_cap(limits={HOURLY: nanodollars(0.8)})
-    assert len(planned(*shop_pods(1), caps=(roomy,), node_pools=(a_pool("default", two),)).claims) == 1
+    larger = a_cap(limits={HOURLY: nanodollars(0.8)})
+    assert len(planned(*shop_pods(1), caps=(larger,), node_pools=(a_pool("default", two),)).claims) == 1
 
 
 def test_a_node_whose_pods_a_cap_would_hold_back_is_not_drained() -> None:
