@@ -63,6 +63,7 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         pods_marked_at: When kube-scheduler first reported one of them as unschedulable.
         heard_at: When the run that planned it started its listing.
         launched_at: When EC2 answered its launch.
+        named_at: When the instance of a shared launch got the claim's name.
         seen_at: When its node was first seen.
         usable_at: When its node was first found ready for its pods, which then had their first turn.
         bound_at: When we last bound a pod to it, or found none to bind.
@@ -73,6 +74,7 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pods_marked_at: datetime | None = None
     heard_at: datetime | None = None
     launched_at: datetime | None = None
+    named_at: datetime | None = None
     seen_at: datetime | None = None
     usable_at: datetime | None = None
     bound_at: datetime | None = None
