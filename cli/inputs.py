@@ -171,7 +171,7 @@ def _dropped_fields(documents: Sequence[Document]) -> tuple[JsonObject, ...]:
     key = store.key("unknown fields", [document.object for document in ours])
     stored = store.get(key)
     if stored is None:
-        from core.api.unknown_fields import unknown_fields
+        from core.api.translation import unknown_fields
 
         stored = msgspec.json.encode([unknown_fields(document.object) for document in ours])
         store.put(key, stored)
@@ -362,7 +362,7 @@ def _without_refused_classes(snapshot: Snapshot, manifests: Sequence[JsonObject]
     if not suspects:
         return snapshot
     from core.catalogue.node_class import read_node_class  # most classes leave these fields out
-    from core.launch.refusals import first_certain, launch_problems
+    from core.launch.validation import first_certain, launch_problems
 
     refused: dict[str, str] = {}
     for manifest in suspects:

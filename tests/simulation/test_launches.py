@@ -18,7 +18,7 @@ from adapters.aws.ec2.fleet import Ec2Cloud
 from adapters.ports import Launched
 from core import labels
 from core.launch.denials import END_RULES, RULES, LaunchErrorRule, Remembered, rule_of
-from core.model.launch_order import LaunchOrder
+from core.model.plan import LaunchOrder
 from simulator.invocation.faults import latency
 from simulator.record import Event
 from simulator.world import Result

@@ -25,7 +25,7 @@ from core.launch.template import ownership_tags
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import HASHES
 from core.model.catalogue import OfferingKey
-from core.model.launch_order import LaunchOrder
+from core.model.plan import LaunchOrder
 from core.model.snapshot import BEST_EFFORT, STRICT, Options
 from core.model.values.requirements import Requirement
 from core.reasons.code import ClaimReason, Refusal

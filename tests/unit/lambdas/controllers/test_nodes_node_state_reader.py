@@ -15,7 +15,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.steps import ClaimFacts
 from core.manifests.wire import resources
 from core.model.catalogue import Offering
-from core.model.launch_order import LaunchOrder
+from core.model.plan import LaunchOrder
 from lambdas.controllers.nodes import NodeStateReader
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
