@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import yaml
 
-from simulator.run import run
+from simulator.world import run
 
 TARGET: Final = Path(__file__).parents[1] / "docs" / "latency.json"
 START: Final = "2026-11-20T00:00:00Z"

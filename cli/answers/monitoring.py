@@ -127,7 +127,7 @@ def _of_pools(snapshot: Snapshot) -> Iterator[Sample]:
         yield Sample("karpenter_nodepools_cost_total", named, dollars(pool.hourly))
         for reason, left in sorted(pool.budgets.items()):
             allowed = pool.nodes if left is None else left
-            yield Sample("karpenter_nodepools_allowed_disruptions", {**named, "reason": reason}, allowed)
+            yield Sample("karpenter_nodepools_allowed_disruptions", {**named, "reason": reason.lower()}, allowed)
         used = {**_sum(state.capacity for state in pool_states), "nodes": pool.nodes}
         for name, amounts in (("limit", limits.get(pool.name, {})), ("usage", used)):
             for resource, amount in sorted(amounts.items()):

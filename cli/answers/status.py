@@ -409,10 +409,14 @@ def _pools(document: JsonObject) -> str:
 
 
 def _budgets(budgets: Mapping[str, int | None]) -> str:
-    """Return how many nodes may go now; reasons with the same number are joined."""
+    """Return how many nodes may go now; reasons with the same number are joined, and one that differs is named alone."""
     numbers: dict[int | None, list[str]] = {}
     for reason, nodes_left in sorted(budgets.items()):
         numbers.setdefault(nodes_left, []).append(reason)
+    by_size = sorted(numbers.items(), key=lambda entry: -len(entry[1]))
+    if [len(reasons) == 1 for _, reasons in by_size] == [False, True]:
+        (common, _), (other, (reason,)) = by_size
+        return f"{_number(common)}, but {_number(other)} {reason}"
     return ", ".join(
         _number(nodes_left) if len(numbers) == 1 else f"{_number(nodes_left)} {'/'.join(reasons)}"
         for nodes_left, reasons in numbers.items()

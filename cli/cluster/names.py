@@ -13,7 +13,7 @@ import msgspec
 from core import labels
 from core.api import node_class
 from core.api.objects import JsonObject, mapping, sequence
-from core.api.unknown_fields import without_unknown_fields
+from core.api.translation import without_unknown_fields
 from core.catalogue.free_addresses import read_reading
 from core.catalogue.node_class import AddressReading
 from core.catalogue.node_memory import with_renamed_images

@@ -15,7 +15,7 @@ from core import labels
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement
 from core.scheduling.claim_search import NewClaims, OpenClaimSearch, PlanState, Solution, narrow_to_cheapest
-from core.scheduling.constraints.per_plan import VacantDomain
+from core.scheduling.constraints.registry import VacantDomain
 from core.scheduling.context import SchedulingContext, is_spare
 from core.scheduling.new_node import ClaimProfiles
 from core.scheduling.pods import (

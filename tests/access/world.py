@@ -14,8 +14,7 @@ import yaml
 from installation.cluster_roles import RULES_OF, verbs
 from installation.wiring import BY_NAME, FunctionSpec
 from lambdas.application.controllers import Application
-from simulator.run import run
-from simulator.world import World
+from simulator.world import World, run
 from tests.access.recording import Access, CheckedKubernetes, CheckedSession, Verb
 from tests.access.requests import Authorizations
 from tests.access.template import ACCOUNT, REGION, Deployment

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from core.api.unknown_fields import unknown_fields
+from core.api.translation import unknown_fields
 from core.errors import InvalidInputError
 from tests.oracle import field_table
 from tests.oracle.field_table import ROOT, fields_of, recorded

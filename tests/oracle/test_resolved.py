@@ -15,7 +15,7 @@ from typing import Any, Final
 import yaml
 
 from core import labels
-from core.ami_families.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
+from core.ami_families.family import Bootstrap, Cluster, registered_labels, registered_taints
 from core.catalogue.build import build_catalogue
 from core.catalogue.capacity import POD_ENI
 from core.catalogue.node_class import RAID0, read_node_class

@@ -19,7 +19,7 @@ from core.model.values.quantity import HOURLY, MEMORY
 from core.model.values.quotas import STANDARD
 from core.reasons.pods import PodReason
 from simulator.market import node_facts
-from simulator.run import Result, run
+from simulator.world import Result, run
 from tests.builders import a_class_manifest
 from tests.simulation.test_node_claims import BY_HAND
 from tests.simulation.worlds import ZONES, assert_lawful, deployment, happened, named, node_pool, play, write
@@ -63,7 +63,7 @@ def sharing() -> tuple[dict[str, Any], ...]:
 
 
 @pytest.mark.parametrize("pools", [(capped(),), sharing()], ids=["one", "shared"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_limit_is_never_overshot(seed: int, pools: tuple[dict[str, Any], ...], tmp_path: Path) -> None:
     """Bursts, changes and lost messages at random; prices count at their worst until a claim is launched."""
     rng = Random(seed)  # noqa: S311 - repeatable, not secret
@@ -141,15 +141,6 @@ def _play_with_addresses(tmp_path: Path, **free: int) -> Result:
     """Pods of which each needs a node of its own, under subnets with so many addresses."""
     steps = [_free(f"zone-{zone}", addresses) for zone, addresses in free.items()]
     return play(tmp_path, node_pool(), deployment(9, cpu="12"), steps=steps, duration="6m")
-
-
-def test_a_zone_gets_no_more_nodes_than_its_subnet_has_addresses(tmp_path: Path) -> None:
-    """EC2 refused the rest, which closed the subnet for minutes, and nothing was known of it before."""
-    result = _play_with_addresses(tmp_path, a=3)
-    assert_lawful(result)
-    assert result.summary["podsPending"] == 0
-    assert not named(result, "launchRefused")
-    assert Counter(one["zone"] for one in named(result, "instanceLaunched"))["zone-a"] <= 3
 
 
 def test_pods_beyond_the_last_address_wait_and_are_told(tmp_path: Path) -> None:
@@ -315,14 +306,6 @@ def test_pods_are_spread_over_the_partitions_of_a_group(tmp_path: Path) -> None:
     assert conditions(result)["PlacementGroupReady"]["status"] == "True"
 
 
-def test_a_node_carries_the_partition_that_ec2_chose(tmp_path: Path) -> None:
-    """Pods may select on it later, and drift compares it with the NodePool's requirements."""
-    result = play_in_ec2(tmp_path, "partition", deployment(2, cpu="3"))
-    assert_lawful(result)
-    assert partitions(result)
-    assert set(partitions(result)) <= PARTITIONS
-
-
 def test_only_types_of_the_groups_strategy_are_launched(tmp_path: Path) -> None:
     """EC2 refuses a burstable type in a cluster group, and each refusal pauses the class."""
     result = play_in_ec2(tmp_path, "cluster", deployment(2))
@@ -393,17 +376,6 @@ def test_nothing_is_done_for_an_observed_pool(tmp_path: Path, capsys: pytest.Cap
     assert main(["replay", "--ledger", str(tmp_path / "ledger")]) == 0
 
 
-def test_pods_get_nodes_of_the_pool_beside_it(tmp_path: Path) -> None:
-    """Whatever the observed pool would do: pods do not wait for it."""
-    cheaper = pool(is_observed=True, weight=50)
-    cheaper["metadata"]["name"] = "tried"
-    result = run(write(tmp_path, pool(is_observed=False), cheaper, deployment(4), steps=[], duration="6m"))
-    assert_lawful(result)
-    launched = happened(result, "instanceLaunched")
-    assert {event.fields["tags"]["karpenter.sh/nodepool"] for event in launched} == {"default"}
-    assert result.summary["podsPending"] == 0
-
-
 # NodePools with replicas: a fixed number of nodes, whatever pods there are.
 
 
@@ -441,12 +413,6 @@ def test_no_pod_makes_a_static_pool_larger(tmp_path: Path) -> None:
     result = play(tmp_path, static_pool(1), deployment(3, cpu="12"), duration="12m", featureGates=GATE)
     assert result.summary["nodesAtEnd"] == 1
     assert result.summary["podsPending"] >= 2
-
-
-def test_limits_bound_a_static_pool(tmp_path: Path) -> None:
-    result = play(tmp_path, static_pool(4, limits={"nodes": "2"}), duration="10m", featureGates=GATE)
-    assert nodes(result) == (2, 0, 2)
-    assert_lawful(result)
 
 
 def test_without_the_gate_nothing_is_launched(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_dollars_and_pods_are_those_of_the_nodes_of_each_pool() -> None:
 def test_a_node_that_goes_or_is_not_ready_takes_a_place_and_is_named() -> None:
     """Zero places left and nobody to ask is what people complain of."""
     whole = a_cluster()
-    assert cluster_status(whole).pools[0].budgets == {"Drifted": 1, "Empty": 1, "Underutilized": 1}
+    assert cluster_status(whole).pools[0].budgets == {"Drifted": 1, "Empty": 1, "Underutilized": 1, "Unhealthy": 1}
     going = msgspec.structs.replace(whole, marked_for_deletion=("default-first",))
     assert cluster_status(going).pools[0].counted == (CountedNode("first", "goes"),)
     assert set(cluster_status(going).pools[0].budgets.values()) == {0}
