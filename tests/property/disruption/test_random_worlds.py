@@ -305,7 +305,9 @@ def test_policy_balanced_is_asked_for_each_command_of_a_large_fleet(seed: int, m
 
 
 @pytest.mark.parametrize("ignoring", [False, True])
-def test_no_command_of_a_large_fleet_makes_the_cluster_dearer(ignoring: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_command_of_a_large_fleet_makes_the_cluster_more_expensive(
+    ignoring: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each command by choice saves what it says, which is more than nothing: whoever stops after it has no more to pay."""
     monkeypatch.setattr(waves, "SMALL", 0)
     judged = 0
