@@ -33,6 +33,7 @@ class ExclusiveClaims(Constraint):
 
     label = "ReadWriteOncePod claims"
     reason = PodReason.VOLUME_IN_USE
+    takes_most_important = True
 
     def __init__(self, start: PlanStart) -> None:
         self._start = start
@@ -154,9 +155,16 @@ CONSTRAINTS: Final[ConstraintTypes] = (
 Three join a plan only where they apply (`SchedulingContext`): `Commitments` where some are in force, `Ec2Quotas` where a quota
 falls short, `FreeAddresses` where subnets lack addresses."""
 
+_BY_PRIORITY: Final = tuple(kind for kind in CONSTRAINTS if kind.takes_most_important)
+
 _AT_LAUNCH: Final = (Constraint.launchable, Constraint.narrowed, Constraint.open)
 
 _Kind = TypeVar("_Kind", bound=Constraint)
+
+
+def go_by_priority(pods: PodGroup) -> bool:
+    """Whether a rule gives what these pods share to the most important one: they wait in the order of their priority."""
+    return any(kind.concerns(pods.signature, pods.volumes) for kind in _BY_PRIORITY)
 
 
 class PlanConstraints:

@@ -132,6 +132,35 @@ def test_a_call_that_aws_does_not_know_is_noticed(command: str) -> None:
         aws_call(command)
 
 
+# A promise names the test that would fail if it were not true.
+
+
+MODELS: Final = [ROOT / "docs" / "explanation" / f"{name}-model.md" for name in ("failure", "threat")]
+NAMED_FILE: Final = re.compile(r"`(tests/[\w/]+\.py)`")
+NAMED_TEST: Final = re.compile(r"`(test_\w+)`")
+A_TARGET: Final = re.compile(r"`make \w[\w-]*`")
+DEFINED: Final = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
+
+
+def test_every_test_that_a_page_names_is_there() -> None:
+    files = [*(ROOT / "tests").rglob("test_*.py")]
+    known = {name for file in files for name in DEFINED.findall(file.read_text(encoding="utf-8"))}
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        missing = [name for name in NAMED_FILE.findall(text) if not (ROOT / name).is_file()]
+        assert missing + [name for name in NAMED_TEST.findall(text) if name not in known] == [], page.name
+
+
+@pytest.mark.parametrize("page", MODELS, ids=lambda page: page.stem)
+def test_every_promise_about_failures_and_attackers_names_a_test(page: Path) -> None:
+    heading, rows = ("| what fails |", 25) if page.stem == "failure-model" else ("| attacker |", 15)
+    _, _, table = page.read_text(encoding="utf-8").partition(heading)
+    promises = table.partition("\n\n")[0].splitlines()[2:]
+    assert len(promises) >= rows
+    named = (NAMED_FILE, NAMED_TEST, A_TARGET)
+    assert [row for row in promises if not any(pattern.search(row) for pattern in named)] == []
+
+
 # Whoever comes from Karpenter finds each of its metrics on the page, and what the page names here exists.
 
 
@@ -192,16 +221,31 @@ def test_each_metric_and_count_that_the_page_names_is_written() -> None:
     assert set(re.findall(r"`([a-z]+[A-Z][A-Za-z]+)`", PAGE)) <= counts
 
 
-# The page of the structure lists the modules that place a pod.
+# The page of the structure lists the files of a constraint, and the modules that place a pod.
 
 
 STRUCTURE = ROOT / "docs/engineering/structure.md"
 FOLDER = f"{ROOT}/core/scheduling/"
 
 
-def listed() -> list[str]:
-    section = STRUCTURE.read_text().partition("## The way of a pod")[2].partition("\n## ")[0]
-    return re.findall(r"^\| `([a-z_/]+\.py)` \|", section, re.MULTILINE)
+def listed(heading: str) -> list[str]:
+    section = STRUCTURE.read_text().partition(f"## {heading}")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `([a-z_/-]+\.(?:py|md))` \|", section, re.MULTILINE)
+
+
+def test_a_constraint_is_as_few_files_as_the_page_says() -> None:
+    """A constraint that the queue, the search and the tests each know is one that nobody dares to add."""
+    named = re.compile(r"ReadWriteOncePod|READ_WRITE_ONCE_POD|\.exclusive\b|is_exclusive|VOLUME_IN_USE|ExclusiveClaims")
+    on_top = {STRUCTURE, Path(__file__), ROOT / "docs/reference/reason-codes.md"}
+    folders = ("core", "adapters", "lambdas", "cli", "simulator", "tests", "docs")
+    files = [path for folder in folders for kind in ("*.py", "*.md") for path in (ROOT / folder).rglob(kind)]
+    touched = {
+        str(path.relative_to(ROOT))
+        for path in files
+        if path not in on_top and named.search(path.read_text(encoding="utf-8"))
+    }
+    assert touched == set(listed("What a change touches"))
+    assert len(touched) <= 6
 
 
 def test_a_pod_takes_the_way_that_the_page_lists() -> None:
@@ -210,7 +254,7 @@ def test_a_pod_takes_the_way_that_the_page_lists() -> None:
     running = a_pod("running", cpu="100", node_name="full", phase="Running")
     pods = (running, a_pod("a"), a_pod("b"))
     snapshot = a_snapshot(pods=pods, nodes=(node,), node_claims=(claim,), node_pools=(a_pool(),), types=(a_type("m"),))
-    ways = listed()
+    ways = listed("The way of a pod")
     first: dict[str, int] = {}
 
     def see(frame: FrameType, event: str, _: Any) -> None:

@@ -23,7 +23,7 @@ from core.scheduling.constraints.per_node import HostPorts
 from core.scheduling.constraints.registry import CONSTRAINTS, ExclusiveClaims, VacantDomain, VacantDomains, reads_of
 from core.scheduling.new_node import InFlightClaim
 from core.scheduling.primitives import IMPOSSIBLE, TopologyGroupId
-from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_type
+from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import context_of, group_of, places, plan_of, reasons_of
 
 
@@ -88,6 +88,23 @@ def test_one_pod_of_a_plan_gets_a_claim_for_one_pod() -> None:
     (left,) = plan.unschedulable
     assert (left.pod, left.reason) == ("default/b", PodReason.VOLUME_IN_USE)
     assert "default/alone" in left.message
+
+
+def test_a_pod_on_a_node_keeps_its_claim_from_others_until_it_is_gone() -> None:
+    """kube-scheduler refuses every node to a second pod until the first is gone, terminating ones included."""
+    claim, node = a_node_of(TYPE, "n")
+    first = replace(with_claim("first", cpu="1"), node_name="n", phase="Running", deleted_at=NOW)
+    cluster = {"nodes": (node,), "node_claims": (claim,), **CLAIMS}
+    plan = plan_of(types=(TYPE,), pods=(first, with_claim("next")), **cluster)
+    assert reasons_of(plan) == {"next": PodReason.VOLUME_IN_USE}
+
+
+def test_of_pods_that_wait_for_a_claim_the_most_important_gets_it() -> None:
+    """kube-scheduler's queue is in the order of priority; the largest pod would come first otherwise."""
+    waiting = with_claim("a", cpu="2"), with_claim("urgent", cpu="1", priority=5), with_claim("b", cpu="1")
+    plan = plan_of(types=(TYPE,), pods=waiting, **CLAIMS)
+    assert sorted(places(plan)) == ["urgent"]
+    assert reasons_of(plan) == dict.fromkeys(("a", "b"), PodReason.VOLUME_IN_USE)
 
 
 def test_a_pod_without_a_place_leaves_its_claim_to_the_next() -> None:
