@@ -142,7 +142,7 @@ def _within_budgets(
     if fresh.snapshot.options.ignore_budgets:
         return list(candidates)
     if reason == TerminationReason.UNHEALTHY:
-        return [candidate for candidate in candidates if fresh.budgets.allow_repair(candidate)]
+        return [candidate for candidate in candidates if fresh.budgets.repair_objection(candidate) is None]
     if method == MULTI:
         return fresh.budgets.within_one_command(candidates, reason)
     return fresh.budgets.within(candidates, reason)

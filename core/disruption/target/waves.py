@@ -197,14 +197,10 @@ class WaveBudgets:
             [candidate.state.pods]
         ):
             return False
-        objection = self._rate.objection([candidate])
-        if objection:
-            self._pass.refuse(candidate, NodeReason.EVICTION_RATE, objection)
-            return False
-        shrinking = self._shrink.objection([candidate])
-        if shrinking:
-            self._pass.refuse(candidate, NodeReason.SHRINKING, shrinking)
-        return not shrinking
+        refusal = self._rate.objection([candidate]) or self._shrink.objection([candidate])
+        if refusal is not None:
+            self._pass.refuse(candidate, refusal.reason, refusal.message)
+        return refusal is None
 
     def take(self, candidate: Candidate) -> None:
         """Count a node that leaves."""
