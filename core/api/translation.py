@@ -323,6 +323,7 @@ def node_pool(obj: JsonObject) -> NodePool:
         largest_node=tuning.largest_node(annotations),
         shared_limits=tuning.shared_limits(annotations),
         template_hash=of_template(template),
+        unknown_fields=tuple(field for field in not_ignored(present) if field.startswith("spec.template.")),
         **status.identity(present),
     )
 

@@ -185,6 +185,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
         shared_limits: Group → upper bounds on the capacity of all NodePools that name this group, together.
         evictions_per_hour: How many of its pods consolidation and drift may evict in any hour, None for any number.
         expires_forcefully: Whether its nodes go at their expireAfter regardless of budgets and pods.
+        unknown_fields: Paths of fields in its template that this version does not know and that no annotation lets it ignore.
         problem: Why it is invalid (a message naming the field), empty for a valid pool. The nodes of an invalid pool are not
             disrupted.
     """
@@ -216,6 +217,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     evictions_per_hour: int | None = None
     expires_forcefully: bool = False
     template_hash: str = ""
+    unknown_fields: tuple[str, ...] = ()
     problem: str = ""
 
     @property

@@ -665,3 +665,12 @@ def test_the_functions_launch_nothing_from_a_class_with_a_field_that_they_drop()
     assert labels.IGNORED_FIELDS in node_class.problem
     assert node_class.problem.startswith("spec.hibernation: ")
     assert without_dropped_fields(api.node_class(NODE_CLASS)).problem == ""
+
+
+def test_the_functions_launch_nothing_with_a_template_whose_field_they_drop() -> None:
+    """A field of `disruption` is no part of a node."""
+    template, disruption = ("spec.template.spec.rebootPolicy", "spec.disruption.canary")
+    pool = api.node_pool(changed(changed(NODE_POOL, template, "x"), disruption, True))
+    assert (pool.unknown_fields, without_dropped_fields(pool).problem != "") == ((template,), True)
+    told = changed(changed(NODE_POOL, template, "x"), "metadata.annotations", {labels.IGNORED_FIELDS: template})
+    assert without_dropped_fields(api.node_pool(told)).problem == ""

@@ -35,6 +35,7 @@ from tests.unit.disruption.nodes_for_tests import (
     world,
 )
 from tests.unit.disruption.nodes_for_tests import checked as validation_checked
+from tests.unit.disruption.target.fleets_for_tests import sharing_a_budget
 
 # A command goes on without those of its nodes that may no longer go.
 
@@ -335,6 +336,13 @@ class TestValidation:
         assert (command.method, len(command.nodes)) == ("multi", 4)
         assert (found.nodes, found.replacements) == (("node-0", "node-2", "node-3"), ())
         assert {move.to for move in found.moves} == {"node-1"}
+
+    def test_nodes_of_a_target_that_share_a_budget_go_together_for_a_new_node(self) -> None:
+        """The budget lets one of their pods go at a time: the drain of their command takes turns."""
+        snapshot = sharing_a_budget(4)
+        command = self.command(snapshot)
+        assert (command.method, len(command.nodes), len(command.replacements)) == ("repack", 4, 1)
+        assert validation_checked(command, snapshot) == command
 
     def test_nodes_of_a_target_without_launches_go_without_the_one_that_may_not(self) -> None:
         nodes = tuple(a_node_of(MIDDLE, f"node-{n}") for n in range(4))
