@@ -16,11 +16,23 @@ from core import labels
 from core.api.objects import JsonObject
 from core.containment import SetAside
 from core.counterfactual.overrides import ProvenMinimum
-from core.model.plan import Blocked, BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim, PlannedGroup
+from core.model.plan import (
+    Blocked,
+    BufferRoom,
+    Command,
+    Cost,
+    DisruptionPlan,
+    Plan,
+    PlannedClaim,
+    PlannedGroup,
+    WaitingPod,
+)
 from core.model.values import quantity
 from core.model.values.quantity import dollars
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
+from core.pods import ROOM, SPOT
+from core.pools import charges_of
 
 # Formats dollars for people: per hour, per month, next to a proven minimum.
 
@@ -90,7 +102,7 @@ API_VERSION: Final = "fleetwright.dev/v1"
 
 
 def plan_document(plan: Plan) -> JsonObject:
-    """Return `kind: Plan` without its timing; with `buffers` and `groups` only if there are any."""
+    """Return `kind: Plan` without its timing; with `buffers`, `groups` and `waiting` only if there are any."""
     document = {
         "apiVersion": API_VERSION,
         "kind": "Plan",
@@ -104,6 +116,7 @@ def plan_document(plan: Plan) -> JsonObject:
         "cost": _cost_fields(plan.cost) | {"spotHourly": dollars(_spot_price(plan.claims))},
     }
     document |= {"buffers": [_room(room) for room in plan.buffers]} if plan.buffers else {}
+    document |= {"waiting": [_waiting(pod) for pod in plan.waiting]} if plan.waiting else {}
     return document | ({"groups": [group_document(group) for group in plan.groups]} if plan.groups else {})
 
 
@@ -151,8 +164,19 @@ def end_fields(plan: DisruptionPlan) -> JsonObject:
     }
 
 
+def _waiting(pod: WaitingPod) -> JsonObject:
+    return {
+        "pod": pod.pod,
+        "startBefore": rfc3339(pod.deadline),
+        "launchAt": rfc3339(pod.launch_at),
+        "waitsFor": SPOT if pod.takes_spot else ROOM,
+        "atOnce": dollars(pod.at_once),
+        "hourly": dollars(pod.cost),
+    }
+
+
 def claim_document(claim: PlannedClaim) -> JsonObject:
-    """Return one node to launch, with `bufferPods` only if it is for capacity buffers, `commitment` only if one covers it."""
+    """Return one node to launch, with `bufferPods`, `commitment` and `chargedTo` (cap → share) only if it has some."""
     document = {
         "name": claim.name,
         "nodePool": claim.node_pool,
@@ -168,7 +192,13 @@ def claim_document(claim: PlannedClaim) -> JsonObject:
         "price": dollars(claim.price),
     }
     rooms = {"bufferPods": list(claim.buffer_pods)} if claim.buffer_pods else {}
-    return document | rooms | ({"commitment": claim.commitment} if claim.commitment else {})
+    charges = {cap: share / quantity.PPM for cap, share in charges_of(claim.annotations).items()}
+    return (
+        document
+        | rooms
+        | ({"commitment": claim.commitment} if claim.commitment else {})
+        | ({"chargedTo": charges} if charges else {})
+    )
 
 
 def rfc3339(moment: datetime) -> str:

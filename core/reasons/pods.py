@@ -192,6 +192,11 @@ class PodReason(ReasonCode):
         "A new node could run the pod, but a Calendar closes the NodePool; the message has the time of its opening.",
         "Wait until the NodePool opens, or add a rule with `closed: false`; `fleetwright calendar` shows its hours.",
     )
+    HELD_BACK = (
+        "HeldBack",
+        "The pod says that it may wait, and there is neither room nor a cheap node for it yet; the message says until when.",
+        "Nothing: a node is bought in time for its deadline. Remove fleetwright.dev/start-before to start it at once.",
+    )
     LIMIT_REACHED = (
         "LimitReached",
         "A new node could run the pod, but the limits of the NodePool or of its group have no room for one.",
@@ -199,8 +204,8 @@ class PodReason(ReasonCode):
     )
     BUDGET_EXHAUSTED = (
         "BudgetExhausted",
-        "A new node could run the pod, but a limit in dollars an hour has no room for its price at the most.",
-        "Raise the NodePool's fleetwright.dev/dollars-per-hour, or that of its group, or wait until other nodes are gone.",
+        "A new node could run the pod, but a limit in dollars an hour or a Calendar's cap has no room for what it may take.",
+        "Raise the limit or cap that the message names, or wait until other nodes are gone.",
     )
     QUOTA_REACHED = (
         "QuotaReached",

@@ -96,6 +96,166 @@ def test_pods_beyond_the_limit_are_told_which_one_and_what_would_free_it(tmp_pat
     assert highest_cost(result) <= CAP + 1e-9
 
 
+# Caps of Calendars count nodes by the pods that they are launched for, and are never overshot either.
+
+
+CAP_OF_WEB = 0.45
+"""Dollars an hour: two nodes of `test.medium` on demand, at most."""
+
+
+def _capping(**limits: str) -> dict[str, Any]:
+    """A cap on the nodes for the pods of `web`, and a looser one on those of the whole namespace."""
+    caps = [
+        {"name": "web", "pods": {"matchLabels": {"app": "web"}}, "limits": limits},
+        {"name": "all", "pods": {"namespaces": ["default"]}, "limits": {"dollars-per-hour": str(2 * CAP_OF_WEB)}},
+    ]
+    return {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Calendar",
+        "metadata": {"name": "costs"},
+        "spec": {"caps": caps},
+    }
+
+
+def _most_charged(result: Result, cap: str) -> float:
+    """Return the most that a cap counted of running instances at any moment, at the world's prices.
+
+    An instance counts with the share that its NodeClaim names: of an instance without a node, that of the claim in its tags.
+    """
+    shares: dict[str, int] = {}
+    for fields in named(result, "objectApplied"):
+        if fields["kind"] == "NodeClaim":
+            written = fields["object"]["metadata"].get("annotations", {}).get(labels.CHARGED_TO, "")
+            shares |= {fields["name"]: int(dict(entry.split("=") for entry in written.split()).get(cap, 0))}
+    claims: dict[str, str] = {}
+    for event in result.events:
+        if event.event in ("instanceLaunched", "instanceTagged"):
+            claims[event.fields["instance"]] = event.fields["tags"][labels.NODECLAIM]
+    costs: dict[str, float] = {}
+    most = 0.0
+    for event in result.events:
+        if event.event == "instanceLaunched":
+            share = shares.get(claims[event.fields["instance"]], 1_000_000)
+            costs[event.fields["instance"]] = event.fields["price"] * share / 1_000_000
+            most = max(most, sum(costs.values()))
+        elif event.event == "instanceTerminated":
+            costs.pop(event.fields["instance"], None)
+    return most
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_cap_on_a_teams_nodes_is_never_overshot(seed: int, tmp_path: Path) -> None:
+    """Bursts, lost replies, interruptions and two runs at once; pods of others get their nodes meanwhile."""
+    rng = Random(seed)  # noqa: S311 - repeatable, not secret
+    steps: list[dict[str, Any]] = []
+    for minute in range(2, 22, 3):
+        target = {"kind": "Deployment", "name": rng.choice(("web", "api")), "replicas": rng.randint(0, 14)}
+        steps.append({"at": f"{minute}m", "scale": target})
+    steps.append({"at": "7m", "fault": {"call": "ec2:CreateFleet", "kind": "lostReply", "count": 2}})
+    steps.append({"at": "9m", "events": {"kind": "duplicate", "count": 6}})
+    steps.append({"at": "12m", "interrupt": {"zone": "zone-a", "fraction": 0.5}})
+    steps.sort(key=lambda step: int(step["at"].removesuffix("m")))
+    workloads = [deployment(6, name) for name in ("web", "api")]
+    capping = _capping(**{"dollars-per-hour": str(CAP_OF_WEB)})
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["requirements"][0]["values"] = ["on-demand"]
+    result = play(tmp_path, pool, capping, *workloads, steps=steps, duration="26m", seed=seed, nodeBootSeconds=30)
+    assert 0 < _most_charged(result, "costs/web") <= CAP_OF_WEB + 1e-9
+    assert _most_charged(result, "costs/all") <= 2 * CAP_OF_WEB + 1e-9
+    assert_lawful(result)
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"dollars-per-hour": str(CAP_OF_WEB)}, "its limit fleetwright.dev/dollars-per-hour leaves $"),
+        ({"nodes": "1"}, "its limit nodes leaves 0 of 1"),
+        ({"cpu": "4"}, "its limit cpu leaves"),
+    ],
+)
+def test_pods_beyond_a_cap_are_told_which_one_and_others_are_not_held_back(
+    limits: dict[str, str], told: str, tmp_path: Path
+) -> None:
+    result = play(
+        tmp_path,
+        node_pool(),
+        _capping(**limits),
+        deployment(40),
+        deployment(6, "api"),
+        duration="6m",
+        nodeBootSeconds=30,
+    )
+    assert 0 < result.summary["podsPending"] < 40
+    assert result.summary["podsUnschedulable"] == {"BudgetExhausted": result.summary["podsPending"]}
+    messages = [fields["object"]["message"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
+    assert any(message.startswith(f"BudgetExhausted: cap costs/web: {told}") for message in messages), set(messages)
+    bound = {fields["pod"].rpartition("/")[2].partition("-")[0] for fields in named(result, "podBound")}
+    assert bound == {"web", "api"}
+    assert_lawful(result)
+
+
+# Pods that may wait get their nodes in time for their deadline, and none before.
+
+
+def _waiting_jobs(replicas: int, **annotations: str) -> dict[str, Any]:
+    jobs = deployment(replicas, "jobs")
+    jobs["spec"]["template"]["metadata"]["annotations"] = {labels.START_BEFORE: "45m", **annotations}
+    return jobs
+
+
+def _minutes(result: Result, event: str) -> list[float]:
+    """Return when the events of this name happened, in minutes from the start."""
+    start = datetime.fromisoformat(result.events[0].t)
+    return [(datetime.fromisoformat(found.t) - start) / timedelta(minutes=1) for found in happened(result, event)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pods_that_may_wait_start_before_their_deadline_although_launches_fail(seed: int, tmp_path: Path) -> None:
+    """An instance does not join, replies are lost, EC2 has no capacity at first; nothing is bought half an hour too early."""
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["requirements"][0]["values"] = ["on-demand"]
+    steps: list[dict[str, Any]] = [
+        {"at": "10m", "capacity": {"zone": "zone-a", "available": 0}},
+        {"at": "12m", "boot": {"fail": 1}},
+        {"at": "13m", "fault": {"call": "ec2:CreateFleet", "kind": "lostReply", "count": 1}},
+        {"at": "20m", "capacity": {"available": None}},
+    ]
+    result = play(tmp_path, pool, _waiting_jobs(4), steps=steps, duration="46m", seed=seed, nodeBootSeconds=60)
+    launched, bound = _minutes(result, "instanceLaunched"), _minutes(result, "podBound")
+    assert min(launched) >= 15
+    assert len(bound) == 4
+    assert max(bound) <= 45
+    assert result.summary["podsPending"] == 0
+    messages = [fields["object"]["message"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
+    assert any(message.startswith("HeldBack: it may wait") for message in messages)
+    assert_lawful(result)
+
+
+def test_pods_that_may_wait_take_spot_nodes_at_once_and_room_that_others_leave(tmp_path: Path) -> None:
+    result = play(tmp_path, node_pool(), _waiting_jobs(4), duration="10m", nodeBootSeconds=30)
+    assert {fields["capacityType"] for fields in named(result, "instanceLaunched")} == {"spot"}
+    assert result.summary["podsPending"] == 0
+    assert_lawful(result)
+
+
+def test_jobs_that_wait_for_room_cost_less_than_at_once(tmp_path: Path) -> None:
+    """The room that a scaled-in Deployment leaves for a while is enough for them."""
+    pool = node_pool(disruption={"consolidateAfter": "20m"})
+    steps = [{"at": "5m", "scale": {"kind": "Deployment", "name": "web", "replicas": 2}}]
+    costs = {}
+    for name in ("at-once", "waiting"):
+        jobs = _waiting_jobs(4, **{labels.WAITS_FOR: "room"})
+        if name == "at-once":
+            del jobs["spec"]["template"]["metadata"]["annotations"]
+        folder = tmp_path / name
+        folder.mkdir()
+        result = play(folder, pool, deployment(6), jobs, steps=steps, duration="40m", nodeBootSeconds=30)
+        assert result.summary["podsPending"] == 0
+        assert_lawful(result)
+        costs[name] = result.summary["dollars"]
+    assert costs["waiting"] < 0.8 * costs["at-once"], costs
+
+
 # Plans stay within EC2's vCPU quotas, so EC2 has nothing to refuse, and whoever waits is told the code.
 
 
