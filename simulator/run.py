@@ -54,6 +54,7 @@ def run(
     record: Path | None = None,
     ledger: Path | None = None,
     progress: Progress | None = None,
+    beside: Callable[[World], object] | None = None,
 ) -> Result:
     """Run a scenario.
 
@@ -63,6 +64,7 @@ def run(
         record: Where the record goes, one JSON object a line.
         ledger: The folder in which the functions' ledger is kept; None: they keep none.
         progress: Called from time to time with the run's progress.
+        beside: Called with the world before its time begins, to put another program into it.
 
     Raises:
         InvalidInputError: If the scenario, or a file that it names, cannot be read.
@@ -85,6 +87,8 @@ def run(
         if ledger is not None:
             world.account.wire.listen(LedgerFolder(ledger).see)
         recorder.emit("simulationStarted", scenario=scenario.name, seed=own_seed)
+        if beside is not None:
+            beside(world)
         world.play(traced)
         _run_to_end(world, scenario, progress)
         world.finish()

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from installation.array_threads import ARRAY_THREADS
+from tests.checked_requests import check_every_request
 
 os.environ.update(ARRAY_THREADS)  # before numpy is loaded: texts of whole results are compared to the last byte
 
@@ -49,6 +50,8 @@ settings.load_profile(
 os.environ["FLEETWRIGHT_CACHE_DIR"] = ""
 """Tests do not use the user's cache, where other runs of the program leave files; tests of the cache choose a folder."""
 
+
+check_every_request()
 
 _CORE: Final = Path(__file__).parents[1] / "core"
 _UNIT: Final = Path(__file__).parent / "unit"
