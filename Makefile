@@ -208,7 +208,7 @@ deploy-local: setup ## The synthesized stacks in MiniStack, an AWS emulator from
 	$(BIN)/python -m tests.deploy_local
 
 .PHONY: lint-templates
-lint-templates: setup ## Templates of public, private and twenty clusters in three partitions: written twice, asked of cfn-lint and cdk-nag, made in moto
+lint-templates: setup ## Templates of public and private clusters in all partitions and of twenty in one: written twice, asked of cfn-lint and cdk-nag, made in moto
 	$(BIN)/python -m tests.template_checks
 	$(BIN)/python -m pytest -m slow tests/infra
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from core.catalogue.build import MarketFacts
     from core.manifests.wire.resources import Resource
     from core.model.catalogue import Catalogue
-    from core.model.launch_order import LaunchOrder
     from core.model.node_pool import NodePool
+    from core.model.plan import LaunchOrder
     from core.model.values.quotas import InstanceEnd, QuotaReading
 
 

@@ -50,8 +50,15 @@ COMMANDS: Final = {
     "man": "the manual page",
 }
 
-_FILES: Final = {"release": "adopt"}
-"""Command → the file in `cli.commands` that holds it, where that has another name."""
+_FILES: Final = {
+    **dict.fromkeys(("log", "replay", "report", "shadow", "what-if"), "ledger"),
+    **dict.fromkeys(("console", "metrics", "status", "top"), "cluster"),
+    **dict.fromkeys(("convert", "crds", "validate"), "manifests"),
+    **dict.fromkeys(("adopt", "release", "switch"), "takeover"),
+    **dict.fromkeys(("completion", "man"), "program"),
+    **dict.fromkeys(("pause", "resume"), "pause"),
+}
+"""Command → the file in `cli.commands` that holds it with others; its functions there end in the command's name."""
 
 EXTRAS: Final = {"moto": "simulate", "boto3": "simulate", "botocore": "simulate", "aws_lambda_powertools": "simulate"}
 """Library → the extra of the wheel that installs it."""
@@ -235,9 +242,11 @@ def _refuse(command: str, unknown: Sequence[str]) -> NoReturn:
 
 
 def _configured(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
-    module = importlib.import_module(f"cli.commands.{_FILES.get(name, name).replace('-', '_')}")
-    module.configure(parser)
-    parser.set_defaults(run=module.run)
+    word = name.replace("-", "_")
+    module = importlib.import_module(f"cli.commands.{_FILES.get(name, word)}")
+    suffix = f"_{word}" if name in _FILES else ""
+    getattr(module, f"configure{suffix}")(parser)
+    parser.set_defaults(run=getattr(module, f"run{suffix}"))
     return parser
 
 

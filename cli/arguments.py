@@ -9,8 +9,9 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import core
 from cli.errors import InputError
 from cli.terminal.output import FORMS, JSONPATH
 from cli.terminal.style import AUTO, CHOICES
@@ -30,7 +31,9 @@ from core.model.snapshot import (
     Options,
     parse_feature_gates,
 )
+from core.model.values.quantity import parse_duration
 from core.model.values.quotas import SizingSettings, settings_from
+from core.version import code_digest
 
 REGION_DEFAULT: Final = "us-east-1"
 TIME_BUDGET_SECONDS_DEFAULT: Final = 1.0
@@ -294,3 +297,134 @@ def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of zero or more")
     return int(text)
+
+
+# Arguments that select the cluster or installation to read, and the credentials.
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add `--context`: the cluster to read if no file is given."""
+    parser.add_argument(
+        "--context", metavar="NAME", help="without -f: the kubeconfig's context to read (default: the current one)"
+    )
+
+
+def add_namespace(parser: argparse.ArgumentParser) -> None:
+    """Add `--namespace`: whose pods the answer is about."""
+    parser.add_argument(
+        "-n", "--namespace", metavar="NAME", help="answer for the pods of one namespace; the whole cluster is read"
+    )
+
+
+def add_installation(parser: argparse.ArgumentParser, *, is_required: bool = False) -> None:
+    """Add `--cluster` and how to reach it; `--region` is the region's catalogue elsewhere and the cluster's region here."""
+    parser.add_argument(
+        "--cluster",
+        metavar="NAME",
+        required=is_required,
+        help="an EKS cluster that the functions manage: its claims, commands and brakes count, too",
+    )
+    add_access(parser)
+
+
+def add_access(parser: argparse.ArgumentParser) -> None:
+    """Add the options for AWS credentials and the stack's name."""
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        help="the profile of the AWS configuration (default: as for the AWS CLI)",
+    )
+    parser.add_argument(
+        "--stack",
+        metavar="NAME",
+        help="with --cluster: its stack (default: the name that it is deployed under, fleetwright-CLUSTER)",
+    )
+
+
+def add_all(parser: argparse.ArgumentParser, which: Any = None) -> None:
+    """Add `--all` (to the group `which` of options that exclude it) and `--role`."""
+    text = (
+        "every cluster with an installation in the account, and in those of --role; --region takes several with commas"
+    )
+    (which or parser).add_argument("--all", action="store_true", help=text)
+    parser.add_argument(
+        "--role",
+        metavar="ARN",
+        action="append",
+        default=[],
+        help="with --all: an IAM role that is assumed instead of using the credentials as they are; may be given again",
+    )
+
+
+def refuse_role_alone(arguments: argparse.Namespace) -> None:
+    """Stop if `--role` is given without `--all`. Raises InputError."""
+    if arguments.role and not arguments.all:
+        raise InputError("--role is for --all", hint="--profile names the credentials for one cluster")
+
+
+# Arguments that select a ledger, the permissions to read it, and a part of it.
+
+
+SPAN: Final = "a time (RFC 3339), or a span back from now (24h, 30d)"
+
+
+def add_ledger(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that select the ledger, and how to reach it in AWS."""
+    kept = "where the ledger lies (default: the bucket in which the functions of --cluster keep it)"
+    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", help=kept)
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster's decisions")
+    add_access(parser)
+    parser.add_argument("--region", metavar="REGION", help="where clusters are (default: that of the credentials)")
+
+
+def add_past(parser: argparse.ArgumentParser) -> None:
+    """Add the options by which `explain` reads a ledger instead of a cluster."""
+    kept = (
+        "explain what a decision of this ledger saw (default: the present; with --at, --decision or --since the bucket in "
+        "which the functions of --cluster keep theirs)"
+    )
+    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", help=kept)
+    parser.add_argument("--decision", metavar="ID", help="which decision (default: the last one about it)")
+    parser.add_argument(
+        "--at",
+        type=moment,
+        metavar="RFC3339",
+        help="the last decision about it up to that time; a later time, or any with -f: what would hold then by calendars",
+    )
+    add_since(parser)
+    help_text = "an EKS cluster that the functions manage: as they see it; with a ledger, only its decisions"
+    parser.add_argument("--cluster", metavar="NAME", help=help_text)
+
+
+def add_since(parser: argparse.ArgumentParser) -> None:
+    """Add `--since`: the time from which decisions count."""
+    parser.add_argument("--since", type=since, metavar="T", help=SPAN)
+
+
+def add_recorded_period(parser: argparse.ArgumentParser, begins: str = "--from", ends: str = "--to") -> None:
+    """Add the arguments that select the ledger and the period to read."""
+    add_ledger(parser)
+    parser.add_argument(begins, dest="since", type=since, metavar="T", help=f"{SPAN}; default: the first record")
+    parser.add_argument(ends, dest="until", type=since, metavar="T", help=f"{SPAN}; default: the last record")
+
+
+def since(text: str) -> datetime:
+    """Parse a moment, or a time span before now; for argparse."""
+    number, unit = text[:-1], text[-1:]
+    in_hours = f"{24 * int(number)}h" if unit == "d" and number.isdecimal() else text
+    span = parse_duration(in_hours)
+    if span is not None:
+        return datetime.now(UTC) - span
+    try:
+        return moment(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, nor a span such as 24h or 30d") from error
+
+
+# Identifies the installed deciding code, in the form in which the ledger records it.
+
+
+def own_code() -> str:
+    """Return the digest of `core` as it is installed (`code_digest`)."""
+    folder = Path(core.__file__).parent
+    return code_digest({path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.py")})

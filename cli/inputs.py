@@ -7,17 +7,17 @@ import gc
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from cli.arguments import REGION_DEFAULT, fetch_hint, options_of, refuse_empty, sizing_settings
 from cli.cache import KeptReaders, user_store
-from cli.completeness import missing
 from cli.errors import InputError
+from cli.manifests import KUBECTL
 from cli.manifests.inventory import (
     Creations,
     Document,
@@ -39,6 +39,7 @@ from core.errors import InvalidInputError
 from core.interpreter import collector_paused
 from core.manifests.assemble import assemble
 from core.manifests.wire import resources
+from core.manifests.wire.resources import Resource
 from core.manifests.workloads import EXPANDED_MAX
 from core.model.catalogue import Catalogue
 from core.model.pod import EBS_DRIVER, StorageClass
@@ -46,6 +47,46 @@ from core.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from cli.cluster.own_state import Installation, OwnState
+
+
+# Warns about kinds that a command needs and the input lacks.
+
+
+CONSOLIDATE: Final = "consolidate"
+
+_FOLLOWS: Final[Mapping[Resource, str]] = {
+    resources.NODE_POOLS: "NodePools (nothing can be launched)",
+    resources.NODE_CLAIMS: "NodeClaims (no node counts as ours)",
+    resources.DAEMON_SETS: "DaemonSets (new nodes are planned without room for them)",
+    resources.PODS: "Pods (every node looks empty)",
+    resources.POD_DISRUPTION_BUDGETS: "PodDisruptionBudgets (evictions look unlimited)",
+}
+_NEEDED: Final[Mapping[str, tuple[Resource, ...]]] = {
+    "plan": (resources.NODE_POOLS, resources.NODE_CLAIMS, resources.DAEMON_SETS, resources.PODS),
+    "explain": (resources.NODE_POOLS, resources.NODE_CLAIMS, resources.DAEMON_SETS),
+    CONSOLIDATE: tuple(_FOLLOWS),
+    "status": (resources.NODE_POOLS, resources.NODE_CLAIMS, resources.PODS),
+}
+"""Command → the kinds that it needs from a cluster, besides nodes."""
+
+
+def missing(command: str, present: Mapping[Resource, Collection[Any]], *, ours_by_annotation: bool) -> str:
+    """Return a warning about kinds that a cluster's input lacks, empty if it lacks none or is not from a cluster.
+
+    Args:
+        command: The command.
+        present: The objects of the input by kind.
+        ours_by_annotation: Whether a node names its claim itself, so that NodeClaims are not needed.
+    """
+    if not present.get(resources.NODES):
+        return f"the input has no Nodes, so none can go; complete: {KUBECTL}" if command == CONSOLIDATE else ""
+    lacking = [kind for kind in _NEEDED.get(command, ()) if not present.get(kind)]
+    if ours_by_annotation and resources.NODE_CLAIMS in lacking:
+        lacking.remove(resources.NODE_CLAIMS)
+    if not lacking:
+        return ""
+    return f"the input has Nodes but no {', '.join(_FOLLOWS[kind] for kind in lacking)}; complete: {KUBECTL}"
+
 
 _Read = TypeVar("_Read")
 _ON_FIRST_POD = "WaitForFirstConsumer"
@@ -130,7 +171,7 @@ def _dropped_fields(documents: Sequence[Document]) -> tuple[JsonObject, ...]:
     key = store.key("unknown fields", [document.object for document in ours])
     stored = store.get(key)
     if stored is None:
-        from core.api.unknown_fields import unknown_fields
+        from core.api.translation import unknown_fields
 
         stored = msgspec.json.encode([unknown_fields(document.object) for document in ours])
         store.put(key, stored)
@@ -321,7 +362,7 @@ def _without_refused_classes(snapshot: Snapshot, manifests: Sequence[JsonObject]
     if not suspects:
         return snapshot
     from core.catalogue.node_class import read_node_class  # most classes leave these fields out
-    from core.launch.refusals import first_certain, launch_problems
+    from core.launch.validation import first_certain, launch_problems
 
     refused: dict[str, str] = {}
     for manifest in suspects:

@@ -217,8 +217,9 @@ def _is_for(calendar: Calendar, pool: NodePool) -> bool:
 
 def at(pool: NodePool, calendars: Iterable[Calendar], now: datetime) -> NodePool:
     """Return the NodePool as it is at the moment: what its calendars set takes the place of what it says itself."""
+    calendars = tuple(calendars)
     rules = rules_of(pool, calendars)
-    pool = as_written(pool)
+    pool = _capped(as_written(pool), calendars)
     if not rules:
         return pool
     in_force = [rule for rule in rules if holds(rule, now)]
@@ -236,6 +237,19 @@ def at(pool: NodePool, calendars: Iterable[Calendar], now: datetime) -> NodePool
         disruption=msgspec.structs.replace(pool.disruption, budgets=budgets),
         hours=msgspec.structs.replace(hours, overruled=overruled, written=written),
     )
+
+
+def _capped(pool: NodePool, calendars: Iterable[Calendar]) -> NodePool:
+    """Return the NodePool with the caps of its Calendars."""
+    of_pool = sorted(
+        (calendar for calendar in calendars if _is_for(calendar, pool)), key=lambda calendar: calendar.name
+    )
+    caps = [cap for calendar in of_pool for cap in calendar.caps]
+    if not caps:
+        return pool
+    shared = {cap.name: cap.limits for cap in caps if cap.is_for_all_pods}
+    by_pods = tuple(cap for cap in caps if not cap.is_for_all_pods)
+    return msgspec.structs.replace(pool, shared_limits={**pool.shared_limits, **shared}, caps=by_pods)
 
 
 def as_written(pool: NodePool) -> NodePool:
@@ -383,7 +397,7 @@ _TOLERATES_ALL: Final = (Toleration(operator="Exists"),)
 def with_calendars(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with its NodePools as calendars have them at its time, and with the room that these keep warm."""
     pools = tuple(at(pool, snapshot.calendars, snapshot.now) for pool in snapshot.node_pools)
-    if all(pool.hours is None for pool in pools):
+    if pools == snapshot.node_pools:
         return snapshot
     warm = tuple(_buffer(pool) for pool in pools if pool.hours is not None and pool.hours.warm and not pool.is_closed)
     return msgspec.structs.replace(snapshot, node_pools=pools, buffers=(*snapshot.buffers, *warm))

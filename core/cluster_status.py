@@ -12,7 +12,11 @@ from core.disruption.budgets import BudgetChange, counted_nodes, next_change, re
 from core.model.node_pool import NodePool
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
+from core.model.values import quantity
 from core.pods import is_pending
+from core.pools import node_prices
+from core.scheduling.constraints.caps import RemainingCaps
+from core.scheduling.new_node import used_by_pool
 
 GOES = "goes"
 NOT_READY = "NotReady"
@@ -56,6 +60,14 @@ class PoolStatus(msgspec.Struct, frozen=True, kw_only=True):
     rollout: str = ""
 
 
+class CapStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One cap of a Calendar: resource → its limit, and resource → what it counts of nodes now."""
+
+    name: str
+    limits: dict[str, int]
+    used: dict[str, int]
+
+
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The whole cluster.
 
@@ -63,11 +75,13 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
         pools: By name, including deleted NodePools whose nodes still run.
         foreign_nodes: Number of nodes that Fleetwright does not manage.
         pending_pods: Keys of the pods that wait for a node, in order.
+        caps: By name.
     """
 
     pools: tuple[PoolStatus, ...]
     foreign_nodes: int
     pending_pods: tuple[str, ...]
+    caps: tuple[CapStatus, ...] = ()
 
     @property
     def hourly(self) -> int:
@@ -98,7 +112,25 @@ def cluster_status(snapshot: Snapshot) -> ClusterStatus:
         pools.append(status)
     waiting = sorted(pod.key for pod in snapshot.pods if is_pending(pod, requires_mark=False) and not pod.is_daemon)
     return ClusterStatus(
-        pools=tuple(pools), foreign_nodes=sum(not state.is_managed for state in states), pending_pods=tuple(waiting)
+        pools=tuple(pools),
+        foreign_nodes=sum(not state.is_managed for state in states),
+        pending_pods=tuple(waiting),
+        caps=_caps(snapshot, states) if snapshot.calendars else (),
+    )
+
+
+def _caps(snapshot: Snapshot, states: Sequence[StateNode]) -> tuple[CapStatus, ...]:
+    caps = {cap.name: cap for calendar in snapshot.calendars for cap in calendar.caps}
+    prices = node_prices(snapshot)
+    used = dict(RemainingCaps(snapshot, states, (), prices).used)
+    for name in (name for name, cap in caps.items() if cap.is_for_all_pods):
+        pools = [pool for pool in snapshot.node_pools if name in pool.shared_limits]
+        used[name] = quantity.add(*used_by_pool(states, pools, (), prices).values())
+    return tuple(
+        CapStatus(
+            name=name, limits=cap.limits, used={key: used.get(name, {}).get(key, 0) for key in sorted(cap.limits)}
+        )
+        for name, cap in sorted(caps.items())
     )
 
 

@@ -433,7 +433,8 @@ def _slow_drains(snapshot: Snapshot, plan: DisruptionPlan, node: str) -> tuple[s
     names = next((set(command.nodes) for command in plan.commands if node in command.nodes), set())
     pods = [pod for state in state_nodes(snapshot) if state.name in names for pod in state.pods]
     return tuple(
-        f"PodDisruptionBudget {budget.name} lets {allowed} of the {count} pods go at a time: the drain takes so many rounds"
+        f"PodDisruptionBudget {budget.name} lets {allowed} of the {count} pods go at a time: "
+        f"the drain takes {-(-count // allowed)} rounds, each until the moved pods are ready"
         for budget, count, allowed in DisruptionBudgets.of(snapshot).slow(pods)
         if allowed
     )

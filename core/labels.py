@@ -69,6 +69,9 @@ GROUP_DISRUPTION: Final = "fleetwright.dev/group-disruption"
 GROUP_OF_CLAIM: Final = "fleetwright.dev/launched-for-group"
 """Annotation of a claim: the group for whose members alone it is launched; all of them are, or none."""
 
+CHARGED_TO: Final = "fleetwright.dev/charged-to"
+"""Annotation of a claim: the caps that count it, each with the share of its node in millionths (`core.pools`)."""
+
 MEMBER_TO_COME: Final = "fleetwright.dev/member-to-come"
 """Annotation of the pods of a plan that stand for members of a group whose controller has not created them yet."""
 

@@ -14,7 +14,7 @@ There are three different answers:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from copy import copy
 from datetime import datetime
 from functools import cached_property
@@ -146,7 +146,7 @@ def _required(budget: PodDisruptionBudget) -> Requirement | None:
     return next((r for r in requirements if r.operator == "In"), None)
 
 
-Key = tuple[str, str]
+BudgetKey = tuple[str, str]
 """Namespace and name of a budget."""
 
 _NONE_UNAVAILABLE: Final = ("0", "0%")
@@ -174,7 +174,7 @@ class DisruptionBudgets:
         self._budgets = BudgetIndex(budgets)
         self._pods = pods
         self._workloads = {(w.namespace, w.kind, w.name): w for w in workloads}
-        self._allowed: dict[Key, int] = {}
+        self._allowed: dict[BudgetKey, int] = {}
         self._guards: dict[int, tuple[Pod, tuple[PodDisruptionBudget, ...]]] = {}
 
     @classmethod
@@ -233,7 +233,7 @@ class DisruptionBudgets:
 
     def slow(self, pods: Iterable[Pod]) -> tuple[tuple[PodDisruptionBudget, int, int], ...]:
         """Return the budgets that let fewer of these pods go at once than they guard: budget, guarded, let go."""
-        counts: dict[Key, tuple[PodDisruptionBudget, int]] = {}
+        counts: dict[BudgetKey, tuple[PodDisruptionBudget, int]] = {}
         for pod in pods:
             for budget in self.guards(pod):
                 counts[_key(budget)] = budget, counts.get(_key(budget), (budget, 0))[1] + 1
@@ -270,9 +270,9 @@ class DisruptionBudgets:
         return never_allows(budget, self._wanted(self._members.get(_key(budget), ())) if expected is None else expected)
 
     @cached_property
-    def _members(self) -> dict[Key, list[Pod]]:
+    def _members(self) -> dict[BudgetKey, list[Pod]]:
         """Return the pods that each budget without a status counts."""
-        members: dict[Key, list[Pod]] = {}
+        members: dict[BudgetKey, list[Pod]] = {}
         for pod in self._pods or ():
             for budget in () if pod.is_terminal else self._budgets.selecting(pod):
                 if None in (budget.disruptions_allowed, budget.expected_pods, budget.current_healthy):
@@ -308,7 +308,7 @@ class RemainingEvictions:
 
     def __init__(self, budgets: DisruptionBudgets) -> None:
         self.budgets = budgets
-        self._used: dict[Key, int] = {}
+        self._used: dict[BudgetKey, int] = {}
 
     def copy(self) -> RemainingEvictions:
         """Return an independent ledger with the same counts."""
@@ -316,17 +316,27 @@ class RemainingEvictions:
         other._used = dict(self._used)  # noqa: SLF001 - a copy of our own kind
         return other
 
-    def allows_together(self, nodes: Iterable[Iterable[Pod]]) -> bool:
+    def allows_together(self, nodes: Iterable[Collection[Pod]]) -> bool:
         """Whether nodes with these pods may go in addition to those already taken."""
-        used = dict(self._used)
+        ledger = self.copy()
         for pods in nodes:
-            for budget, count in self._demand(pods):
-                key = _key(budget)
-                before = used.get(key, 0)
-                if before and before + count > self.budgets.allowed_now(budget):
-                    return False
-                used[key] = before + count
+            if ledger.spent(pods):
+                return False
+            ledger.take(pods)
         return True
+
+    def spent(self, pods: Collection[Pod]) -> frozenset[BudgetKey]:
+        """Return the budgets of a further node's pods that the nodes already taken use up."""
+        spent: set[BudgetKey] = set()
+        for budget, count in self._demand(pods):
+            before = self._used.get(_key(budget), 0)
+            if before and before + count > self.budgets.allowed_now(budget):
+                spent.add(_key(budget))
+        return frozenset(spent)
+
+    def guarding(self, pods: Iterable[Pod]) -> frozenset[BudgetKey]:
+        """Return the budgets that evictions of these pods are checked against."""
+        return frozenset(_key(budget) for budget, _ in self._demand(pods))
 
     def take(self, pods: Iterable[Pod]) -> None:
         """Count the pods of a node that goes."""
@@ -335,7 +345,7 @@ class RemainingEvictions:
 
     def _demand(self, pods: Iterable[Pod]) -> list[tuple[PodDisruptionBudget, int]]:
         """Return how many of the pods each budget guards."""
-        demand: dict[Key, tuple[PodDisruptionBudget, int]] = {}
+        demand: dict[BudgetKey, tuple[PodDisruptionBudget, int]] = {}
         for pod in pods:
             for budget in self.budgets.guards(pod):
                 _, before = demand.get(_key(budget), (budget, 0))
@@ -343,7 +353,7 @@ class RemainingEvictions:
         return list(demand.values())
 
 
-def _key(budget: PodDisruptionBudget) -> Key:
+def _key(budget: PodDisruptionBudget) -> BudgetKey:
     return budget.namespace, budget.name
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from itertools import groupby
 from typing import Final
@@ -15,6 +15,7 @@ from core.interpreter import ByIdentity
 from core.model.catalogue import InstanceType, Offering
 from core.model.node_pool import GROUP_COUNTER, PER_MILLE, NodePool
 from core.model.snapshot import NodeOverlay, Snapshot
+from core.model.state_node import StateNode
 from core.model.values import quantity
 from core.model.values.quantity import NANODOLLARS, PPM
 from core.model.values.requirements import Requirement, Requirements
@@ -32,6 +33,21 @@ def node_price(node_labels: Mapping[str, str], instance_type: InstanceType | Non
     place = (node_labels.get(labels.ZONE), node_labels.get(labels.CAPACITY_TYPE))
     offered = instance_type.offerings if instance_type is not None else ()
     return min((o.price for o in offered if (o.zone, o.capacity_type) == place), default=0)
+
+
+def node_prices(snapshot: Snapshot) -> Callable[[StateNode], int]:
+    """Return what a node costs an hour by the catalogue, for limits in dollars."""
+    classes = {pool.name: pool.node_class.name for pool in snapshot.node_pools}
+    by_class: dict[str, dict[str, InstanceType]] = {}
+
+    def price_of(state: StateNode) -> int:
+        node_class = classes.get(state.node_pool, "")
+        if node_class not in by_class:
+            types = snapshot.catalogue.types_for(node_class)
+            by_class[node_class] = {instance_type.name: instance_type for instance_type in types}
+        return node_price(state.labels, type_of(state.labels, by_class[node_class]))
+
+    return price_of
 
 
 _Subject = tuple[int, int, int | str]
@@ -233,14 +249,55 @@ def shared_limits(pools: Iterable[NodePool]) -> dict[str, dict[str, int]]:
 
 
 def limits_by_counter(pools: Sequence[NodePool]) -> dict[str, dict[str, int]]:
-    """Return counter → its limits: a NodePool's counter has its name, a group's begins with `GROUP_COUNTER`."""
+    """Return counter → its limits: a NodePool's counter has its name, a group's or a cap's begins with `GROUP_COUNTER`."""
     shared = {GROUP_COUNTER + group: limits for group, limits in shared_limits(pools).items()}
-    return {pool.name: pool.limits for pool in pools} | shared
+    capped = {GROUP_COUNTER + cap.name: cap.limits for pool in pools for cap in pool.caps}
+    return {pool.name: pool.limits for pool in pools} | shared | capped
 
 
 def is_priced(pool: NodePool) -> bool:
     """Whether one of its limits counts dollars."""
-    return quantity.HOURLY in pool.limits or any(quantity.HOURLY in limits for limits in pool.shared_limits.values())
+    every = (pool.limits, *pool.shared_limits.values(), *(cap.limits for cap in pool.caps))
+    return any(quantity.HOURLY in limits for limits in every)
+
+
+# Caps count a node for the pods that it is launched for. A node for pods of several owners is shared out by their requests.
+
+
+def share_of(part: Mapping[str, int], whole: Mapping[str, int]) -> int:
+    """Return the share of a node that its pods' requests give to some of them, in millionths, rounded up.
+
+    It is the mean of their shares of each resource that any of the pods requests. Pods without requests count by number.
+
+    Args:
+        part: The sum of some pods' requests, `pods` among them.
+        whole: That of all pods of the node.
+    """
+    named = [name for name in sorted(whole) if whole[name] > 0 and name != quantity.PODS] or [quantity.PODS]
+    shares = sum(-(-part.get(name, 0) * PPM // max(1, whole.get(name, 0))) for name in named)
+    return min(PPM, -(-shares // len(named)))
+
+
+def share_in(amounts: Mapping[str, int], share: int) -> dict[str, int]:
+    """Return a share of amounts, each rounded up: a part of a node counts as a node."""
+    return {name: -(-amount * share // PPM) for name, amount in amounts.items()}
+
+
+def with_charges(annotations: Mapping[str, str], shares: Mapping[str, int]) -> dict[str, str]:
+    """Return a claim's annotations with the caps that count it, each with its share."""
+    written = " ".join(f"{cap}={share}" for cap, share in sorted(shares.items()))
+    return dict(sorted({**annotations, labels.CHARGED_TO: written}.items()))
+
+
+def charges_of(annotations: Mapping[str, str]) -> dict[str, int]:
+    """Return cap → the share of the claim's node that it counts, in millionths; entries that are no such share are left out."""
+    entries = (entry.rpartition("=") for entry in annotations.get(labels.CHARGED_TO, "").split())
+    return {
+        cap: min(PPM, int(share)) for cap, _, share in entries if cap and share.isdecimal() and len(share) < _DIGITS
+    }
+
+
+_DIGITS: Final = 10
 
 
 # Prices of NodePools whose nodes run on dedicated hardware.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
 
 import msgspec
 
-from core.approval.rule import ApprovalRule, rule_from
+from core.approval.proposal import ApprovalRule, rule_from
 from core.errors import InvalidInputError
 from core.model.pod import TopologySpread
 from core.model.snapshot import LEAST_ALLOCATED, Options, parse_feature_gates

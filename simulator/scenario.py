@@ -23,7 +23,7 @@ from core.model.values.quotas import CODES
 from installation.settings import Settings, problem_of
 from installation.wiring import BY_NAME
 from simulator import step_forms
-from simulator.draws import Silences, Span, constant
+from simulator.clock import Span, constant
 from simulator.invocation import faults
 from simulator.step_forms import (
     ActorStep,
@@ -37,6 +37,7 @@ from simulator.step_forms import (
     RowStep,
     SchedulerStep,
     Share,
+    Silences,
     WebhookStep,
 )
 

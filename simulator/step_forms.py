@@ -1,4 +1,4 @@
-"""The forms of a scenario's steps about kubelets, queues, other programs in the cluster, and neighbours in the account."""
+"""The forms of what a scenario says of AWS and of other programs: delays, kubelets, queues, other accounts' load."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 from core.errors import InvalidInputError
 from core.manifests.wire import resources
 from installation.wiring import QUEUES
+from simulator.clock import Span, constant
 
 # The common form of everything that a scenario writes.
 
@@ -261,3 +262,48 @@ def _with_text_key(step: Any) -> Any:
     if not isinstance(webhook, dict) or True not in webhook:
         return step
     return {**step, "webhook": {"on" if key is True else key: value for key, value in webhook.items()}}
+
+
+# What AWS does not promise.
+
+
+AUDIT_LOG_LAG: Final = constant(timedelta(seconds=8))
+"""From the API server to the function by default. EKS says "within a few minutes", best effort
+(docs/engineering/aws-facts.md#audit-log-lag)."""
+
+NO_TIME: Final = constant(timedelta(0))
+
+
+class Silences(Form, frozen=True, kw_only=True):
+    """What AWS does not promise: constants, or drawn by the seed.
+
+    Attributes:
+        audit_log_lag: From the API server's audit log to the function.
+        boot: From launch until the node joins; None: `nodeBootSeconds`.
+        describe_lag: How old DescribeInstances' list is.
+        schedule_jitter: How late a schedule invokes its function.
+        repeated_launch: What EC2 answers to a CreateFleet with a token that it knows: the whole answer again, or nothing but
+            the fleet's id (`silent`).
+        tag_lag: How old the tags in DescribeInstances are.
+        partial_lists: The chance that DescribeInstances leaves out an instance of the last minute.
+        request_tokens: What other programs of the account leave of each of EC2's buckets of requests; None: all.
+        instance_tokens: The bucket from which each launched instance takes a token; None: launches take none.
+        event_lag: How late EventBridge is.
+        repeats: The chance that EventBridge or SQS delivers a message twice.
+        unordered: Whether SQS delivers messages in any order.
+        health_updates: Whether Health sends its events again, and names instances that they no longer concern.
+    """
+
+    audit_log_lag: Span = AUDIT_LOG_LAG
+    boot: Span | None = None
+    describe_lag: Span = NO_TIME
+    schedule_jitter: Span = NO_TIME
+    repeated_launch: Literal["whole", "silent"] = "whole"
+    tag_lag: Span = NO_TIME
+    partial_lists: Share = 0.0
+    request_tokens: Tokens | None = None
+    instance_tokens: Tokens | None = None
+    event_lag: Span = NO_TIME
+    repeats: Share = 0.0
+    unordered: bool = False
+    health_updates: bool = False

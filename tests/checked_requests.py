@@ -1,4 +1,4 @@
-"""Holds every request that a test sends through botocore against what AWS would refuse (`simulator.aws.request_rules`).
+"""Holds every request that a test sends through botocore against what AWS would refuse (`simulator.aws.session`).
 
 moto and stubs accept unknown filters, texts that are too long and batches that are too large, so tests of such requests passed.
 """
@@ -10,7 +10,7 @@ from typing import Any
 import botocore.client
 import pytest
 
-from simulator.aws.request_rules import problems_of
+from simulator.aws.session import problems_of
 
 
 class RefusedRequestError(AssertionError):

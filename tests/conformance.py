@@ -2,20 +2,48 @@
 
 A scenario that contradicts a witness from outside fails on purpose: `DECIDED` names it, with the witness. Exit code 1 where
 another scenario fails, or where a decided one passes, because then its entry is out of date.
+
+The corpus's own runners start a program for each scenario. That program is a client of a process that has loaded the command
+line and forks for each of them: half of a scenario's processor time would go into loading.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import os
+import shlex
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Final
 
+import cli
+import core
+from installation.array_threads import ARRAY_THREADS
+
 ROOT: Final = Path(__file__).parents[1]
-COMMAND: Final = f"{sys.executable} -m cli"
+
+CLIENT: Final = """
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect(sys.argv[1])
+    call = json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ)])
+    socket.send_fds(server, [call.encode()], [0, 1, 2])
+    server.shutdown(socket.SHUT_WR)
+    sys.exit(int(server.makefile().read() or 70))
+"""
+"""Hands its arguments, folder, environment and streams over, and ends with the exit code that comes back."""
+
+CALL_BYTES_MAX: Final = 1 << 20
 
 DECIDED: Final = {
     "combined-taint-and-spread": (
@@ -38,7 +66,62 @@ RUNS: Final = (("run.py", ()), ("run_disruption.py", ("--have", "feature-gates")
 SECONDS_MAX: Final = 3600
 
 
-def failing(folder: Path) -> tuple[set[str], int]:
+@contextmanager
+def command_line() -> Iterator[str]:
+    """A command that answers as `python -m cli` does, in a fork of a process that has loaded all of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        address, client = Path(folder) / "socket", Path(folder) / "client.py"
+        client.write_text(CLIENT)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(address))
+            server.listen(64)
+            process = os.fork()
+            if process == 0:
+                _serve(server)
+            try:
+                yield shlex.join([sys.executable, "-I", "-S", str(client), str(address)])
+            finally:
+                os.kill(process, signal.SIGTERM)
+                os.waitpid(process, 0)
+
+
+def _serve(server: socket.socket) -> None:
+    """Load the command line, then fork for each client until the process is ended."""
+    os.environ.update(ARRAY_THREADS)
+    for package in (core, cli):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        client, _ = server.accept()
+        if os.fork() == 0:
+            try:
+                _answer(client)
+            finally:
+                os._exit(0)
+        client.close()
+
+
+def _answer(client: socket.socket) -> None:
+    """Run one command with the client's arguments, folder, environment and streams, and send its exit code back."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    text, streams, _, _ = socket.recv_fds(client, CALL_BYTES_MAX, 3)
+    while rest := client.recv(CALL_BYTES_MAX):
+        text += rest
+    arguments, folder, environment = json.loads(text)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    code = import_module("cli.__main__").main(arguments)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    client.sendall(str(code).encode())
+
+
+def failing(folder: Path, program: str) -> tuple[set[str], int]:
     """Return the names of the scenarios that fail, and how many ran.
 
     Raises:
@@ -49,7 +132,7 @@ def failing(folder: Path) -> tuple[set[str], int]:
     for script, arguments in RUNS:
         with tempfile.TemporaryDirectory() as temporary:
             results = Path(temporary) / "results.json"
-            command = [sys.executable, str(folder / script), "--cmd", COMMAND, "--json", str(results), *arguments]
+            command = [sys.executable, str(folder / script), "--cmd", program, "--json", str(results), *arguments]
             done = subprocess.run(command, cwd=ROOT, timeout=SECONDS_MAX, check=False)  # noqa: S603 - the corpus's own runner
             if done.returncode not in (0, 1) or not results.exists():
                 sys.exit(f"{script} could not judge its scenarios: exit code {done.returncode}")
@@ -71,7 +154,9 @@ def main() -> int:
     """Print what fails, and why on purpose."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
     parser.add_argument("folder", type=Path)
-    names, total = failing(parser.parse_args().folder)
+    folder = parser.parse_args().folder
+    with command_line() as program:
+        names, total = failing(folder, program)
     for name in sorted(names & DECIDED.keys()):
         sys.stdout.write(f"{name} fails on purpose: {DECIDED[name]}\n")
     wrong = verdict(names)

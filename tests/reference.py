@@ -19,8 +19,8 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 import msgspec
 
 from cli.__main__ import COMMANDS, EXIT_CODES, command_parser
-from cli.commands import man
-from cli.commands.crds import as_yaml
+from cli.commands import program
+from cli.commands.manifests import as_yaml
 from cli.schemas.periods import ANSWERS, schema
 from cli.validation.formats import KUBERNETES_FIELDS, MEANINGS, written_fields
 from core.api.crds import definitions
@@ -304,7 +304,7 @@ def main() -> int:
         CRDS / name: text for name, text in crds().items()
     }
     texts |= {SCHEMAS / name: text for name, text in schemas().items()}
-    texts |= {KUBERNETES_FIELDS: written_fields(), man.PAGE: man.written_page()} | figures.pages()
+    texts |= {KUBERNETES_FIELDS: written_fields(), program.PAGE: program.written_page()} | figures.pages()
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -12,7 +12,7 @@ from adapters.aws.instance_profiles import InstanceProfiles
 from adapters.aws.services import AwsService, ClusterDescription, EksCluster
 from adapters.ports import Clock, DeniedError, JsonObject, NotFoundError
 from core import api, labels
-from core.ami_families.bootstrap import Cluster
+from core.ami_families.family import Cluster
 from core.ami_families.registry import family_of
 from core.api.objects import generation_of
 from core.catalogue.document import ARCHITECTURES
@@ -33,9 +33,8 @@ from core.catalogue.node_class import (
 )
 from core.catalogue.reservations import leaves_at
 from core.errors import InvalidInputError
-from core.launch.refusals import first_certain, launch_problems
 from core.launch.template import SHARED
-from core.launch.validation import LaunchValidation, written_validation
+from core.launch.validation import LaunchValidation, first_certain, launch_problems, written_validation
 from core.model.node_pool import NodePool
 
 # Selects the subnets and security groups of an EC2NodeClass.

@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from adapters.aws.session import translate
 from adapters.ports import Clock, DeniedError, JsonObject, NotFoundError, TransientError
-from core.ami_families.bootstrap import Cluster
+from core.ami_families.family import Cluster
 from core.version import VERSION
 
 # Joins calls that take many ids: ids requested by threads during a call go together into the next one.

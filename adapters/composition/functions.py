@@ -252,10 +252,9 @@ class Adapters(MarketAdapters):
     @cached_property
     def stores(self) -> Stores:
         """Every store of the table that an observation reads."""
-        from adapters.aws.dynamodb.commands import DynamoCommands
+        from adapters.aws.dynamodb.commands import DynamoCommands, DynamoMoves, DynamoNominations
         from adapters.aws.dynamodb.coordination import DynamoChanges
         from adapters.aws.dynamodb.launch_memory import DynamoDenials, DynamoOfferings
-        from adapters.aws.dynamodb.pods import DynamoMoves, DynamoNominations
         from adapters.aws.dynamodb.table import DynamoUnreadableRows
         from adapters.observation.stores import Stores
 

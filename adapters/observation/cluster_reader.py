@@ -32,7 +32,7 @@ from core.launch.denials import revision_of
 from core.launch.template import tenancy
 from core.lifecycle.records import Machine
 from core.manifests.assemble import ObjectProblem
-from core.manifests.buffers import needed_kinds
+from core.manifests.expected_pods import needed_kinds
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.pod import WirePod, names_group

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -106,16 +106,19 @@ def with_current_class_hash(node_class: NodeClass) -> NodeClass:
     return msgspec.structs.replace(node_class, own_annotations={**node_class.own_annotations, **hashes})
 
 
-def without_dropped_fields(node_class: NodeClass) -> NodeClass:
-    """Return the class with a problem if it has a field that would be dropped: a node without it may be a wrong node."""
-    if not node_class.unknown_fields or node_class.problem:
-        return node_class
-    fields = ",".join(node_class.unknown_fields)
+Launching = TypeVar("Launching", NodeClass, NodePool)
+
+
+def without_dropped_fields(written: Launching) -> Launching:
+    """Return the class or NodePool with a problem if a field of what it launches is dropped: the node may be a wrong one."""
+    if not written.unknown_fields or written.problem:
+        return written
+    fields = ",".join(written.unknown_fields)
     problem = (
         f"{fields}: this version does not know it; update Fleetwright, or launch without it:"
-        f" annotate the class with {labels.IGNORED_FIELDS}: {fields}"
+        f" annotate the object with {labels.IGNORED_FIELDS}: {fields}"
     )
-    return msgspec.structs.replace(node_class, problem=problem)
+    return msgspec.structs.replace(written, problem=problem)
 
 
 # Binds pods to the stored or launched claim planned for them, so that they are not planned again while its node boots.
@@ -250,7 +253,7 @@ def with_own_state(
             for record in records
             if record.machine is not None or is_requested(record)
         ),
-        node_pools=tuple(with_current_pool_hash(pool) for pool in snapshot.node_pools),
+        node_pools=tuple(without_dropped_fields(with_current_pool_hash(pool)) for pool in snapshot.node_pools),
         node_classes=tuple(without_dropped_fields(with_current_class_hash(c)) for c in snapshot.node_classes),
         marked_for_deletion=tuple(sorted(removed)),
         nominated_until=nominated_until,

@@ -13,9 +13,8 @@ from core.api.objects import JsonObject
 from core.disruption import disrupt
 from core.disruption.command import carried_out
 from core.disruption.disruption_pass import DisruptionPass, fleet_price
-from core.disruption.fleet_floor import fleet_floor
 from core.disruption.target.fleet import spot_is_gated, target_fleet
-from core.disruption.target.search import TargetSearch
+from core.disruption.target.search import TargetSearch, fleet_floor
 from core.disruption.target.stored import after_commands, encode
 from core.interpreter import collector_paused
 from core.model.plan import DisruptionPlan

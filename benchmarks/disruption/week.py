@@ -21,15 +21,14 @@ from benchmarks.cluster_objects import NODE_CLASS, deployment
 from benchmarks.disruption.week_picture import WeekHour, picture
 from core.api.objects import JsonObject
 from core.disruption.disruption_pass import DisruptionPass, fleet_price
-from core.disruption.fleet_floor import fleet_floor
+from core.disruption.target.search import fleet_floor
 from core.interpreter import collector_paused
 from core.model.values.quantity import dollars
 from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
-from simulator.run import seeded
 from simulator.scenario import read_scenario
-from simulator.world import QUICK, World, open_world
+from simulator.world import QUICK, World, open_world, seeded
 
 DAYS: Final = 7
 SAMPLED_EVERY: Final = timedelta(hours=1)

@@ -12,9 +12,8 @@ from benchmarks.operations.usage import Usage
 from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
-from simulator.run import seeded
 from simulator.scenario import read_scenario
-from simulator.world import QUICK, World, open_world
+from simulator.world import QUICK, World, open_world, seeded
 
 
 class Played:

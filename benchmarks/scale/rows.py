@@ -45,7 +45,7 @@ def rows_of(
     for claim in claims:
         adapters.claims.change(msgspec.structs.replace(claim, version=claim.version - 1), claim)
     for counter in sorted({name for claim in claims for name in claim.counters}):
-        reserved = quantity.add(*(claim.reserved for claim in claims if counter in claim.counters))
+        reserved = quantity.add(*(claim.reserved_in(counter) for claim in claims if counter in claim.counters))
         adapters.claims.recount(PoolUsage(node_pool=counter), PoolUsage(node_pool=counter, reserved=reserved))
     after_claims = len(written.rows)
     for command in commands:

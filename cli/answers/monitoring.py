@@ -15,7 +15,7 @@ from core.api.objects import JsonObject
 from core.cluster_status import cluster_status
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
-from core.model.values.quantity import CPU, dollars
+from core.model.values.quantity import CPU, HOURLY, dollars
 from core.version import VERSION
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ HELP: Final[Mapping[str, str]] = {
     "fleetwright_nodepool_nodes": "Nodes of a NodePool, those that have not joined included",
     "fleetwright_nodepool_starting_nodes": "Nodes of a NodePool that are not ready for pods yet",
     "fleetwright_nodepool_paused": "1 while disruption of a NodePool's nodes is paused, or its rollout is held back",
+    "fleetwright_cap_limit": "Limits of a Calendar's cap",
+    "fleetwright_cap_usage": "What a Calendar's cap counts of nodes",
     "fleetwright_foreign_nodes": "Nodes that Fleetwright does not manage",
     "fleetwright_commands": "Disruption commands in progress",
     "fleetwright_proposals_waiting": "Commands that wait for approval",
@@ -79,7 +81,13 @@ class Sample(NamedTuple):
 def exposition(snapshot: Snapshot, own: OwnState | None) -> str:
     """Return the cluster's state in Prometheus' text format."""
     by_name: dict[str, list[Sample]] = {name: [] for name in HELP}
-    for sample in (*_of_cluster(snapshot), *_of_pools(snapshot), *_of_nodes(snapshot), *_of_functions(own)):
+    for sample in (
+        *_of_cluster(snapshot),
+        *_of_pools(snapshot),
+        *_of_caps(snapshot),
+        *_of_nodes(snapshot),
+        *_of_functions(own),
+    ):
         by_name[sample.name].append(sample)
     lines: list[str] = []
     for name, samples in by_name.items():
@@ -127,12 +135,20 @@ def _of_pools(snapshot: Snapshot) -> Iterator[Sample]:
         yield Sample("karpenter_nodepools_cost_total", named, dollars(pool.hourly))
         for reason, left in sorted(pool.budgets.items()):
             allowed = pool.nodes if left is None else left
-            yield Sample("karpenter_nodepools_allowed_disruptions", {**named, "reason": reason}, allowed)
+            yield Sample("karpenter_nodepools_allowed_disruptions", {**named, "reason": reason.lower()}, allowed)
         used = {**_sum(state.capacity for state in pool_states), "nodes": pool.nodes}
         for name, amounts in (("limit", limits.get(pool.name, {})), ("usage", used)):
             for resource, amount in sorted(amounts.items()):
                 kind = {**named, "resource_type": _resource(resource)}
                 yield Sample(f"karpenter_nodepools_{name}", kind, _in_units(resource, amount))
+
+
+def _of_caps(snapshot: Snapshot) -> Iterator[Sample]:
+    for cap in cluster_status(snapshot).caps:
+        for name, amounts in (("limit", cap.limits), ("usage", cap.used)):
+            for resource, amount in sorted(amounts.items()):
+                kind = {"cap": cap.name, "resource_type": _resource(resource)}
+                yield Sample(f"fleetwright_cap_{name}", kind, _in_units(resource, amount))
 
 
 def _of_nodes(snapshot: Snapshot) -> Iterator[Sample]:
@@ -180,7 +196,9 @@ def _resource(name: str) -> str:
 
 
 def _in_units(resource: str, amount: int) -> float:
-    """Return CPU in cores, everything else in its base unit."""
+    """Return CPU in cores, prices in dollars, everything else in its base unit."""
+    if resource == HOURLY:
+        return dollars(amount)
     return amount / 1000 if resource == CPU else amount
 
 

@@ -21,6 +21,7 @@ from core.model.values import quantity
 from core.model.values.quantity import dollars
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
+from core.pools import charges_of
 
 # Formats dollars for people: per hour, per month, next to a proven minimum.
 
@@ -152,7 +153,7 @@ def end_fields(plan: DisruptionPlan) -> JsonObject:
 
 
 def claim_document(claim: PlannedClaim) -> JsonObject:
-    """Return one node to launch, with `bufferPods` only if it is for capacity buffers, `commitment` only if one covers it."""
+    """Return one node to launch, with `bufferPods`, `commitment` and `chargedTo` (cap → share) only if it has some."""
     document = {
         "name": claim.name,
         "nodePool": claim.node_pool,
@@ -168,7 +169,13 @@ def claim_document(claim: PlannedClaim) -> JsonObject:
         "price": dollars(claim.price),
     }
     rooms = {"bufferPods": list(claim.buffer_pods)} if claim.buffer_pods else {}
-    return document | rooms | ({"commitment": claim.commitment} if claim.commitment else {})
+    charges = {cap: share / quantity.PPM for cap, share in charges_of(claim.annotations).items()}
+    return (
+        document
+        | rooms
+        | ({"commitment": claim.commitment} if claim.commitment else {})
+        | ({"chargedTo": charges} if charges else {})
+    )
 
 
 def rfc3339(moment: datetime) -> str:

@@ -17,7 +17,7 @@ from core import labels
 from core.api.objects import JsonObject
 from core.approval.proposal import Proposal
 from core.brakes import STOPS, Brake
-from core.cluster_status import GOES, PoolStatus, cluster_status
+from core.cluster_status import GOES, CapStatus, PoolStatus, cluster_status
 from core.commitments import paid_price
 from core.ledger.entry import command_sentence
 from core.lifecycle.records import ClaimRecord, CommandRecord
@@ -26,6 +26,7 @@ from core.model.plan import NodeClaim
 from core.model.pod import GroupSource
 from core.model.snapshot import ProvisioningRequest, Snapshot
 from core.model.state_node import StateNode, state_nodes
+from core.model.values import quantity
 from core.model.values.quantity import dollars
 from core.pods import names_group
 from core.provisioning_requests import is_booked, own_value
@@ -109,30 +110,35 @@ def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | 
     going = {record.node_name or name: record.deletion.reason for name, record in records.items() if record.deletion}
     hourly, spot = dollars(status.hourly), dollars(status.spot_hourly)
     groups = [plan.group_document(group) for group in running_groups(snapshot)]
-    return ({"groups": groups} if groups else {}) | {
-        "apiVersion": API_VERSION,
-        "kind": "Status",
-        "now": utc_text(snapshot.now),
-        "cluster": cluster,
-        "cost": {
-            "hourly": hourly,
-            "monthly": plan.cents(plan.a_month(hourly)),
-            "spotHourly": spot,
-        },
-        "pendingPods": list(status.pending_pods),
-        "nodePools": [_pool(pool, going) for pool in status.pools],
-        "foreignNodes": status.foreign_nodes,
-        "claims": _claims(snapshot, records),
-        "commands": None if own is None else [_command(command) for command in own.view.commands],
-        "proposals": None
-        if own is None or own.proposals is None
-        else [proposal_document(proposal, snapshot.now) for proposal in own.proposals],
-        "brakes": None if own is None else [_brake(brake) for brake in own.brakes.brakes],
-        "breakers": None
-        if own is None
-        else [_breaker(breaker) for breaker in own.breakers if breaker.failures or breaker.open_until is not None],
-        "sweeps": None if own is None else _sweeps(own.sweeps),
-    }
+    caps = [_cap(cap) for cap in status.caps]
+    return (
+        ({"groups": groups} if groups else {})
+        | ({"caps": caps} if caps else {})
+        | {
+            "apiVersion": API_VERSION,
+            "kind": "Status",
+            "now": utc_text(snapshot.now),
+            "cluster": cluster,
+            "cost": {
+                "hourly": hourly,
+                "monthly": plan.cents(plan.a_month(hourly)),
+                "spotHourly": spot,
+            },
+            "pendingPods": list(status.pending_pods),
+            "nodePools": [_pool(pool, going) for pool in status.pools],
+            "foreignNodes": status.foreign_nodes,
+            "claims": _claims(snapshot, records),
+            "commands": None if own is None else [_command(command) for command in own.view.commands],
+            "proposals": None
+            if own is None or own.proposals is None
+            else [proposal_document(proposal, snapshot.now) for proposal in own.proposals],
+            "brakes": None if own is None else [_brake(brake) for brake in own.brakes.brakes],
+            "breakers": None
+            if own is None
+            else [_breaker(breaker) for breaker in own.breakers if breaker.failures or breaker.open_until is not None],
+            "sweeps": None if own is None else _sweeps(own.sweeps),
+        }
+    )
 
 
 def running_groups(snapshot: Snapshot) -> list[core_plan.PlannedGroup]:
@@ -194,6 +200,14 @@ def _pool(pool: PoolStatus, going: Mapping[str, str]) -> JsonObject:
         "invalidBudget": pool.invalid_budget or None,
         "paused": pool.paused or None,
         "rollout": pool.rollout or None,
+    }
+
+
+def _cap(cap: CapStatus) -> JsonObject:
+    return {
+        "name": cap.name,
+        "limits": quantity.render_resources(cap.limits),
+        "used": quantity.render_resources(cap.used),
     }
 
 
@@ -300,6 +314,7 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _summary(document),
         _brakes(document),
         _pools(document),
+        _caps(document),
         plan.group_rows(document.get("groups", ())),
         _proposals(document),
         _commands(document),
@@ -309,6 +324,15 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
         prices_line(document),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _caps(document: JsonObject) -> str:
+    rows = [
+        (cap["name"], name, cap["used"].get(name, "0"), most)
+        for cap in document.get("caps", ())
+        for name, most in sorted(cap["limits"].items())
+    ]
+    return output.table(("CAP", "RESOURCE", "USED", "LIMIT"), rows) if rows else ""
 
 
 def organisation_table(document: JsonObject) -> str:
@@ -409,10 +433,14 @@ def _pools(document: JsonObject) -> str:
 
 
 def _budgets(budgets: Mapping[str, int | None]) -> str:
-    """Return how many nodes may go now; reasons with the same number are joined."""
+    """Return how many nodes may go now; reasons with the same number are joined, and one that differs is named alone."""
     numbers: dict[int | None, list[str]] = {}
     for reason, nodes_left in sorted(budgets.items()):
         numbers.setdefault(nodes_left, []).append(reason)
+    by_size = sorted(numbers.items(), key=lambda entry: -len(entry[1]))
+    if [len(reasons) == 1 for _, reasons in by_size] == [False, True]:
+        (common, _), (other, (reason,)) = by_size
+        return f"{_number(common)}, but {_number(other)} {reason}"
     return ", ".join(
         _number(nodes_left) if len(numbers) == 1 else f"{_number(nodes_left)} {'/'.join(reasons)}"
         for nodes_left, reasons in numbers.items()

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
-from cli.cluster.arguments import add_installation
+from cli.arguments import add_installation
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.terminal import output
 from cli.terminal.style import write_stderr

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
-from cli.cluster.arguments import add_cluster, add_installation
+from cli.arguments import add_cluster, add_installation
 from cli.errors import DONE
 from cli.terminal import output
 

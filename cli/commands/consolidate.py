@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from cli import arguments as shared
-from cli.cluster.arguments import add_cluster, add_installation, add_namespace
+from cli.arguments import add_cluster, add_installation, add_namespace
 from cli.errors import DONE, NEGATIVE
 from cli.terminal import output
 from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from cli import arguments as shared
-from cli.cluster.arguments import add_installation
+from cli.arguments import add_installation
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.terminal import output
 

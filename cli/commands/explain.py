@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from cli import arguments as shared
-from cli.cluster.arguments import add_access, add_cluster
+from cli.arguments import add_access, add_cluster, add_past
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.explain_targets import NamedTarget, explain_code
-from cli.ledger.arguments import add_past
 from cli.search_time import on_site, reason_page
 from cli.terminal import output
 from cli.terminal.style import on_one_line

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from cli import arguments as shared
-from cli.cluster.arguments import add_cluster, add_installation, add_namespace
+from cli.arguments import add_cluster, add_installation, add_namespace
 from cli.errors import DONE, NEGATIVE
 from cli.terminal import output
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from cli import arguments as shared
-from cli.cluster.arguments import add_cluster
+from cli.arguments import add_cluster
 from cli.errors import DONE, NEGATIVE
 from cli.terminal import output
 from cli.terminal.style import write_stdout

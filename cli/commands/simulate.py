@@ -22,7 +22,7 @@ from cli.terminal.style import write_stderr
 
 if TYPE_CHECKING:
     from cli.report.page import Comparison
-    from simulator.run import Progress, Result
+    from simulator.world import Progress, Result
 
 _EXAMPLES: Final = """examples:
   fleetwright simulate examples/demo.yaml
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     read_scenario(arguments.scenario)  # report problems of the scenario before the simulator is imported
     from simulator.outcome import VIOLATIONS
-    from simulator.run import run as simulate
+    from simulator.world import run as simulate
 
     with _ledger_folder(arguments) as ledger:
         with _functions_kept_quiet(), _progress() as progress:

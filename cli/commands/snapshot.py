@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
-from cli.cluster.arguments import add_cluster
+from cli.arguments import add_cluster
 from cli.errors import DONE, InputError
 from cli.terminal.style import takes_every_character
 

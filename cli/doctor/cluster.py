@@ -22,7 +22,7 @@ from cli.doctor.roles import LaunchingRole, access_entries, any_of, applies, cla
 from core import labels
 from core.api import crds, problems
 from core.api.objects import mapping, sequence
-from core.api.unknown_fields import not_ignored
+from core.api.translation import not_ignored
 from core.catalogue.kubelet import expressions
 from core.manifests.wire.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_OVERLAYS, NODE_POOLS, Resource
 from core.model.plan import REBOOTING

@@ -14,7 +14,7 @@ from adapters.observation.observer import ClusterState
 from adapters.ports import ConflictError, DeniedError, Instance, NotFoundError, PortError
 from cli import arguments as shared
 from cli.answers.plan import API_VERSION
-from cli.cluster.arguments import add_installation
+from cli.arguments import add_installation
 from cli.errors import DONE, NEGATIVE
 from cli.takeover.environment import (
     TakeoverEnvironment,

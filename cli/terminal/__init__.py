@@ -1,4 +1,4 @@
 """Standard output and error: formats, colour, progress, and escaping of control characters."""
 
-PUBLIC = ("output", "screen", "serving", "style")
+PUBLIC = ("output", "screen", "style")
 """Files that the rest of the project may import; the others are this package's inside."""

@@ -33,8 +33,7 @@ from core.api.schemas.fields import allowed_values
 from core.api.status import Location, path_of
 from core.cron import Schedule
 from core.errors import InvalidInputError
-from core.manifests.assemble import assemble
-from core.manifests.node_class_refs import AUTO_MODE_GROUP, AUTO_MODE_KIND, owner_of
+from core.manifests.assemble import AUTO_MODE_GROUP, AUTO_MODE_KIND, assemble, owner_of
 from core.manifests.wire.decoding import from_object
 from core.manifests.wire.resources import PODS
 from core.manifests.wire.versions import read_versions, removed_version

@@ -14,8 +14,8 @@ from core.api.older_versions import problems
 from core.api.status import path_of
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
-from core.launch.refusals import STAND_IN, launch_problems
 from core.launch.request import user_data_problem
+from core.launch.validation import STAND_IN, launch_problems
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
 from core.model.snapshot import VARIABLE, FeatureGates, NodeOverlay

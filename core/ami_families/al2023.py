@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from core.ami_families.bootstrap import Bootstrap
-from core.ami_families.family import LATEST, NEURON, NVIDIA, STANDARD, AmiFamily, ImageParameter
+from core.ami_families.family import LATEST, NEURON, NVIDIA, STANDARD, AmiFamily, Bootstrap, ImageParameter
 from core.errors import InvalidInputError
 from core.model.values.requirements import shown
 

@@ -13,8 +13,16 @@ from typing import Any, Final
 
 from core import labels
 from core.ami_families.al2023 import SHELL, Part, for_cloud_init, is_archive, read_archive, write_archive
-from core.ami_families.bootstrap import Bootstrap
-from core.ami_families.family import LATEST, NEURON, NVIDIA, STANDARD, AmiFamily, ImageParameter, KubernetesVersion
+from core.ami_families.family import (
+    LATEST,
+    NEURON,
+    NVIDIA,
+    STANDARD,
+    AmiFamily,
+    Bootstrap,
+    ImageParameter,
+    KubernetesVersion,
+)
 from core.errors import InvalidInputError
 from core.model.values.requirements import shown
 

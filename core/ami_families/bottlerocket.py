@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from typing import Any, Final
 
-from core.ami_families.bootstrap import Bootstrap
-from core.ami_families.family import LATEST, NEURON, NVIDIA, STANDARD, AmiFamily, ImageParameter
+from core.ami_families.family import LATEST, NEURON, NVIDIA, STANDARD, AmiFamily, Bootstrap, ImageParameter
 from core.errors import InvalidInputError
 from core.model.values.taints import Taint
 

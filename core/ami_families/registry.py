@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from core.ami_families.al2023 import AL2023
-from core.ami_families.bootstrap import Bootstrap
 from core.ami_families.bootstrap_scripts import AL2, WINDOWS2019, WINDOWS2022, WINDOWS2025
 from core.ami_families.bottlerocket import BOTTLEROCKET
-from core.ami_families.family import AmiFamily
+from core.ami_families.family import AmiFamily, Bootstrap
 
 # Custom: the user's own image and user data. The user sets labels, taints and kubelet settings in them.
 

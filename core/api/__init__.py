@@ -40,5 +40,5 @@ _MODULES: Final = {
 
 __getattr__ = lazily(__name__, _MODULES)
 
-PUBLIC = ("crds", "objects", "older_versions", "status", "translation", "unknown_fields")
+PUBLIC = ("crds", "objects", "older_versions", "status", "translation")
 """Files that the rest of the project may import; the others are this package's inside."""

@@ -9,19 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import marshal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache, wraps
 from typing import Any, Final, TypeVar
 
 from core import labels
 from core.api import older_versions, status
-from core.api.objects import JsonObject, kind_of, mapping, name_of, sequence, without_nulls
+from core.api.objects import JsonObject, group_and_version, kind_of, mapping, name_of, sequence, without_nulls
 from core.api.schemas import fields
 from core.api.schemas import node_pool as tuning
 from core.api.schemas.calendar import CalendarObject, annotated_calendar, calendar_of
 from core.api.schemas.ec2_node_class import EC2NodeClassObject, EC2NodeClassSpec, ami_family
-from core.api.schemas.fields import ApiModel, examined
+from core.api.schemas.fields import ApiModel, examined, parts
 from core.api.schemas.node_pool import (
     ClaimRequirement,
     DisruptionPolicy,
@@ -33,8 +33,7 @@ from core.api.schemas.node_pool import (
     TaintEntry,
     Template,
 )
-from core.api.status import path_of
-from core.api.unknown_fields import not_ignored
+from core.api.status import Location, path_of
 from core.catalogue.free_addresses import reading_of
 from core.catalogue.node_class import CapacityReservation, EC2NodeClass, read_node_class
 from core.catalogue.node_memory import placement_group_of
@@ -47,6 +46,48 @@ from core.model.values import quantity
 from core.model.values.quantity import nanodollars, parse_duration
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
+
+# Fields of Karpenter's objects that this version does not know: the models say which ones it does, as for the CRDs.
+
+
+_MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {
+    (labels.CORE_GROUP, "v1", "NodePool"): NodePoolObject,
+    (labels.CORE_GROUP, "v1", "NodeClaim"): NodeClaimObject,
+    (labels.CORE_GROUP, "v1alpha1", "NodeOverlay"): NodeOverlayObject,
+    (labels.AWS_GROUP, "v1", "EC2NodeClass"): EC2NodeClassObject,
+    (labels.OWN_GROUP, "v1alpha1", "Calendar"): CalendarObject,
+}
+
+
+def unknown_fields(obj: JsonObject) -> tuple[str, ...]:
+    """Return the paths of the unknown fields in an object's spec, sorted; none for other kinds and older versions."""
+    model = _MODELS.get((*group_and_version(obj), kind_of(obj)))
+    spec = dict(parts(model)).get("spec") if model is not None else None
+    return tuple(sorted(map(path_of, unknown_in(obj.get("spec"), spec, ("spec",))))) if spec is not None else ()
+
+
+def not_ignored(obj: JsonObject) -> tuple[str, ...]:
+    """Return the unknown fields that the object's annotation `labels.IGNORED_FIELDS` does not name."""
+    unknown = unknown_fields(obj)
+    if not unknown:
+        return ()
+    written = mapping(mapping(obj.get("metadata")).get("annotations")).get(labels.IGNORED_FIELDS)
+    ignored = {name.strip() for name in written.split(",")} if isinstance(written, str) else set()
+    return tuple(name for name in unknown if name not in ignored)
+
+
+def unknown_in(value: object, model: type[ApiModel], at: Location) -> Iterator[Location]:
+    """Yield the place of each field of a value that its model does not have; the kubelet's fields have a check of their own."""
+    if not isinstance(value, dict) or model.model_config.get("extra") == "forbid":
+        return
+    known = {field.alias or name for name, field in model.model_fields.items()}
+    yield from ((*at, key) for key in value if key not in known)
+    for name, part in parts(model):
+        inner = value.get(name)
+        items = enumerate(inner) if isinstance(inner, list) else [(None, inner)]
+        for index, item in items:
+            yield from unknown_in(item, part, (*at, name) if index is None else (*at, name, index))
+
 
 # Computes drift hashes: two objects have equal hashes if a node made from one needs no replacement under the other.
 #
@@ -282,6 +323,7 @@ def node_pool(obj: JsonObject) -> NodePool:
         largest_node=tuning.largest_node(annotations),
         shared_limits=tuning.shared_limits(annotations),
         template_hash=of_template(template),
+        unknown_fields=tuple(field for field in not_ignored(present) if field.startswith("spec.template.")),
         **status.identity(present),
     )
 

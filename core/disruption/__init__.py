@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from core.interpreter import lazily
 
 if TYPE_CHECKING:
-    from core.disruption.budget_windows import window_schedules
+    from core.disruption.budgets import window_schedules
     from core.disruption.decision import disrupt, startable
     from core.disruption.expiration import expired
     from core.disruption.validation import Validation
@@ -21,14 +21,13 @@ _MODULES: Final = {
     "disrupt": "decision",
     "expired": "expiration",
     "startable": "decision",
-    "window_schedules": "budget_windows",
+    "window_schedules": "budgets",
 }
 
 __getattr__ = lazily(__name__, _MODULES)
 
 PUBLIC = (
     "budget_openings",
-    "budget_windows",
     "budgets",
     "command",
     "consolidation_nodes",
@@ -37,7 +36,6 @@ PUBLIC = (
     "disruption_pass",
     "drift",
     "expiration",
-    "fleet_floor",
     "move_history",
     "node_health",
     "resync",

@@ -21,7 +21,7 @@ from core.disruption.move_history import first_reason, gate_reason
 from core.disruption.prices import ReplacementOptions
 from core.model.node_pool import WHEN_EMPTY
 from core.model.plan import Blocked, Command, Move, PlannedClaim
-from core.model.pod import Pod
+from core.pod_disruption_budgets import DisruptionBudgets
 from core.reasons.code import Refusal, TerminationReason
 from core.reasons.nodes import NodeReason
 
@@ -298,7 +298,7 @@ def single_command(
         has_room_for: Whether the limits of NodePools have room for new nodes beside a candidate that goes for them.
     """
     closed = leaving_later(disruption_pass)
-    rounds = disruption_pass.budgets.pod_budgets.rounds
+    budgets = disruption_pass.budgets.pod_budgets
     best: tuple[int, Command] | None = None
     for going in _choices(disruption_pass, candidates):
         method = "multi" if len(going) > 1 else "single"
@@ -312,17 +312,17 @@ def single_command(
         net = (
             command.savings
             - sum(prices[candidate.name] for candidate in going)
-            - _price_of_wait(command, going, rounds)
+            - price_of_turns(command.replacements, going, budgets)
         )
         if net > (best[0] if best is not None else 0):
             best = net, command
     return [best[1]] if best is not None else []
 
 
-def _price_of_wait(command: Command, going: Sequence[Candidate], rounds: Callable[[Iterable[Pod]], int]) -> int:
+def price_of_turns(new_nodes: Iterable[PlannedClaim], going: Sequence[Candidate], budgets: DisruptionBudgets) -> int:
     """Return what new nodes cost, spread over an hour, while PodDisruptionBudgets let the pods of several nodes go in turn."""
-    waits = rounds(pod for candidate in going for pod in candidate.state.pods) - 1 if len(going) > 1 else 0
-    return sum(claim.price for claim in command.replacements) * max(0, waits) // ROUNDS_AN_HOUR
+    waits = budgets.rounds(pod for candidate in going for pod in candidate.state.pods) - 1 if len(going) > 1 else 0
+    return sum(claim.price for claim in new_nodes) * max(0, waits) // ROUNDS_AN_HOUR
 
 
 def _choices(disruption_pass: DisruptionPass, candidates: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:

@@ -151,6 +151,6 @@ def default_steps(nodes: int) -> int:
 
 
 def _floor(disruption_pass: DisruptionPass) -> int:
-    from core.disruption.fleet_floor import fleet_floor  # loads the solver
+    from core.disruption.target.search import fleet_floor  # loads the solver
 
     return fleet_floor(disruption_pass)

@@ -6,16 +6,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from core.disruption.budget_openings import budget_explanation
-from core.disruption.budgets import Remaining, RemainingBudgets, counted_nodes, going_nodes, places, remaining
+from core.disruption.budgets import Remaining, RemainingBudgets, counted_nodes, going_nodes, remaining
 from core.disruption.candidate import Candidate
 from core.disruption.move_history import CLUSTER, ceilings_of, recently
 from core.disruption.shrink_limit import ShrinkLimit
-from core.model.plan import Command
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.pod_disruption_budgets import DisruptionBudgets, RemainingEvictions
 from core.pods import reschedulable
-from core.reasons.code import TerminationReason
+from core.reasons.code import NAMED_BY_BUDGETS, TerminationReason
 
 # Ceilings on how many pods commands evict in an hour: of the cluster (a setting), and of a NodePool (an annotation).
 
@@ -122,7 +121,6 @@ class PassBudgets:
 
     def __init__(self, snapshot: Snapshot, states: Sequence[StateNode], pod_budgets: DisruptionBudgets) -> None:
         self._snapshot = snapshot
-        self._states = states
         self.remaining: Remaining = remaining(snapshot, states)
         self.node_counts: dict[str, int] = counted_nodes(snapshot, states)
         self.pod_budgets = pod_budgets
@@ -130,7 +128,9 @@ class PassBudgets:
         self._evictions = RemainingEvictions(self.pod_budgets)
         self._rate = EvictionRate.of(snapshot, states)
         self._shrink = ShrinkLimit.of(snapshot, states)
-        self._going = going_nodes(snapshot, states)
+        self._going: dict[str, dict[str, list[str]]] = {
+            reason: going_nodes(snapshot, states, reason) for reason in NAMED_BY_BUDGETS
+        }
         self._objections: dict[tuple[str, str, int], str] = {}
 
     def allow(self, candidates: Collection[Candidate], reason: str) -> bool:
@@ -174,7 +174,7 @@ class PassBudgets:
         if self.has_place(candidate, reason):
             return ""
         pool = candidate.pool
-        going = self._going.get(pool.name, [])
+        going = self._going[reason].get(pool.name, [])
         key = pool.name, reason, len(going)
         if key not in self._objections:  # cached: hundreds of nodes share the text, and each evaluation reads windows
             nodes = self.node_counts.get(pool.name, 0)
@@ -205,26 +205,26 @@ class PassBudgets:
         """Return the PodDisruptionBudgets now, or for a later wave, in which all pods that moved before run again."""
         return self._evictions.copy() if is_first else RemainingEvictions(self.pod_budgets)
 
-    def allow_repair(self, candidate: Candidate, commands: Iterable[Command]) -> bool:
-        """Whether the NodePool's budgets let an unhealthy node go in addition to these commands (Karpenter).
+    def allow_repair(self, candidate: Candidate) -> bool:
+        """Whether the NodePool's budgets let an unhealthy node go (Karpenter).
 
         Its pods do not keep it, since its drain is bounded. A node that never initialized runs nothing, and needs no budget.
         """
-        if not candidate.state.is_initialized:
-            return True
-        pool, snapshot, states = candidate.pool.name, self._snapshot, self._states
-        bound = places(snapshot, states, [TerminationReason.UNHEALTHY], {candidate.claim.name}).get(pool)
-        pools = {state.name: state.node_pool for state in states if state.is_initialized}
-        gone = sum(pools.get(node) == pool for command in commands for node in command.nodes)
-        return bound is None or gone < bound
+        return not candidate.state.is_initialized or self.has_place(candidate, TerminationReason.UNHEALTHY)
 
     def take(self, candidate: Candidate, reason: str) -> None:
-        """Count a leaving node, Ready or not (Karpenter). One that is repaired has its place already, or needs none."""
+        """Count a leaving node, Ready or not (Karpenter).
+
+        One that is repaired counts already for every reason but Unhealthy if it is not Ready, and for none if it never
+        initialized.
+        """
         is_ready = candidate.state.node is not None and candidate.state.node.is_ready
-        is_counted = candidate.state.is_initialized
-        if is_counted and (is_ready or reason != TerminationReason.UNHEALTHY):
-            self._budgets_left.take(candidate.pool.name)
-            self._going.setdefault(candidate.pool.name, []).append(candidate.name)
+        is_away = reason == TerminationReason.UNHEALTHY and not is_ready
+        if candidate.state.is_initialized:
+            reasons = (TerminationReason.UNHEALTHY,) if is_away else NAMED_BY_BUDGETS
+            self._budgets_left.take(candidate.pool.name, reasons)
+            for counted in reasons:
+                self._going[counted].setdefault(candidate.pool.name, []).append(candidate.name)
         self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)
         if reason != TerminationReason.UNHEALTHY:  # its capacity is gone already

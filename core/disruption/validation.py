@@ -108,7 +108,7 @@ def remaining_nodes(command: Command, fresh: DisruptionPass) -> tuple[list[Candi
     named = list(zip(command.claims, command.nodes, strict=True))
     left_out = {node: why for claim, node in named if (why := _unfit(claim, node, by_claim.get(claim), command, fresh))}
     fit = [by_claim[claim] for claim, node in named if node not in left_out]
-    going = _within_budgets(fit, command.reason, command.method, fresh)
+    going = _within_budgets(fit, command, fresh)
     text = f"budgets let {len(going)} of {len(fit)} nodes go for {command.reason} now"
     return going, left_out | {candidate.name: text for candidate in fit if candidate not in going}
 
@@ -135,23 +135,24 @@ def _unfit(claim: str, node: str, candidate: Candidate | None, command: Command,
     return ""
 
 
-def _within_budgets(
-    candidates: Sequence[Candidate], reason: str, method: str, fresh: DisruptionPass
-) -> list[Candidate]:
-    """Return the nodes, in order, that all budgets let go together."""
+def _within_budgets(candidates: Sequence[Candidate], command: Command, fresh: DisruptionPass) -> list[Candidate]:
+    """Return the nodes, in order, that all budgets let go together; those with new nodes share PodDisruptionBudgets."""
     if fresh.snapshot.options.ignore_budgets:
         return list(candidates)
-    if reason == TerminationReason.UNHEALTHY:
-        return [candidate for candidate in candidates if fresh.budgets.allow_repair(candidate, fresh.commands)]
-    if method == MULTI:
-        return fresh.budgets.within_one_command(candidates, reason)
-    return fresh.budgets.within(candidates, reason)
+    if command.reason == TerminationReason.UNHEALTHY:
+        return [candidate for candidate in candidates if fresh.budgets.allow_repair(candidate)]
+    if command.method == MULTI or (command.method == REPACK and command.replacements):
+        return fresh.budgets.within_one_command(candidates, command.reason)
+    return fresh.budgets.within(candidates, command.reason)
 
 
 MULTI: Final = "multi"
 """The method whose command replaces several nodes at once."""
 
-DIVISIBLE: Final = ("drift", "repack")
+REPACK: Final = "repack"
+"""The method of a target's commands for nodes that have not drifted."""
+
+DIVISIBLE: Final = ("drift", REPACK)
 """Methods whose commands remain meaningful without some of their nodes: every pod has its own slot."""
 
 

@@ -3,5 +3,5 @@
 selection (before the claim is stored) → images → template → fleet;   `render` puts them together
 """
 
-PUBLIC = ("denials", "refusals", "request", "selection", "template", "validation")
+PUBLIC = ("denials", "request", "selection", "template", "validation")
 """Files that the rest of the project may import; the others are this package's inside."""

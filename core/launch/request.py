@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
-from core.ami_families.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
+from core.ami_families.family import Bootstrap, Cluster, registered_labels, registered_taints
 from core.catalogue.capacity import EFA
 from core.catalogue.node_class import RAID0, Ami, EC2NodeClass
 from core.errors import InvalidInputError
@@ -26,8 +26,8 @@ from core.launch.template import (
     target_capacity_type,
 )
 from core.model.catalogue import InstanceType, Offering, OfferingKey, cheapest_first
-from core.model.launch_order import LaunchOrder
 from core.model.node_pool import NodePool
+from core.model.plan import LaunchOrder
 from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import Taint
 from core.pools import template_labels

@@ -2,7 +2,6 @@
 
 PUBLIC = (
     "binding",
-    "binding_chains",
     "claims",
     "commands",
     "deletion",

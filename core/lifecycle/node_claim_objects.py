@@ -288,7 +288,7 @@ def limit_reached(node_pool: str) -> Refusal:
 
 def _fault(obj: JsonObject) -> str:
     """Return the fault of the object itself, empty if it has none."""
-    from core.api.unknown_fields import not_ignored
+    from core.api.translation import not_ignored
 
     faults = api.problems({**KIND, **obj})
     if faults:

@@ -10,11 +10,12 @@ from typing import Final
 
 import msgspec
 
-from core.labels import DECISION
+from core.labels import CHARGED_TO, DECISION
 from core.model.catalogue import Offering
 from core.model.node_pool import GROUP_COUNTER
 from core.model.plan import Command, Hold, PlannedClaim
 from core.model.pod import Pod
+from core.pools import charges_of, share_in
 
 
 class ClaimPhase(StrEnum):
@@ -62,6 +63,7 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         pods_marked_at: When kube-scheduler first reported one of them as unschedulable.
         heard_at: When the run that planned it started its listing.
         launched_at: When EC2 answered its launch.
+        named_at: When the instance of a shared launch got the claim's name.
         seen_at: When its node was first seen.
         usable_at: When its node was first found ready for its pods, which then had their first turn.
         bound_at: When we last bound a pod to it, or found none to bind.
@@ -72,6 +74,7 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pods_marked_at: datetime | None = None
     heard_at: datetime | None = None
     launched_at: datetime | None = None
+    named_at: datetime | None = None
     seen_at: datetime | None = None
     usable_at: datetime | None = None
     bound_at: datetime | None = None
@@ -219,9 +222,17 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counters(self) -> tuple[str, ...]:
-        """The counters that hold what it reserves: its NodePool's and those of its groups."""
+        """The counters that hold what it reserves: its NodePool's, those of its groups, and those of caps that count it."""
         node_pool = (self.plan.node_pool,) if self.plan.node_pool else ()
-        return node_pool + tuple(GROUP_COUNTER + group for group in self.limit_groups)
+        caps = charges_of(self.plan.annotations) if CHARGED_TO in self.plan.annotations else ()
+        return node_pool + tuple(GROUP_COUNTER + group for group in (*self.limit_groups, *caps))
+
+    def reserved_in(self, counter: str) -> dict[str, int]:
+        """Return what it holds in one of its counters: a cap counts the share of the pods that it selects."""
+        if CHARGED_TO not in self.plan.annotations or not counter.startswith(GROUP_COUNTER):
+            return self.reserved
+        share = charges_of(self.plan.annotations).get(counter.removeprefix(GROUP_COUNTER))
+        return self.reserved if share is None else share_in(self.reserved, share)
 
     @property
     def instance_id(self) -> str:

@@ -3,9 +3,8 @@
 PUBLIC = (
     "admission",
     "assemble",
-    "buffers",
+    "expected_pods",
     "groups",
-    "node_class_refs",
     "pods",
     "scheduler_config",
     "storage",

@@ -15,7 +15,7 @@ import msgspec
 from core import labels
 from core.errors import InvalidInputError
 from core.manifests.admission import PodAdmission
-from core.manifests.buffers import NotForUsError, Templates
+from core.manifests.expected_pods import NotForUsError, Templates
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import pod as wire
 from core.manifests.wire import resources

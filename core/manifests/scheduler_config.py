@@ -18,7 +18,7 @@ from core.manifests.wire.decoding import explained
 from core.manifests.wire.pod import TopologySpreadConstraint
 from core.model.pod import DEFAULT_SCHEDULER, TopologySpread
 from core.model.snapshot import LEAST_ALLOCATED, MOST_ALLOCATED
-from core.pod_rules import SYSTEM_SPREADS
+from core.pods import SYSTEM_SPREADS
 
 _SUBJECT: Final = "scheduler configuration"
 _KNOWN: Final = frozenset(field.encode_name for field in msgspec.structs.fields(TopologySpreadConstraint))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -117,13 +118,40 @@ class CalendarRule(msgspec.Struct, frozen=True, kw_only=True):
     valid_until: str = ""
 
 
+class Cap(msgspec.Struct, frozen=True, kw_only=True):
+    """The most that nodes for some pods may take at a time (`core.scheduling.caps`).
+
+    Attributes:
+        name: `Calendar/cap`.
+        namespaces, pod_labels: The pods: those of these namespaces, with all of these labels. Empty: of all, with any.
+        limits: Resource → the most of it, as in a NodePool's limits.
+    """
+
+    name: str
+    namespaces: tuple[str, ...] = ()
+    pod_labels: dict[str, str] = {}
+    limits: dict[str, int] = {}
+
+    @property
+    def is_for_all_pods(self) -> bool:
+        """Whether it counts nodes whatever pods they are for, so that NodePools share it as a group's limits."""
+        return not self.namespaces and not self.pod_labels
+
+    def selects(self, namespace: str, labels_of_pod: Mapping[str, str]) -> bool:
+        """Whether it counts a pod."""
+        return (not self.namespaces or namespace in self.namespaces) and (
+            self.pod_labels.items() <= labels_of_pod.items()
+        )
+
+
 class Calendar(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules for the NodePools that it names or whose labels it selects; for all if it does neither."""
+    """Rules and caps for the NodePools that it names or whose labels it selects; for all if it does neither."""
 
     name: str
     node_pools: tuple[str, ...] = ()
     match_labels: dict[str, str] = {}
     rules: tuple[CalendarRule, ...] = ()
+    caps: tuple[Cap, ...] = ()
 
 
 class WrittenSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +194,7 @@ class PoolHours(msgspec.Struct, frozen=True, kw_only=True):
 
 
 GROUP_COUNTER: Final = "shared/"
-"""Begins the name of the counter of a group that shares limits; no NodePool can have such a name."""
+"""Begins the name of the counter of a group that shares limits, or of a cap; no NodePool can have such a name."""
 
 
 class NodePool(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,9 +210,12 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
         hours: What calendars say now; limits, weight, requirements and budgets already follow it.
         price_factors: Instance family → factor on its price in decisions, in thousandths; other families have the factor one.
         largest_node: CPU and memory of the largest node; only a pod that needs more may exceed them.
-        shared_limits: Group → upper bounds on the capacity of all NodePools that name this group, together.
+        shared_limits: Group → upper bounds on the capacity of all NodePools that name this group, together. A cap of a Calendar
+            that counts all pods is such a group.
+        caps: The caps of Calendars that count its nodes by the pods that they are for.
         evictions_per_hour: How many of its pods consolidation and drift may evict in any hour, None for any number.
         expires_forcefully: Whether its nodes go at their expireAfter regardless of budgets and pods.
+        unknown_fields: Paths of fields in its template that this version does not know and that no annotation lets it ignore.
         problem: Why it is invalid (a message naming the field), empty for a valid pool. The nodes of an invalid pool are not
             disrupted.
     """
@@ -213,9 +244,11 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     price_factors: dict[str, int] = {}
     largest_node: dict[str, int] = {}
     shared_limits: dict[str, dict[str, int]] = {}
+    caps: tuple[Cap, ...] = ()
     evictions_per_hour: int | None = None
     expires_forcefully: bool = False
     template_hash: str = ""
+    unknown_fields: tuple[str, ...] = ()
     problem: str = ""
 
     @property

@@ -345,7 +345,10 @@ class TerminationReason(ReasonCode):
 
 
 BUDGETED: Final = (TerminationReason.UNDERUTILIZED, TerminationReason.EMPTY, TerminationReason.DRIFTED)
-"""Karpenter's three reasons for voluntary disruption; NodePool budgets are counted for each."""
+"""Karpenter's three reasons for consolidation and drift."""
+
+NAMED_BY_BUDGETS: Final = (*BUDGETED, TerminationReason.UNHEALTHY)
+"""The reasons that a NodePool's budgets can name (Karpenter 1.15); each is counted for itself."""
 
 RECLAIMED: Final = frozenset(
     {

@@ -199,8 +199,8 @@ class PodReason(ReasonCode):
     )
     BUDGET_EXHAUSTED = (
         "BudgetExhausted",
-        "A new node could run the pod, but a limit in dollars an hour has no room for its price at the most.",
-        "Raise the NodePool's fleetwright.dev/dollars-per-hour, or that of its group, or wait until other nodes are gone.",
+        "A new node could run the pod, but a limit in dollars an hour or a Calendar's cap has no room for what it may take.",
+        "Raise the limit or cap that the message names, or wait until other nodes are gone.",
     )
     QUOTA_REACHED = (
         "QuotaReached",

@@ -106,8 +106,8 @@ class RunReason(ReasonCode):
     )
     UNKNOWN_FIELD = (
         "UnknownField",
-        "A NodePool or EC2NodeClass has a field that this version does not know; nothing is launched from such a class.",
-        "Update Fleetwright, or name the field in the class's annotation fleetwright.dev/ignored-fields.",
+        "An object has a field that this version does not know. If nodes are launched with it, none is launched.",
+        "Update Fleetwright, or name the field in the object's annotation fleetwright.dev/ignored-fields.",
     )
     LAUNCH_NOT_VALIDATED = (
         "LaunchNotValidated",

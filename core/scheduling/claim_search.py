@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core import labels
+from core.model.plan import Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import BEST_EFFORT
 from core.model.values import quantity
@@ -569,6 +570,7 @@ class Solution(msgspec.Struct, eq=False):
         before_buffers: The state before the virtual pods of capacity buffers, if real pods were left over then.
         is_same_if_shared: Whether the plan is known to be the same if one new node should take all pods.
         fixed_pods: Keys of pods that wait in any case, if a target moves others: their claims stay as they are.
+        held_by_caps: Pods for which nothing is planned because of a cap, with the reason.
     """
 
     claims: list[InFlightClaim]
@@ -578,6 +580,7 @@ class Solution(msgspec.Struct, eq=False):
     before_buffers: PlanState | None = None
     fixed_pods: frozenset[str] = frozenset()
     is_same_if_shared: bool = False
+    held_by_caps: tuple[Unschedulable, ...] = ()
 
     @property
     def refusing_state(self) -> PlanState:

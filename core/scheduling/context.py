@@ -22,6 +22,7 @@ from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration, first_untol
 from core.pod_disruption_budgets import DisruptionBudgets
 from core.pods import is_pending, is_to_come, mark_untried_pods, names_group, reschedulable, successor
 from core.reasons.code import on_one_line
+from core.scheduling.constraints.caps import NO_CAP_PLAN, PARTIAL_PLANS_MAX
 from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas, RemainingCapacity
@@ -343,6 +344,7 @@ class SchedulingContext:
         gangs: The groups of pods that start together.
         booked: Places that ProvisioningRequests have booked: virtual pods, which are placed before all others.
         gang_plan: Which of them are planned for, and where (`core.scheduling.gangs`).
+        cap_plan: What caps change about its plans.
     """
 
     def __init__(
@@ -369,7 +371,7 @@ class SchedulingContext:
         self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot) if known is None else known.states.of(snapshot)
         self.gangs = _gangs(snapshot)
-        self.gang_plan = NO_GANG_PLAN
+        self.gang_plan, self.cap_plan = NO_GANG_PLAN, NO_CAP_PLAN
         self.booked = _booked(snapshot)
         self.pending = within_preferences(pending_pods(snapshot, self.gangs, self.booked))
         self.released: frozenset[str] = frozenset()
@@ -567,17 +569,44 @@ class SchedulingContext:
         return other
 
     def for_another_plan(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
-        """Restrict the claims of a plan so that they exceed no EC2 quota and no subnet runs out of addresses.
+        """Restrict the claims of a plan so that they exceed no EC2 quota and no cap, and no subnet runs out of addresses.
 
         Returns:
             None if that is possible, else the context in which another plan has to replace this one: the same with the
-            constraints that this one breaks. The plan of a context always keeps to its own constraints.
+            constraints that this one breaks, or without the pods that caps hold back. The plan of a context always keeps to its
+            own constraints.
         """
         broken = self.remaining.broken_by(claims, self.constraints) if claims else ()
         if not broken:
-            return None
+            return self._within_caps(claims)
         other = copy(self)
         other.constraints = tuple(sorted((*self.constraints, *broken), key=lambda one: one is Ec2Quotas))
+        return other
+
+    def _within_caps(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
+        """Return the context for a plan within caps: with smaller nodes first, then without the pods that caps hold back.
+
+        None if these claims are within caps.
+        """
+        caps = self.remaining.caps
+        exceeded = caps.exceeded_by(claims)
+        if not exceeded:
+            return None
+        other, plan = copy(self), self.cap_plan
+        if any(cap.name not in plan.sized_for for cap in exceeded):
+            sized_for = plan.sized_for | {cap.name for cap in exceeded}
+            other.cap_plan = msgspec.structs.replace(plan, sized_for=sized_for)
+            members = {pod.key for gang in self.gangs for pod in (*gang.waiting, *gang.coming)}
+            pins = caps.sizes(exceeded, self.templates, claims)
+            other.pod_groups = self.pod_groups.pinned({key: pins[key] for key in pins if key not in members})
+            return other
+        held = caps.held(exceeded, claims, keeps_part=plan.plans < PARTIAL_PLANS_MAX)
+        for gang in self.gangs:
+            keys = [pod.key for pod in (*gang.waiting, *gang.coming)]
+            why = next((held[key] for key in keys if key in held), None)
+            if why is not None:
+                held |= {key: msgspec.structs.replace(why, pod=key) for key in keys}
+        other.cap_plan = msgspec.structs.replace(plan, held={**plan.held, **held}, plans=plan.plans + 1)
         return other
 
     def _moved_from(self, state: StateNode) -> tuple[Pod, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -21,7 +21,7 @@ from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
 from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings
 from core.pods import is_to_come
-from core.pools import SIMULATED
+from core.pools import SIMULATED, with_charges
 from core.reasons.pods import PodReason
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext, buffer_of, is_spare, is_virtual
@@ -138,6 +138,7 @@ def scheduling_results(
     keys = {pod.key for pod in displaced}
     claims = planned_claims(solution.claims, context.axis, context.table.well_known)
     claims = _named_for_groups(context, claims) if context.gangs else claims
+    claims = _charged(context, solution.claims, claims) if context.remaining.caps.caps else claims
     existing_nodes = context.existing_nodes
     real = [(pod, existing_nodes[position]) for pod, position in solution.bound if not is_virtual(pod)]
     plan = Plan(
@@ -173,6 +174,17 @@ def planned_claims(
         number = numbers[pool] = numbers.get(pool, -1) + 1
         planned.append(_filled(forms.of(claim), claim, f"{pool}-{number}", axis))
     return tuple(planned)
+
+
+def _charged(
+    context: SchedulingContext, claims: Iterable[InFlightClaim], planned: Iterable[PlannedClaim]
+) -> tuple[PlannedClaim, ...]:
+    """Return the planned claims, each with the caps that count it."""
+    shares = (context.remaining.caps.shares(claim) for claim in claims)
+    return tuple(
+        msgspec.structs.replace(claim, annotations=with_charges(claim.annotations, counted)) if counted else claim
+        for claim, counted in zip(planned, shares, strict=True)
+    )
 
 
 def buffer_rooms(pending: Iterable[Pod], solution: Solution) -> tuple[BufferRoom, ...]:
@@ -213,7 +225,14 @@ def _unschedulable(
     for pending_group in solution.unplaced:
         has_time = has_time and _has_time(context.watch)
         unplaced += _reasons_of(diagnosis, pending_group, explains, has_time=has_time)
-    return tuple(sorted((*unplaced, *context.held_pods())))
+    return tuple(sorted((*unplaced, *context.held_pods(), *_held_by_caps(context, solution))))
+
+
+def _held_by_caps(context: SchedulingContext, solution: Solution) -> Iterator[Unschedulable]:
+    """Yield the pods of a plan that caps hold back, without those that do not exist."""
+    if solution.held_by_caps:
+        virtual = {pod.key for pod in context.pending if is_virtual(pod)}
+        yield from (held for held in solution.held_by_caps if held.pod not in virtual)
 
 
 def _contained_reasons(context: SchedulingContext, solution: Solution, watch: Callable[[], None]) -> Reasons:
@@ -233,7 +252,7 @@ def _contained_reasons(context: SchedulingContext, solution: Solution, watch: Ca
             out = [internal_error(f"Pod/{key}", error) for key in without]
             set_aside += out
             found += [Unschedulable(aside.pod, PodReason.SET_ASIDE, aside.message) for aside in out]
-    unschedulable = tuple(sorted((*found, *context.held_pods())))
+    unschedulable = tuple(sorted((*found, *context.held_pods(), *_held_by_caps(context, solution))))
     return Reasons(unschedulable, tuple(set_aside), has_time and not set_aside)
 
 

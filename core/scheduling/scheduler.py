@@ -15,7 +15,7 @@ from core import labels
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement
 from core.scheduling.claim_search import NewClaims, OpenClaimSearch, PlanState, Solution, narrow_to_cheapest
-from core.scheduling.constraints.per_plan import VacantDomain
+from core.scheduling.constraints.registry import VacantDomain, go_by_priority
 from core.scheduling.context import SchedulingContext, is_spare
 from core.scheduling.new_node import ClaimProfiles
 from core.scheduling.pods import (
@@ -342,14 +342,14 @@ def queue_of(
 
     Args:
         context: The snapshot.
-        pods: Lists of pods, each with whether these must avoid recently changed nodes.
+        pods: Lists of pods, each with whether these must avoid recently changed nodes. Pods that caps hold back are left out.
         displaced: Keys of the pods that a target moves.
     """
     grouped: dict[tuple[int, bool, bool, bool, bool, int | None], PendingGroup] = {}
     turns = context.gang_plan.turns if context.gang_plan.uses_turns else {}
     any_later = bool(context.node_index.drained_later)
     for some, avoids_recently_changed in pods:
-        for pod in some:
+        for pod in (pod for pod in some if pod.key not in context.cap_plan.held):
             pod_group = context.pod_groups.of(pod)
             is_displaced = bool(displaced) and pod.key in displaced
             avoids_later = any_later and bool(pod.node_name) and not (avoids_recently_changed or is_displaced)
@@ -366,7 +366,7 @@ def queue_of(
         if context.released:
             pending_group.is_released = any(pod.key in context.released for pod in pending_group.pods)
         if len(pending_group.pods) > 1:
-            pending_group.pods.sort(key=_turn if pending_group.pod_group.volumes.exclusive else _age)
+            pending_group.pods.sort(key=_turn if go_by_priority(pending_group.pod_group) else _age)
     return sorted(grouped.values(), key=_order)
 
 
@@ -386,8 +386,7 @@ def least_of(one: Vector, other: Vector | None) -> Vector:
 def _order(pending_group: PendingGroup) -> tuple[object, ...]:
     first = pending_group.pods[0]
     requests = first.spec.requests
-    # Of the pods that want one ReadWriteOncePod claim, kube-scheduler takes the most important first.
-    importance = -first.spec.priority if pending_group.pod_group.volumes.exclusive else 0
+    importance = -first.spec.priority if go_by_priority(pending_group.pod_group) else 0
     turn = (True, 0) if pending_group.turn is None else (False, pending_group.turn)
     return (is_spare(first), *turn, importance, -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
 

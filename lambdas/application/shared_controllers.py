@@ -40,7 +40,7 @@ class SharedControllers:
         from lambdas.controllers.node_registration import ClaimSteps
 
         given = self.adapters
-        names = InstanceNames(given.cloud)
+        names = InstanceNames(given.cloud, given.stores.claims, given.clock)
         launch = ClaimLaunch(given.stores.claims, self.launcher, names, self.observer, given.queues, given.clock)
         claim_steps = ClaimSteps(
             given.kubernetes,

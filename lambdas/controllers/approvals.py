@@ -10,8 +10,7 @@ from adapters.ports import Clock, ConflictError, PortError, TooLargeError, Topic
 from adapters.run_report import RunReport
 from adapters.store import ProposalStore
 from core.approval import verification
-from core.approval.proposal import PROPOSALS_MAX, Proposal, ProposalEnd
-from core.approval.rule import ApprovalRule
+from core.approval.proposal import PROPOSALS_MAX, ApprovalRule, Proposal, ProposalEnd
 from core.approval.verification import Verification
 from core.disruption.shrink_limit import shrinking
 from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part

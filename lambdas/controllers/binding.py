@@ -23,11 +23,15 @@ from core.lifecycle.binding import (
     DecidedBinding,
     PlacedPods,
     accepts_bindings,
+    apart_from_scheduler,
     covers_plan,
+    in_chains,
+    is_hold_over,
     is_seen_by_kubelet,
+    may_have_a_turn,
     next_turn,
+    opening_nodes,
 )
-from core.lifecycle.binding_chains import apart_from_scheduler, in_chains, is_hold_over, may_have_a_turn, opening_nodes
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import STARTED, waits_for
 from core.manifests.pods import PodTranslator

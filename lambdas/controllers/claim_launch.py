@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime, timedelta
 from functools import partial
+from typing import Final
+
+import msgspec
 
 from adapters.messages import wake_up, work_on_claims
 from adapters.observation.observer import Observer
-from adapters.ports import Clock, CloudProvider, ConflictError, FunctionQueues, JsonObject, NotFoundError
+from adapters.ports import (
+    Clock,
+    CloudProvider,
+    ConflictError,
+    FunctionQueues,
+    JsonObject,
+    NotFoundError,
+    ThrottledError,
+)
 from adapters.run_report import RunReport
 from adapters.store import ClaimStore
 from core.lifecycle import steps
@@ -23,21 +35,42 @@ from lambdas.controllers.nodes import NodeStateReader
 # Names the instances of a shared launch: EC2 gives all of them the same tags, so none has its claim's name at launch.
 
 
+THROTTLED_FOR: Final = timedelta(seconds=30)
+"""How long a sandbox names nothing after EC2 has throttled a name: a name is worth less than the calls that it displaces."""
+
+
 class InstanceNames:
-    """Sets the tags that name an instance after its claim."""
+    """Sets the tags that name an instance after its claim: once, since the claim's row then says so."""
 
-    def __init__(self, cloud: CloudProvider) -> None:
+    def __init__(self, cloud: CloudProvider, claims: ClaimStore, clock: Clock) -> None:
         self._cloud = cloud
+        self._claims = claims
+        self._clock = clock
+        self._throttled_until: datetime | None = None
 
-    def give(self, record: ClaimRecord, report: RunReport) -> None:
-        """Name the claim's instance before its node joins; nothing is done where the launch has named it.
+    def give(self, record: ClaimRecord, report: RunReport) -> ClaimRecord:
+        """Name the claim's instance before its node joins; return the claim, which is stored again where this succeeds.
 
-        A failure is reported and stops nothing: `reconcile` names the instance later.
+        Nothing is done where the launch or an earlier check has named it, and while EC2 throttles names. A failure is reported
+        and stops nothing: `reconcile` names the instance later. Raises PortError if the table does not answer.
         """
-        if record.shares == 1 or record.machine is None or record.node_name:
-            return
-        tags = name_tags(record.name)
-        Boundary(report).attempt(record.name, partial(self._cloud.tag, record.instance_id, tags))
+        if record.shares == 1 or record.machine is None or record.node_name or record.moments.named_at is not None:
+            return record
+        if self._throttled_until is not None and self._clock.now() < self._throttled_until:
+            return record
+        if not Boundary(report).attempt(record.name, partial(self._name, record)):
+            return record
+        moments = msgspec.structs.replace(record.moments, named_at=self._clock.now())
+        with suppress(ConflictError):  # the row has changed, so that another check may name the instance once more
+            return self._claims.change(record, msgspec.structs.replace(record, moments=moments))
+        return record
+
+    def _name(self, record: ClaimRecord) -> None:
+        try:
+            self._cloud.tag(record.instance_id, name_tags(record.name))
+        except ThrottledError as error:
+            self._throttled_until = self._clock.now() + max(THROTTLED_FOR, error.retry_after)
+            raise
 
 
 # Finds the instance that an earlier request launched for a claim, although its answer is unknown.
@@ -181,5 +214,4 @@ class ClaimLaunch:
         adopted = self._launcher.answer_writer.adopt(
             record, instance, self._observer.open_market.catalogue(node_classes, now), now
         )
-        self._names.give(adopted, report)
-        return adopted
+        return self._names.give(adopted, report)

@@ -38,7 +38,6 @@ from core.pools import limits_by_counter
 from core.reasons.code import DecisionKind, Refusal, TerminationReason
 from core.reasons.runs import CommandReason, FailureReason
 from installation.metric_names import COMMANDS_STARTED
-from lambdas.controllers.budget_places import BudgetPlaces
 from lambdas.controllers.claim_deletion import ClaimDeletion
 from lambdas.controllers.disruption_state import failed_rollouts
 from lambdas.controllers.events import DecisionEvents
@@ -46,6 +45,7 @@ from lambdas.controllers.launching import Launcher, with_class_hash
 from lambdas.controllers.node_lifecycle import HELD_BACK
 from lambdas.controllers.nodes import MARKS, NodeStateReader, mark_node, patch_node, release_node
 from lambdas.controllers.run_requests import request_run
+from lambdas.controllers.sweeps.sweep import BudgetPlaces
 
 # Builds the outcome of a command for the ledger.
 

@@ -52,9 +52,8 @@ from core.lifecycle.launching import in_launches, launch_name, least_instances, 
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import claim_tags
 from core.model.catalogue import Catalogue, Offering, OfferingKey
-from core.model.launch_order import LaunchOrder
 from core.model.node_pool import NodeClass
-from core.model.plan import PlannedClaim
+from core.model.plan import LaunchOrder, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values import quantity
 from core.model.values.taints import UNREGISTERED

@@ -138,7 +138,7 @@ class ClaimWork:
         # Its removal has a cause of its own, which the reason and the message name.
         report.decision_id = record.decision if record.deletion is None else ""
         if is_first:
-            self._names.give(record, report)
+            record = self._names.give(record, report)
         advanced = self._steps(self._with_clock(record), reader, report)
         return advanced if advanced is not None and self._chains.goes_on(record, until, self._clock.now()) else None
 

@@ -67,7 +67,7 @@ def _sum(counter: str, claims: Iterable[ClaimRecord]) -> PoolUsage:
     records = tuple(claims)
     return PoolUsage(
         node_pool=counter,
-        reserved=quantity.add(*(record.reserved for record in records)),
+        reserved=quantity.add(*(record.reserved_in(counter) for record in records)),
         disrupting=sum(record.is_disrupting for record in records if record.plan.node_pool == counter),
     )
 

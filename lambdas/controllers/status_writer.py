@@ -132,7 +132,7 @@ class UnknownFields:
 
     def _dropped(self, manifest: JsonObject, report: RunReport) -> str:
         """Count the unknown fields, and return what is said of them; empty for none."""
-        from core.api.unknown_fields import unknown_fields
+        from core.api.translation import unknown_fields
 
         unknown = unknown_fields(manifest)
         if unknown:

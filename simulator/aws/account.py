@@ -36,12 +36,11 @@ from simulator.aws.installation import (
 )
 from simulator.aws.queues import DENIED_CODE, AwsError, Queues
 from simulator.aws.session import Responder, Schedules, Session, Wire
-from simulator.clock import VirtualClock
-from simulator.draws import Silences, stream
+from simulator.clock import VirtualClock, stream
 from simulator.invocation import faults
 from simulator.invocation.faults import Faults, MessageFaults, latency
 from simulator.record import Recorder
-from simulator.step_forms import Tokens
+from simulator.step_forms import Silences, Tokens
 
 # The S3 bucket: whole objects, and conditional reads.
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from core.api.objects import JsonObject
 from installation.wiring import BY_NAME
-from simulator.draws import stream
+from simulator.clock import stream
 from simulator.step_forms import ANY
 
 JOINED: Final = 110

@@ -39,15 +39,13 @@ from simulator.campaign.crashes import (
 from simulator.campaign.worlds import DrawnWorld, campaign_region, draw_world
 from simulator.checkers.pods import Violation
 from simulator.checkers.remains import RESTING, CallJudge, DecisionJudge, Remains, RemainsJudge
-from simulator.clock import VirtualClock
-from simulator.draws import stream
+from simulator.clock import VirtualClock, stream
 from simulator.invocation import faults
 from simulator.invocation.faults import Call, Fault
 from simulator.outcome import COMMANDS, LedgerFolder, kind_of, kind_of_partition, record_of
 from simulator.processes import Lost, each_forked
 from simulator.record import Event, Recorder
-from simulator.run import seeded
-from simulator.world import QUICK, World, open_world
+from simulator.world import QUICK, World, open_world, seeded
 
 # Watches the functions' ledger in a world of the campaign: its judge, and the periods in which it cannot be written.
 

@@ -18,7 +18,7 @@ from core.model.values.quotas import STANDARD
 from simulator.aws.installation import Region, builtin_region
 from simulator.campaign.disturbances import draw_disturbances, draw_silences, draw_work
 from simulator.campaign.workloads import NAMESPACE, draw_workloads
-from simulator.draws import stream
+from simulator.clock import stream
 from simulator.scenario import Scenario, scenario_of
 
 # EC2's market in a campaign: a dozen real types in three zones, few enough that planning is fast.

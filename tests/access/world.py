@@ -15,8 +15,7 @@ from infra.constructs.grants.instances import CLUSTER_TAG, POOL_TAG
 from installation.cluster_roles import RULES_OF, verbs
 from installation.wiring import BY_NAME, FunctionSpec
 from lambdas.application.controllers import Application
-from simulator.run import run
-from simulator.world import World
+from simulator.world import World, run
 from tests.access.iam import Request
 from tests.access.recording import Access, CheckedKubernetes, CheckedSession, Verb
 from tests.access.requests import Authorizations

@@ -16,9 +16,9 @@ from simulator.aws.account import Account, Surroundings
 from simulator.aws.ec2.instances import Bus
 from simulator.aws.installation import Region
 from simulator.clock import VirtualClock
-from simulator.draws import Silences
 from simulator.invocation.faults import Faults, MessageFaults
 from simulator.record import Event, Recorder
+from simulator.step_forms import Silences
 from tests.builders import a_type
 
 START: Final = datetime(2026, 11, 20, tzinfo=UTC)

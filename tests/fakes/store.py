@@ -180,7 +180,7 @@ class MemoryClaims:
             new = msgspec.structs.replace(claim, version=1)
             if stored is not None:
                 (accepted if stored.token == claim.token else refused).append(new)
-            elif not all(self._has_room(counter, claim.reserved, limits) for counter in claim.counters):
+            elif not all(self._has_room(counter, claim.reserved_in(counter), limits) for counter in claim.counters):
                 refused.append(new)
             else:
                 self._rows.claims[claim.name] = new
@@ -303,8 +303,9 @@ class MemoryClaims:
         if _holds(before) == _holds(after):
             return
         claim = next(record for record in (before, after) if record is not None)
-        (old, had), (new, has) = _holds(before), _holds(after)
+        had, has = _holds(before)[1], _holds(after)[1]
         for counter in claim.counters:
+            old, new = (record.reserved_in(counter) if record is not None else {} for record in (before, after))
             used = self._used(counter)
             reserved = quantity.add(quantity.subtract(used.reserved, old), new)
             self._rows.usage[counter] = PoolUsage(

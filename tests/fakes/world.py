@@ -29,8 +29,8 @@ from core.catalogue.document import Market
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
-from core.model.launch_order import LaunchOrder
 from core.model.node_pool import NodePool
+from core.model.plan import LaunchOrder
 from core.model.values.quotas import InstanceEnd
 from installation.cluster_roles import RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
 from simulator.cluster.api import selection

@@ -24,7 +24,7 @@ from core.manifests.wire import resources
 from infra.constructs.grants.instances import LAUNCH_ACTIONS
 from installation.cluster_roles import RULES_OF, SHADOW_RULES_OF, group_of, manifests, verbs
 from installation.wiring import BY_NAME, SHADOW_FUNCTIONS
-from simulator.run import run
+from simulator.world import run
 from tests.access import page, world
 from tests.access.iam import Policy, Request, Statement, UnknownPolicyError, matches, read_statement
 from tests.access.reasons import BY_LAMBDA, SELDOM, SELDOM_DONE, SELDOM_LISTED

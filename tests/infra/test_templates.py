@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Match, Template
 
-from cli.ledger.arguments import own_code
+from cli.arguments import own_code
 from core import labels
 from core.brakes import BrakeKind
 from core.reasons.code import DecisionKind

@@ -25,7 +25,7 @@ import msgspec
 import yaml
 
 from core import api, labels
-from core.ami_families.bootstrap import Cluster
+from core.ami_families.family import Cluster
 from core.catalogue.build import build_catalogue
 from core.catalogue.node_class import read_node_class
 from core.catalogue.reservations import with_reservations
@@ -163,6 +163,8 @@ EXPLAINED: Final = {
     "EC2NodeClass spec.role": "makes `status.instanceProfile`",
     "EC2NodeClass spec.placementGroupSelector": "finds the placement group",
     "EC2NodeClass spec.kubelet.registerWithTaints": "refused, as in Karpenter: a NodePool has taints",
+    "NodeClaim spec.taints[].timeAdded": "accepted, as in Karpenter: Kubernetes writes it on nodes",
+    "NodeClaim spec.startupTaints[].timeAdded": "accepted, as in Karpenter: Kubernetes writes it on nodes",
     "NodeClaim spec.nodeClassRef.group": "another group is another provider's",
 }
 """Fields, with all below them, whose effect the experiment does not see, such as that of a selector on the class' status."""

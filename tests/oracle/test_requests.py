@@ -22,7 +22,7 @@ from adapters.aws.node_class import rendering_problem
 from adapters.aws.services import AwsService, ClusterDescription
 from adapters.ports import DeniedError
 from core import api, labels
-from core.ami_families.bootstrap import Cluster
+from core.ami_families.family import Cluster
 from core.catalogue.build import build_catalogue
 from core.catalogue.node_class import read_node_class
 from core.catalogue.reservations import with_reservations

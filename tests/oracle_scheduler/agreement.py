@@ -29,7 +29,7 @@ from core.disruption import disrupt
 from core.disruption.command import carried_out, joined
 from core.disruption.decision import startable
 from core.disruption.disruption_pass import DisruptionPass, fleet_price
-from core.disruption.fleet_floor import fleet_floor
+from core.disruption.target.search import fleet_floor
 from core.disruption.target.stored import after_commands
 from core.model.plan import Command, Move
 from core.model.pod import Pod

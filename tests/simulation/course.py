@@ -10,15 +10,14 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final
 
-import simulator.run
+import simulator.world
 from core.ledger.outcome import decode_outcomes
 from core.ledger.reading import PREFIX
 from simulator.aws.queues import AwsError
 from simulator.invocation.faults import Call
 from simulator.outcome import CLAIMS, kind_of, record_of
 from simulator.record import Event
-from simulator.run import Result
-from simulator.world import World, open_world
+from simulator.world import Result, World, open_world
 from tests.rendered import short, wrapped
 
 _WRITTEN: Final = ("NodePool", "EC2NodeClass", "NodeClaim", "Node", "Pod")
@@ -275,8 +274,8 @@ def watched(acts: Acts) -> Iterator[Watched]:
             yield world
             found.end(world)
 
-    before, simulator.run.open_world = simulator.run.open_world, opened
+    before, simulator.world.open_world = simulator.world.open_world, opened
     try:
         yield found
     finally:
-        simulator.run.open_world = before
+        simulator.world.open_world = before

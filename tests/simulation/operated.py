@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 import pytest
 
-import simulator.run
+import simulator.world
 from adapters.composition.functions import Adapters
 from adapters.runtime import TaskRunners, in_turn
 from cli.cluster.own_state import Installation
@@ -109,6 +109,6 @@ def operated(
         session: Any = world.account.session
         return Installation(cluster=cluster, stack="s", settings=world._settings(), session=session)
 
-    monkeypatch.setattr(simulator.run, "open_world", opened)
+    monkeypatch.setattr(simulator.world, "open_world", opened)
     monkeypatch.setattr("cli.cluster.own_state.find_installation", find)
     return there

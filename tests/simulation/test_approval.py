@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import cli.cluster.own_state
-import simulator.run
+import simulator.world
 from cli.__main__ import main
 from cli.cluster.own_state import Installation
 from cli.commands.approve import _table
@@ -20,8 +20,7 @@ from cli.schemas.periods import ANSWERS
 from cli.terminal.output import rfc3339
 from core.reasons.runs import CommandReason
 from simulator.aws.installation import CLUSTER
-from simulator.run import Result, run
-from simulator.world import World, open_world
+from simulator.world import Result, World, open_world, run
 from tests.shown import is_told, shown
 from tests.simulation.worlds import assert_lawful, deployment, happened, node_pool, write
 
@@ -46,7 +45,7 @@ class Operator:
                     world.clock.after(timedelta(minutes=at), lambda act=act: act(world))
                 yield world
 
-        self._monkeypatch.setattr(simulator.run, "open_world", acted)
+        self._monkeypatch.setattr(simulator.world, "open_world", acted)
 
     def say(self, world: World, *words: str) -> None:
         """Run the program; the world keeps prints from the terminal, so its document is the answer."""

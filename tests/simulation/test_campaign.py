@@ -30,13 +30,13 @@ from simulator.campaign.page import figures
 from simulator.campaign.trial import plan_of, play, report
 from simulator.campaign.worlds import draw_world
 from simulator.clock import VirtualClock
-from simulator.draws import Silences
 from simulator.invocation import faults
 from simulator.invocation.faults import Fault
+from simulator.step_forms import Silences
 from tests.builders import NOW
 
-SEEDS = (1, 3, 5, 6, 8, 9, 11, 169, 235, 410, 795, 1171, 1437, 1672, 1942, 2475, 3106, 4033, 4394, 4986)
-"""Played in every test run; `.ci/run` plays many more."""
+SEEDS = (3, 6, 11, 169, 235, 410, 795, 1171, 1437, 1672, 1942, 2475, 3106, 4033, 4394, 4986)
+"""Seeds that found defects, and some with options in `make sim`, which plays the first sixty: here without."""
 
 
 @pytest.fixture

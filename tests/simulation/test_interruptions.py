@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import simulator.run
+import simulator.world
 from core import labels
 from core.lifecycle.commands import DUE_BEFORE
 from core.manifests.wire import resources
@@ -20,9 +20,8 @@ from simulator.aws.ec2 import instances
 from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
-from simulator.run import Result, seeded
 from simulator.scenario import read_scenario
-from simulator.world import World, open_world
+from simulator.world import Result, World, open_world, seeded
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play, write
 
 NOTICE = {"at": "6m", "interrupt": {"fraction": 0.5}}
@@ -145,7 +144,7 @@ def test_all_nodes_are_deleted_at_once_and_the_budget_of_pods_holds(
             world.clock.after(timedelta(minutes=8), delete_all)
             yield world
 
-    monkeypatch.setattr(simulator.run, "open_world", with_deletion)
+    monkeypatch.setattr(simulator.world, "open_world", with_deletion)
     result = play(tmp_path, node_pool(), HALF, deployment(4, cpu="12"), duration="25m")
     assert len(named(result, "podEvicted")) == 4
     assert (result.summary["nodesTerminated"], result.summary["nodesAtEnd"]) == (4, 4)
@@ -190,7 +189,7 @@ def test_a_pod_without_capacity_is_told_so_and_not_forgotten(tmp_path: Path) -> 
     ("service", "at"),
     [
         pytest.param(
-            service, at, marks=() if (service == "kube") or (service, at) == ("dynamodb", "20s") else pytest.mark.slow
+            service, at, marks=() if (service, at) in {("kube", "15m"), ("dynamodb", "20s")} else pytest.mark.slow
         )
         for service in ("kube", "dynamodb", "ec2", "sqs")
         for at in ("20s", "15m")
@@ -238,7 +237,8 @@ def test_machines_that_never_boot_do_not_use_up_the_limits(tmp_path: Path) -> No
 
 DRAIN_CALLS = ("kube:create pods/eviction", "kube:delete nodes", "ec2:TerminateInstances", "dynamodb:DeleteItem")
 KINDS = ("lostReply", "crashBefore", "crashAfter", "throttle")
-ALWAYS = {("kube:create pods/eviction", "crashAfter"), ("kube:delete nodes", "lostReply")}
+ALWAYS = {("kube:create pods/eviction", "crashAfter")}
+"""Runs each time, all combinations in the long test run."""
 
 
 @pytest.mark.parametrize(
@@ -332,16 +332,6 @@ def named_nodes(result: Result) -> list[dict[str, Any]]:
     return [found for found in named(result, "objectApplied") if found["kind"] == "Node"]
 
 
-def test_nodes_follow_a_new_image(tmp_path: Path) -> None:
-    """If this failed, nodes would keep an insecure image forever."""
-    pool = node_pool(disruption=ONE_AT_A_TIME)
-    steps = [{"at": "6m", "ami": {"alias": "al2023", "id": "ami-0new"}}]
-    result = play(tmp_path, pool, deployment(2, cpu=A_NODE_EACH), steps=steps, duration="30m")
-    assert disrupted(result) == ["Drifted"] * 2
-    assert result.summary["podsPending"] == 0
-    assert_lawful(result)
-
-
 def test_an_unchanged_world_is_left_alone(tmp_path: Path) -> None:
     """If this failed, nodes would be replaced for nothing: by ours where hashes are made unlike, by another's for his own."""
     theirs = {
@@ -365,31 +355,6 @@ def test_an_unchanged_world_is_left_alone(tmp_path: Path) -> None:
     result = play(tmp_path, pool, theirs, deployment(2, cpu=A_NODE_EACH), steps=steps, duration="70m")
     assert disrupted(result) == []
     assert result.summary["nodesLaunched"] == 2
-    assert_lawful(result)
-
-
-def test_the_nodes_of_a_deleted_pool_are_drained_and_go(tmp_path: Path) -> None:
-    """If this failed, deleting a NodePool would leave its machines running, or throw their pods out."""
-    first, second = node_pool(weight=10), renamed(node_pool(), "other")
-    steps = [{"at": "6m", "delete": [{"kind": "NodePool", "name": "default"}]}]
-    result = play(tmp_path, first, second, HALF, deployment(4, cpu=A_NODE_EACH), steps=steps, duration="30m")
-    pools = [found["tags"][labels.NODEPOOL] for found in named(result, "instanceLaunched")]
-    assert pools == ["default"] * 4 + ["other"] * 4
-    assert [found["by"] for found in named(result, "podEvicted")] == ["eviction"] * 4
-    assert (result.summary["nodesAtEnd"], result.summary["podsPending"]) == (4, 0)
-    assert_lawful(result)
-
-
-def test_the_machine_of_a_deleted_node_is_ended_and_its_pods_go_elsewhere(tmp_path: Path) -> None:
-    """If this failed, a Node that somebody deleted would be paid for, unseen, forever."""
-    pool = node_pool()
-    before = play(tmp_path, pool, deployment(2, cpu=A_NODE_EACH), duration="3m")
-    node = named(before, "nodeJoined")[0]["node"]
-    steps = [{"at": "6m", "delete": [{"kind": "Node", "name": node}]}]
-    result = play(tmp_path, pool, deployment(2, cpu=A_NODE_EACH), steps=steps, duration="20m")
-    assert result.summary["nodesLaunched"] == 3
-    assert result.summary["nodesTerminated"] == 1
-    assert (result.summary["nodesAtEnd"], result.summary["podsPending"]) == (2, 0)
     assert_lawful(result)
 
 

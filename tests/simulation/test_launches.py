@@ -18,11 +18,11 @@ from adapters.aws.ec2.fleet import Ec2Cloud
 from adapters.ports import Launched
 from core import labels
 from core.launch.denials import END_RULES, RULES, LaunchErrorRule, Remembered, rule_of
-from core.model.launch_order import LaunchOrder
+from core.model.plan import LaunchOrder
 from installation.wiring import FunctionSpec, deployed_functions
 from simulator.invocation.faults import latency
 from simulator.record import Event
-from simulator.run import Result
+from simulator.world import Result
 from tests.builders import a_class_manifest
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 
@@ -47,16 +47,24 @@ OURS = ("NoImageOrSubnet", "NotRendered")
 ENDINGS = {"InvalidLaunchTemplateName.": "NotFoundException"}
 """Begin of a code → EC2's end of it, where it is not `NotFound`."""
 
+EACH_KIND = {
+    next(rule.code for rule in RULES if rule.remembered is remembered and rule.code not in OURS)
+    for remembered in Remembered
+}
 CODES = [
-    pytest.param(
-        f"{rule.code}{ENDINGS.get(rule.code, 'NotFound')}" if rule.code.endswith(".") else rule.code,
-        marks=() if rule.remembered not in {other.remembered for other in RULES[:position]} else pytest.mark.slow,
-    )
-    for position, rule in enumerate(RULES)
+    pytest.param(code, form, replicas, marks=() if rule.code in EACH_KIND and is_usual else pytest.mark.slow)
+    for rule in RULES
     if rule.code not in OURS
+    for code in (f"{rule.code}{ENDINGS.get(rule.code, 'NotFound')}" if rule.code.endswith(".") else rule.code,)
+    for form, replicas, is_usual in (
+        ("exception", 40, True),
+        ("fleetError", 3, True),
+        ("exception", 3, False),
+        ("fleetError", 40, False),
+    )
 ]
-CODES.append(pytest.param("InvalidSomethingNew", marks=pytest.mark.slow))
-"""One code of each kind, and in the slow tests all of them and one that is in no row."""
+CODES.append(pytest.param("InvalidSomethingNew", "exception", 40, marks=pytest.mark.slow))
+"""One code of each kind in either form, and in the slow tests all of them and one that is in no row."""
 
 
 def calls_of(rule: LaunchErrorRule) -> int:
@@ -93,9 +101,7 @@ def events(result: Result) -> str:
     return " ".join(o["message"] for o in objects if o["involvedObject"]["kind"] == "Pod")
 
 
-@pytest.mark.parametrize("replicas", [3, 40])
-@pytest.mark.parametrize("form", ["exception", "fleetError"])
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize(("code", "form", "replicas"), CODES)
 def test_a_denied_launch_is_asked_for_seldom_and_told(code: str, form: str, replicas: int, tmp_path: Path) -> None:
     """225 calls in ten minutes for 3 pods and 770 for 40, and nobody in the cluster knew why its pods waited."""
     steps = [denied(code, form), waiting(deployment(replicas, cpu="12"))]
@@ -460,8 +466,9 @@ def throttling(replicas: int, fault: dict[str, Any]) -> list[dict[str, Any]]:
     [{"kind": "throttle"}, {"kind": "denied", "code": "RequestLimitExceeded", "as": "fleetError"}, {"kind": "error"}],
     ids=["exception", "fleetError", "error"],
 )
-@pytest.mark.parametrize("replicas", [6, 40])
-def test_a_throttled_launch_is_asked_for_seldom(replicas: int, fault: dict[str, Any], tmp_path: Path) -> None:
+def test_a_throttled_launch_is_asked_for_seldom(fault: dict[str, Any], tmp_path: Path) -> None:
+    """Forty claims; six of them stay within the same bound."""
+    replicas = 40
     result = play(tmp_path, node_pool(), steps=throttling(replicas, fault), duration="9m")
     assert_lawful(result)
     calls = [event for event in result.events if event.event == "call" and event.fields["call"] == "ec2:CreateFleet"]

@@ -11,15 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-import simulator.run
+import simulator.world
 from adapters.aws.dynamodb.claims import usage_of
 from adapters.aws.dynamodb.table import partition_of, unpacked
 from core.lifecycle.records import ClaimRecord
 from core.model.values import quantity
 from installation.wiring import TABLE
 from simulator.aws.dynamodb.values import Item
-from simulator.run import Result
-from simulator.world import World, open_world
+from simulator.world import Result, World, open_world
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 
 GUARD = {
@@ -98,7 +97,7 @@ def tampering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Acts], list[LiveTabl
                 yield world
                 opened.append(table)
 
-        monkeypatch.setattr(simulator.run, "open_world", tampered)
+        monkeypatch.setattr(simulator.world, "open_world", tampered)
         return opened
 
     return arrange

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-import simulator.run
+import simulator.world
 from core import labels
 from core.api.older_versions import problems
 from core.manifests.wire import resources
-from simulator.run import Result
-from simulator.world import World, open_world
+from simulator.world import Result, World, open_world
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 
 CONDITIONS = ("Launched", "Registered", "Initialized", "Ready")
@@ -48,7 +47,7 @@ def with_hook(monkeypatch: pytest.MonkeyPatch, hook: Any) -> None:
             hook(world)
             yield world
 
-    monkeypatch.setattr(simulator.run, "open_world", hooked)
+    monkeypatch.setattr(simulator.world, "open_world", hooked)
 
 
 def test_a_node_claim_goes_the_way_of_its_node(tmp_path: Path) -> None:
@@ -95,15 +94,6 @@ def test_a_deleted_node_claim_is_drained_and_terminated(
     assert [event.fields["name"] for event in deleted] == [name]
     tainted = next(event for event in result.events if event.event == "nodeTainted" and event.fields.get("reason"))
     assert tainted.fields["reason"] == "NodeClaimDeleted"
-    assert_lawful(result)
-
-
-def test_all_node_claims_may_be_deleted_at_once(tmp_path: Path) -> None:
-    """Each node is drained and replaced, as if they had been deleted one by one."""
-    steps = [{"at": "6m", "deleteNodeClaims": {"fraction": 1.0}}]
-    result = play(tmp_path, node_pool(), deployment(2, cpu="12"), steps=steps, duration="22m")
-    assert (result.summary["nodesTerminated"], result.summary["nodesAtEnd"], result.summary["podsPending"]) == (2, 2, 0)
-    assert {found["by"] for found in named(result, "podEvicted")} == {"eviction"}
     assert_lawful(result)
 
 
@@ -200,38 +190,38 @@ def test_deleting_a_node_claim_made_by_hand_drains_and_terminates_its_node(tmp_p
     assert_lawful(result)
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
+REFUSED: tuple[tuple[dict[str, Any], tuple[str, str, str]], ...] = (
+    (
+        by_hand(requirements=[{"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["x1.none"]}]),
         (
-            by_hand(requirements=[{"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["x1.none"]}]),
-            (
-                "Unknown",
-                "InsufficientCapacity",
-                f"spec.requirements: no instance type meets that on {labels.INSTANCE_TYPE}",
-            ),
+            "Unknown",
+            "InsufficientCapacity",
+            f"spec.requirements: no instance type meets that on {labels.INSTANCE_TYPE}",
         ),
-        (
-            by_hand(resources={"requests": {"cpu": "9999"}}),
-            ("Unknown", "InsufficientCapacity", "spec.resources.requests: none of the "),
-        ),
-        (
-            by_hand(nodeClassRef={"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "none"}),
-            ("Unknown", "NodeClassNotFound", "spec.nodeClassRef.name: EC2NodeClass none does not exist"),
-        ),
-        (
-            by_hand(labels={labels.NODEPOOL: "default"}),
-            ("Unknown", "LimitReached", "the limits of NodePool default have no room for it"),
-        ),
-    ],
+    ),
+    (
+        by_hand(resources={"requests": {"cpu": "9999"}}),
+        ("Unknown", "InsufficientCapacity", "spec.resources.requests: none of the "),
+    ),
+    (
+        by_hand(nodeClassRef={"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "none"}),
+        ("Unknown", "NodeClassNotFound", "spec.nodeClassRef.name: EC2NodeClass none does not exist"),
+    ),
+    (
+        by_hand(labels={labels.NODEPOOL: "default"}),
+        ("Unknown", "LimitReached", "the limits of NodePool default have no room for it"),
+    ),
 )
-def test_a_node_claim_made_by_hand_that_cannot_be_launched_says_why(
-    tmp_path: Path, written: dict[str, Any], expected: tuple[str, str, str]
-) -> None:
-    """It stays, with field and reason: silence would let its author wait forever."""
-    result = play(tmp_path, node_pool(limits={"cpu": "1"}), written, duration="5m")
-    status, reason, message = why(mine(result))
-    assert (status, reason, message[: len(expected[2])]) == expected
+
+
+def test_node_claims_made_by_hand_that_cannot_be_launched_say_why(tmp_path: Path) -> None:
+    """Each stays, with field and reason: silence would let its author wait forever."""
+    written = [{**obj, "metadata": {**obj["metadata"], "name": f"mine-{n}"}} for n, (obj, _) in enumerate(REFUSED)]
+    result = play(tmp_path, node_pool(limits={"cpu": "1"}), *written, duration="5m")
+    last = {obj["metadata"]["name"]: obj for obj in applied(result)}
+    for n, (_, expected) in enumerate(REFUSED):
+        status, reason, message = why(last[f"mine-{n}"])
+        assert (status, reason, message[: len(expected[2])]) == expected
     assert result.summary["nodesLaunched"] == 0
 
 

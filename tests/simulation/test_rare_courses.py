@@ -20,8 +20,7 @@ from adapters.composition.functions import Adapters
 from core import labels
 from core.approval.proposal import ProposalVerdict
 from core.manifests.wire import resources
-from simulator.run import run
-from simulator.world import World
+from simulator.world import World, run
 from tests.builders import a_class_manifest
 from tests.expected import Expected
 from tests.simulation.course import Acts, Course, watched

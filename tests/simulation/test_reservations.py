@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from core import labels
-from simulator.run import Result
+from simulator.world import Result
 from tests.builders import a_class_manifest
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 
@@ -178,22 +178,6 @@ def test_nodes_leave_a_reservation_that_the_class_no_longer_selects(tmp_path: Pa
     assert launched(result) == ["reserved", "reserved", "on-demand", "on-demand"]
     reasons = {event.fields.get("reason") for event in happened(result, "nodeTainted")}
     assert reasons == {"Drifted"}
-
-
-def test_the_nodes_of_a_capacity_block_leave_before_ec2_takes_them(tmp_path: Path) -> None:
-    """EC2 ends them half an hour before the block's end; replacements come first."""
-    result = play(
-        tmp_path,
-        node_class({"id": "cr-block"}),
-        pool(["reserved", "on-demand"]),
-        deployment(2, cpu="12"),
-        capacityReservations=[{**BLOCK, "ends": "60m"}],
-        duration="40m",
-    )
-    assert_lawful(result)
-    assert launched(result) == ["reserved", "reserved", "on-demand", "on-demand"]
-    assert {event.fields["by"] for event in happened(result, "instanceTerminated")} == {"api"}
-    assert result.summary["podsPending"] == 0
 
 
 def test_a_block_that_has_not_begun_or_is_about_to_end_takes_nothing(tmp_path: Path) -> None:

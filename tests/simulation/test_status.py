@@ -26,10 +26,9 @@ from installation.wiring import TABLE
 from simulator.aws.installation import KILL_SWITCH, read_region
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
-from simulator.run import run, seeded
 from simulator.scenario import read_scenario
 from simulator.steps import OwnCatalogue
-from simulator.world import World, open_world
+from simulator.world import World, open_world, run, seeded
 from tests.builders import a_stored_target
 from tests.simulation.worlds import deployment, node_pool, write
 

@@ -17,9 +17,8 @@ from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock
 from simulator.events import Pump
 from simulator.record import Event, Recorder
-from simulator.run import Result, run, seeded
 from simulator.scenario import read_scenario
-from simulator.world import open_world
+from simulator.world import Result, open_world, run, seeded
 from tests.e2e.peer import objects
 from tests.e2e.scenarios.objects import node_class
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play, write
@@ -113,8 +112,7 @@ def requests(path: Path, *, has_audit_log: bool) -> tuple[Counter[tuple[str, str
         return counts, world.summary.figures({})["nodesAtEnd"]
 
 
-@pytest.mark.parametrize("has_audit_log", [True, False])
-@pytest.mark.parametrize("nodes", [0, 5])
+@pytest.mark.parametrize(("nodes", "has_audit_log"), [(0, True), (5, True), (5, False)])
 def test_an_idle_cluster_is_asked_three_times_a_minute_at_most(tmp_path: Path, nodes: int, has_audit_log: bool) -> None:
     """Otherwise, many clusters that do nothing load their API servers, and fill their audit logs, for nothing."""
     path = write(tmp_path, node_pool(), deployment(nodes, cpu=A_NODE_EACH), steps=[], duration="60m")

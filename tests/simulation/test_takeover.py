@@ -25,8 +25,7 @@ from core import labels
 from core.lifecycle.deletion import leaving, tainted
 from core.manifests.wire import resources
 from core.reasons.code import TerminationReason
-from simulator.run import Result, run
-from simulator.world import World
+from simulator.world import Result, World, run
 from tests.shown import is_told, shown
 from tests.simulation.karpenter import Karpenter, beside_karpenter
 from tests.simulation.operated import WorldOperator, operated

@@ -11,7 +11,7 @@ import yaml
 from core import labels
 from simulator.outcome import VIOLATIONS
 from simulator.record import Event
-from simulator.run import Result, run
+from simulator.world import Result, run
 from tests.builders import a_class_manifest
 
 ZONES = ("zone-a", "zone-b")

@@ -17,7 +17,7 @@ from cdk_nag import AwsSolutionsChecks
 from app import add_clusters
 from tests.infra.conftest import ROOT
 
-# The installations whose templates are checked: one cluster, a private one, twenty; in each partition of AWS.
+# The installations whose templates are checked: one cluster and a private one in each partition of AWS, and twenty in one.
 
 
 CLUSTERS: Final = 20
@@ -27,7 +27,7 @@ REGIONS: Final[Mapping[str, tuple[str, str]]] = {
     "aws-us-gov": ("us-gov-west-1", "us-gov-east-1"),
     "aws-cn": ("cn-north-1", "cn-northwest-1"),
 }
-"""Partition → two of its regions; everything but the twenty is in the first."""
+"""Partition → two of its regions. Only the twenty are in both; they have the public one's resources under other names."""
 
 FURTHER_REGIONS: Final[Mapping[str, tuple[str, str]]] = {
     "aws-eusc": ("eusc-de-east-1",) * 2,
@@ -47,8 +47,6 @@ VPC: Final = {
     "endpoints": ["all"],
     "routeTables": ["rtb-0a1b2c3d"],
 }
-
-NAMES: Final = ("public", "private", "twenty")
 
 
 def context(name: str, partition: str) -> dict[str, Any]:
@@ -78,10 +76,10 @@ def main() -> int:
     """Write every installation into a folder of its own."""
     folder = Path(sys.argv[1])
     for partition in REGIONS:
-        for name in NAMES:
-            synthesize(folder, name, partition)
-    for partition in FURTHER_REGIONS:
+        synthesize(folder, "public", partition)
+    for partition in (*REGIONS, *FURTHER_REGIONS):
         synthesize(folder, "private", partition)
+    synthesize(folder, "twenty", "aws")
     if "--nag" in sys.argv:
         for name, partition in NAGGED:
             _nag(folder / f"{NAG_FOLDER}{name}", context(name, partition))

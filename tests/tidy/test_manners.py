@@ -40,6 +40,11 @@ SMALL_FOLDERS = {
 }
 """Folder → why it is a folder although it holds less."""
 
+TREE_FILES_MAX = {("core", "adapters", "lambdas"): 260, ("simulator", "cli"): 120}
+"""Packages → the most files that they hold together, without package markers."""
+
+TEST_FILES_MAX = 450
+
 FUNCTION_LINES_MAX = 45
 FOLDER_FILES_MAX = 30
 
@@ -92,6 +97,13 @@ def test_every_folder_is_worth_opening() -> None:
         if len(files) < FOLDER_FILES_MIN or sum(path.read_text().count("\n") for path in files) < FOLDER_LINES_MIN
     }
     assert small == set(SMALL_FOLDERS)
+
+
+def test_the_tree_has_few_files() -> None:
+    for packages, most in TREE_FILES_MAX.items():
+        files = [path for path in FILES if path.name != "__init__.py" and relative(path).split("/")[0] in packages]
+        assert len(files) <= most, packages
+    assert len(list((ROOT / "tests").rglob("test_*.py"))) <= TEST_FILES_MAX
 
 
 def test_nothing_is_left_for_later() -> None:

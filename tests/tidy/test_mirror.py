@@ -15,7 +15,6 @@ FOLDERS = sorted(path.parent.name for path in (ROOT / "core").glob("*/__init__.p
 """All packages of the core: their tests mirror their modules."""
 
 DATA_ONLY = {
-    "core.model.launch_order",
     "core.model.node_pool",
     "core.reasons.nodes",
     "core.reasons.pods",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from core import labels
+from core.calendars import with_calendars
 from core.cluster_status import CountedNode, cluster_status
-from core.model.node_pool import Budget, Disruption
+from core.model.node_pool import Budget, Calendar, Cap, Disruption
 from core.model.snapshot import Snapshot
+from core.model.values.quantity import HOURLY, nanodollars
+from core.pools import with_charges
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
 
 SMALL = a_type("m5.large", price=0.1)
@@ -43,7 +46,7 @@ def test_dollars_and_pods_are_those_of_the_nodes_of_each_pool() -> None:
 def test_a_node_that_goes_or_is_not_ready_takes_a_place_and_is_named() -> None:
     """Zero places left and nobody to ask is what people complain of."""
     whole = a_cluster()
-    assert cluster_status(whole).pools[0].budgets == {"Drifted": 1, "Empty": 1, "Underutilized": 1}
+    assert cluster_status(whole).pools[0].budgets == {"Drifted": 1, "Empty": 1, "Underutilized": 1, "Unhealthy": 1}
     going = msgspec.structs.replace(whole, marked_for_deletion=("default-first",))
     assert cluster_status(going).pools[0].counted == (CountedNode("first", "goes"),)
     assert set(cluster_status(going).pools[0].budgets.values()) == {0}
@@ -61,3 +64,21 @@ def test_a_node_of_somebody_else_counts_as_foreign_and_costs_nothing_here() -> N
 def test_a_budget_that_cannot_be_read_is_told() -> None:
     pool = a_pool(disruption=Disruption(budgets=(Budget(nodes="many"),)))
     assert "spec.disruption.budgets[0]" in cluster_status(a_cluster(node_pools=(pool,))).pools[0].invalid_budget
+
+
+def test_caps_say_what_they_count() -> None:
+    """Of all pods' nodes, and of the share of nodes that are charged to them."""
+    whole = a_cluster()
+    caps = (
+        Cap(name="costs/all", limits={HOURLY: nanodollars(0.5), "nodes": 9}),
+        Cap(name="costs/shop", namespaces=("shop",), limits={HOURLY: nanodollars(0.4), "cpu": 4_000}),
+    )
+    first = msgspec.structs.replace(whole.node_claims[0], annotations=with_charges({}, {"costs/shop": 500_000}))
+    snapshot = msgspec.structs.replace(
+        whole, node_claims=(first, *whole.node_claims[1:]), calendars=(Calendar(name="costs", caps=caps),)
+    )
+    found = cluster_status(with_calendars(snapshot)).caps
+    assert [(cap.name, cap.used) for cap in found] == [
+        ("costs/all", {HOURLY: nanodollars(0.18), "nodes": 2}),
+        ("costs/shop", {HOURLY: nanodollars(0.05), "cpu": 1_000}),
+    ]

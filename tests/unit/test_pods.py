@@ -10,12 +10,23 @@ from typing import Any
 import pytest
 
 from core import labels
-from core.model.pod import HostPort, NodeSelectorTerm, Owner, Pod, PodAffinityTerm, TopologySpread, VolumeUse
+from core.model.pod import (
+    HostPort,
+    LabelSelector,
+    NodeSelectorTerm,
+    Owner,
+    Pod,
+    PodAffinityTerm,
+    TopologySpread,
+    VolumeUse,
+)
 from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration
 from core.pods import (
+    AFFINITIES_COUNT_TERMINATING,
     SPECS_MAX,
+    SPREADS_COUNT_TERMINATING,
     STUCK_AFTER,
     is_drainable,
     is_evictable,
@@ -23,8 +34,10 @@ from core.pods import (
     is_reschedulable,
     mark_untried_pods,
     reschedulable,
+    spread_selector,
+    with_label_keys,
 )
-from tests.builders import NOW, a_pod
+from tests.builders import NOW, a_pod, a_selector
 
 # The disposition of a pod: pending, reschedulable, evictable, drainable.
 
@@ -256,3 +269,84 @@ def calls_for(pods: list[Pod]) -> int:
 def test_work_grows_with_the_pods_and_not_with_their_pairs() -> None:
     """Each pod of a large indexed Job has labels of its own, so each was compared with all others of its controller."""
     assert calls_for(an_indexed_job(400)) <= 4 * calls_for(an_indexed_job(100)) * 1.1
+
+
+# Rules between pods, as kube-scheduler reads them; paths are below pkg/scheduler/framework/plugins of Kubernetes.
+
+
+OWN = {"app": "web", "version": "1"}
+WEB = a_selector(app="web")
+ALL = LabelSelector()
+
+OTHERS = {
+    "alike": {"app": "web", "version": "1"},
+    "next version": {"app": "web", "version": "2"},
+    "no version": {"app": "web"},
+    "other app": {"app": "db", "version": "1"},
+}
+
+
+def selected(selector: LabelSelector | None) -> list[str]:
+    return [name for name, values in OTHERS.items() if selector is not None and selector.matches(values)]
+
+
+@pytest.mark.parametrize(
+    ("selector", "same", "other", "expected"),
+    [
+        (WEB, (), (), ["alike", "next version", "no version"]),
+        (WEB, ("version",), (), ["alike"]),
+        (WEB, (), ("version",), ["next version", "no version"]),
+        (WEB, ("absent",), ("absent",), ["alike", "next version", "no version"]),
+        (ALL, (), (), list(OTHERS)),
+        (ALL, ("app",), ("version",), ["next version", "no version"]),
+        (None, ("app",), ("version",), []),
+    ],
+    ids=["none", "same", "other", "keys that the pod lacks", "everything", "both", "nothing"],
+)
+def test_label_keys_narrow_what_a_term_selects(
+    selector: LabelSelector | None, same: tuple[str, ...], other: tuple[str, ...], expected: list[str]
+) -> None:
+    """The API server adds `In` and `NotIn` with the pod's own values; keys without a value add nothing."""
+    assert selected(with_label_keys(selector, OWN, same, other)) == expected
+
+
+def test_the_order_and_number_of_label_keys_do_not_matter() -> None:
+    """Two writings of one rule would be two groups of the topology, which are counted apart."""
+    once = with_label_keys(ALL, OWN, ("app", "version"))
+    assert with_label_keys(ALL, OWN, ("version", "app", "version")) == once
+    stated = LabelSelector((Requirement.one_of("app", "web"),))
+    assert with_label_keys(stated, OWN, ("app",)) == stated
+
+
+@pytest.mark.parametrize(
+    ("selector", "keys", "expected"),
+    [
+        (WEB, (), ["alike", "next version", "no version"]),
+        (WEB, ("version",), ["alike"]),
+        (ALL, (), []),
+        (ALL, ("version",), ["alike", "other app"]),
+        (ALL, ("absent",), []),
+        (None, (), []),
+        (None, ("version",), []),
+    ],
+    ids=[
+        "labels",
+        "and keys",
+        "empty",
+        "empty with keys",
+        "empty with keys that the pod lacks",
+        "nil",
+        "nil with keys",
+    ],
+)
+def test_an_empty_selector_of_a_spread_selects_nothing(
+    selector: LabelSelector | None, keys: tuple[str, ...], expected: list[str]
+) -> None:
+    """`countPodsMatchSelector` returns 0 for it (podtopologyspread/common.go), unlike an affinity's, which selects all."""
+    spread = TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=selector, match_label_keys=keys)
+    assert selected(spread_selector(spread, OWN)) == expected
+
+
+def test_terminating_pods_count_for_affinities_alone() -> None:
+    """podtopologyspread/common.go skips pods with a deletion time; interpodaffinity/filtering.go counts every pod."""
+    assert (SPREADS_COUNT_TERMINATING, AFFINITIES_COUNT_TERMINATING) == (False, True)

@@ -158,9 +158,9 @@ class Moves:
         claim = after or before
         if claim is None:
             return
-        old, new = before.reserved if before else {}, after.reserved if after else {}
         places = int(after is not None and after.is_disrupting) - int(before is not None and before.is_disrupting)
         for counter in claim.counters:
+            old, new = (record.reserved_in(counter) if record is not None else {} for record in (before, after))
             self.reserved[counter] = quantity.add(self.reserved.get(counter, {}), quantity.subtract(new, old))
             in_budget = places if counter == claim.plan.node_pool else 0  # budgets are those of a NodePool
             self.disrupting[counter] = self.disrupting.get(counter, 0) + in_budget

@@ -240,6 +240,9 @@ MEMORY: Final = timedelta(hours=1)
 PROBE_TRIES: Final = 3
 """The most attempts to take half-open offerings while others take some of them."""
 
+NAMED_BY_AT_LEAST: Final = 3
+"""The parts of an offering's sort key without a reservation: type, zone and capacity type."""
+
 _PROBING: Final = "probing_until"
 _BY: Final = "refused_in"
 """The cluster whose launch was refused. IAM binds no attribute to its writer: it is a clue for people, no proof."""
@@ -382,7 +385,7 @@ def _refused(sort: str, known: _Refusal | None, now: datetime, longest: timedelt
         return None
     refusals = 1
     if known is not None and known.remembered_until > now:
-        refusals += known.refusals
+        refusals += max(0, known.refusals)
     until = now + min(longest, FIRST_PAUSE * 2 ** min(refusals - 1, 10))
     return {
         **key(PARTITION, sort),
@@ -410,9 +413,9 @@ def _offering_sort(offering: OfferingKey) -> str:
 
 
 def _key_of(sort: str) -> OfferingKey | None:
-    """Return the offering; None for a key with more parts, which a later release wrote."""
+    """Return the offering; None for a key that has other parts, which a later release or a stranger wrote."""
     parts = sort.split("#")
-    return OfferingKey(*parts) if len(parts) <= len(OfferingKey.__struct_fields__) else None
+    return OfferingKey(*parts) if NAMED_BY_AT_LEAST <= len(parts) <= len(OfferingKey.__struct_fields__) else None
 
 
 def _seconds(moment: datetime) -> dict[str, str]:

@@ -40,16 +40,16 @@ from adapters.ports import (
     UnfulfilledError,
 )
 from core import labels
-from core.ami_families.bootstrap import Cluster
+from core.ami_families.family import Cluster
 from core.api.status import is_stale
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.launch.denials import NO_IMAGE_OR_SUBNET, NOT_RENDERED, OF_CAPACITY, Remembered, rule_of
-from core.launch.refusals import first_certain, launch_problems
 from core.launch.request import RenderedLaunch, may_exceed, render_launch, user_data_problem
+from core.launch.validation import first_certain, launch_problems
 from core.model.catalogue import Offering, OfferingKey
-from core.model.launch_order import LaunchOrder
 from core.model.node_pool import NodePool
+from core.model.plan import LaunchOrder
 from core.model.values.quotas import InstanceEnd
 
 # Interprets the errors of a fleet: which offerings to remember as without capacity, and which error to raise.

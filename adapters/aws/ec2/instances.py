@@ -10,7 +10,7 @@ from typing import Any, Final
 from adapters.aws.services import AwsService
 from adapters.ports import Clock, ConflictError, DeniedError, Instance, JsonObject, NotFoundError, TransientError
 from core import labels
-from core.ami_families.bootstrap import Cluster
+from core.ami_families.family import Cluster
 from core.catalogue.node_class import CAPACITY_BLOCK, DEFAULT_RESERVATION, EC2NodeClass
 from core.launch.request import RenderedLaunch, render_launch
 from core.launch.template import INTERRUPTIBLE, NAME_PREFIX, ONLY_RESERVED, LaunchTemplate, tag_list

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
@@ -26,6 +27,7 @@ from core.model.node_pool import (
     CalendarRule,
     CalendarSettings,
     CalendarWindow,
+    Cap,
     WarmRoom,
 )
 from core.model.values import quantity
@@ -33,6 +35,9 @@ from core.model.values.quantity import parse_duration
 from core.model.values.requirements import Requirement
 
 RULES_MAX: Final = 50
+CAPS_MAX: Final = 20
+"""Caps of one Calendar: each that counts a claim has a counter, which is written with it in one transaction."""
+
 WINDOWS_MAX: Final = 50
 DATES_MAX: Final = 400
 DURATION_MAX: Final = timedelta(days=31)
@@ -241,9 +246,24 @@ class PoolSelection(ApiModel):
     match_labels: Annotated[dict[str, fields.LabelValue], Field(max_length=20)] = {}
 
 
-def _repeated_names(spec: JsonObject) -> list[Location]:
-    names = [rule["name"] for rule in spec.get("rules", [])]
-    return [("rules", index, "name") for index, name in enumerate(names) if name in names[:index]]
+class PodSelection(ApiModel):
+    """`caps[].pods`: the pods whose nodes a cap counts."""
+
+    namespaces: Annotated[list[fields.ObjectName], Field(max_length=50)] = []
+    match_labels: Annotated[dict[str, fields.LabelValue], Field(max_length=20)] = {}
+
+
+class CapEntry(ApiModel):
+    """One cap: pods, and the most that nodes for them may take at a time."""
+
+    name: fields.ObjectName
+    pods: PodSelection = Field(default_factory=PodSelection)
+    limits: Annotated[dict[str, fields.Quantity], Field(min_length=1)]
+
+
+def _repeated_names(entries: str, spec: JsonObject) -> list[Location]:
+    names = [entry["name"] for entry in spec.get(entries, [])]
+    return [(entries, index, "name") for index, name in enumerate(names) if name in names[:index]]
 
 
 class CalendarSpec(ApiModel):
@@ -252,13 +272,20 @@ class CalendarSpec(ApiModel):
     node_pools: PoolSelection = Field(default_factory=PoolSelection)
     time_zone: TimeZone = "UTC"
     rules_: Annotated[list[RuleEntry], Field(max_length=RULES_MAX)] = Field(default=[], alias="rules")
+    caps: Annotated[list[CapEntry], Field(max_length=CAPS_MAX)] = []
 
     rules = (
         Rule(
             ("rules",),
-            _repeated_names,
+            partial(_repeated_names, "rules"),
             "names another rule already",
             "!has(self.rules) || self.rules.all(a, self.rules.exists_one(b, a.name == b.name))",
+        ),
+        Rule(
+            ("caps",),
+            partial(_repeated_names, "caps"),
+            "names another cap already",
+            "!has(self.caps) || self.caps.all(a, self.caps.exists_one(b, a.name == b.name))",
         ),
     )
 
@@ -280,7 +307,21 @@ def calendar_of(spec: CalendarSpec, name: str) -> Calendar:
         node_pools=tuple(spec.node_pools.names),
         match_labels=dict(spec.node_pools.match_labels),
         rules=tuple(_rule(rule, spec, name) for rule in spec.rules_),
+        caps=tuple(_cap(cap, name) for cap in spec.caps),
     )
+
+
+def _cap(cap: CapEntry, calendar: str) -> Cap:
+    return Cap(
+        name=f"{calendar}/{cap.name}",
+        namespaces=tuple(sorted(set(cap.pods.namespaces))),
+        pod_labels=dict(cap.pods.match_labels),
+        limits=quantity.parse_resources({_IN_FULL.get(name, name): amount for name, amount in cap.limits.items()}),
+    )
+
+
+_IN_FULL: Final = {quantity.HOURLY.partition("/")[2]: quantity.HOURLY}
+"""Short names of resources in caps."""
 
 
 def _rule(rule: RuleEntry, spec: CalendarSpec, calendar: str) -> CalendarRule:
@@ -381,6 +422,11 @@ def annotation_faults(pool: JsonObject) -> Iterator[tuple[str, str]]:
         return
     if "nodePools" in raw:
         yield place, "nodePools: the rules are for this NodePool alone; leave it out"
+    if "caps" in raw:
+        yield (
+            place,
+            "caps: a cap is over all NodePools of a Calendar; write it there, or use spec.limits of the NodePool",
+        )
     for location, message in examined(CalendarSpec, raw)[1]:
         yield place, f"{path_of(location)} {message}"
 

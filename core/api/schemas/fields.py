@@ -37,6 +37,7 @@ SCHEDULE: Final = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(.
 TIME_OF_DAY: Final = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 WALL_TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]$"
+MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$"
 NODES: Final = r"^((100|[0-9]{1,2})%|[0-9]+)$"
 NO_SLASH: Final = r"^[^/]*$"
 PRICE: Final = r"^[0-9]+(\.[0-9]+)?$"
@@ -65,6 +66,7 @@ MEANING: Final = {
     TIME_OF_DAY: "a time of day such as 08:00",
     DATE: "a date such as 2026-12-25",
     WALL_TIME: "a date and time of the zone's clocks such as 2026-12-24T18:00",
+    MOMENT: "a time such as 2026-12-24T18:00:00Z",
     NODES: "a number of nodes such as 3, or a percentage such as 10%",
     NO_SLASH: "a group without a version: it must hold no '/'",
     PRICE: "a price in dollars such as 0.05",
@@ -133,6 +135,7 @@ QualifiedName = Annotated[
 TaintValue = Annotated[
     str, Field(pattern=TAINT_VALUE, max_length=316, json_schema_extra=_SHORT), AfterValidator(_short_enough)
 ]
+Moment = Annotated[str, Field(pattern=MOMENT)]
 LabelValue = Annotated[str, Field(pattern=LABEL_VALUE, max_length=63)]
 ObjectName = Annotated[str, Field(pattern=OBJECT_NAME, max_length=253)]
 Whole = Annotated[int, Field(ge=-WHOLE_MAX - 1, le=WHOLE_MAX)]

@@ -267,11 +267,12 @@ TAINTS_MAX: Final = 100
 
 
 class TaintEntry(ApiModel):
-    """One entry of `taints:` or `startupTaints:`."""
+    """One entry of `taints:` or `startupTaints:`; `time_added` only counts for drift, as in Karpenter."""
 
     key: fields.QualifiedName
     value: fields.TaintValue = ""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+    time_added: fields.Moment | None = None
 
 
 def _repeated(template: JsonObject) -> list[Location]:

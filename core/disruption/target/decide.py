@@ -15,7 +15,7 @@ from core.disruption.candidate import Candidate, rejecting_pool
 from core.disruption.consolidation import single_command
 from core.disruption.consolidation_nodes import WORTHWHILE, narrowed_claims
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.fleet import TargetFleet, spot_is_gated, target_fleet
+from core.disruption.target.fleet import TargetFleet, WaveBudgets, spot_is_gated, target_fleet
 from core.disruption.target.landing import Landing, landed
 from core.disruption.target.move_price import STARTED_WITHIN, settings_digest
 from core.disruption.target.realization import Realization, Realizations, StoredTargetSlots
@@ -32,7 +32,7 @@ from core.disruption.target.search import (
     without_place,
 )
 from core.disruption.target.stored import PodKinds
-from core.disruption.target.waves import Target, WaveBudgets, target_waves
+from core.disruption.target.waves import Target, target_waves
 from core.model.plan import Command, PlannedClaim, StoredDrain, StoredNewNode, StoredSlots, StoredTarget
 from core.model.snapshot import TARGET_AGE_MAX, Snapshot
 from core.model.state_node import StateNode

@@ -1,8 +1,9 @@
-"""Collects the nodes that a target decides about, and all inputs of the decision."""
+"""Collects the nodes that a target decides about, all inputs of the decision, and the budgets of its waves."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,11 @@ from core.disruption.candidate import Candidate
 from core.disruption.consolidation import objection
 from core.disruption.disruption_pass import DisruptionPass, expiring, leaving_later
 from core.disruption.target.move_price import MovePrices
-from core.model.plan import StoredTarget
+from core.model.plan import PlannedClaim, StoredTarget
+from core.model.values import quantity
 from core.packing.problem import Bools, Ints
+from core.pod_disruption_budgets import BudgetKey
+from core.pools import pool_types
 from core.reasons.code import TerminationReason
 from core.reasons.nodes import NodeReason
 from core.scheduling.fleet_rows import DrainableNode, FleetRows
@@ -164,3 +168,149 @@ def _is_open(candidate: Candidate, reason: str, disruption_pass: DisruptionPass)
 def spot_is_gated(disruption_pass: DisruptionPass) -> bool:
     """Whether spot is not allowed to replace spot (docs/engineering/handbook/fleet-target.md)."""
     return not disruption_pass.snapshot.options.feature_gates.spot_to_spot_consolidation
+
+
+# Limits one wave by budgets, PodDisruptionBudgets, evictions per hour, and the NodePool limits for new nodes.
+
+
+class WaveBudgets:
+    """Counters over the waves of one target.
+
+    The first wave may use what remains of the budgets now, a later wave what they allow for the fleet of that time.
+
+    With budgets ignored, they still divide the target into realistic waves, except budgets that let no node go.
+    """
+
+    def __init__(self, disruption_pass: DisruptionPass) -> None:
+        self._pass = disruption_pass
+        self._present = dict(disruption_pass.budgets.node_counts)
+        self._pools = {pool.name: pool for pool in disruption_pass.snapshot.node_pools}
+        self._capacity = self._used_capacity()
+        self._wave = 0
+        self._taken: Counter[str] = Counter()
+        self._going: list[Candidate] = []
+        self._evictions = disruption_pass.budgets.evictions_left()
+        self._rate = disruption_pass.budgets.rate_left()
+        self._shrink = disruption_pass.budgets.shrink_left()
+
+    def begin(self) -> None:
+        """Begin a wave: the pods of the previous one run again."""
+        self._wave += 1
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Begin the same wave again, after all of its nodes were released."""
+        self._taken.clear()
+        self._rate = self._pass.budgets.rate_left()
+        self._shrink = self._pass.budgets.shrink_left()
+        self._evictions = self._pass.budgets.evictions_left(is_first=self._wave == 1)
+
+    def admits(
+        self, candidate: Candidate, reason: str, *, counts_nodes: bool = True, shares_evictions: bool = False
+    ) -> bool:
+        """Whether one more node may go in this wave; records a refusal if a ceiling on evictions or shrinking keeps it.
+
+        `counts_nodes`: whether the NodePool's budgets limit the wave. `shares_evictions`: whether its pods may wait for a
+        PodDisruptionBudget that others use up.
+        """
+        pool = candidate.pool.name
+        top = self._top(pool, reason) if counts_nodes else None
+        if (top is not None and self._taken[pool] >= top) or (not shares_evictions and self.spent(candidate)):
+            return False
+        objection = self._rate.objection([candidate])
+        if objection:
+            self._pass.refuse(candidate, NodeReason.EVICTION_RATE, objection)
+            return False
+        shrinking = self._shrink.objection([candidate])
+        if shrinking:
+            self._pass.refuse(candidate, NodeReason.SHRINKING, shrinking)
+        return not shrinking
+
+    def spent(self, candidate: Candidate) -> frozenset[BudgetKey]:
+        """Return the PodDisruptionBudgets of a further node's pods that the wave uses up."""
+        return self._evictions.spent(candidate.state.pods)
+
+    def guarding(self, candidate: Candidate) -> frozenset[BudgetKey]:
+        """Return the PodDisruptionBudgets that guard a node's pods."""
+        return self._evictions.guarding(candidate.state.pods)
+
+    def take(self, candidate: Candidate) -> None:
+        """Count a node that leaves."""
+        self._taken[candidate.pool.name] += 1
+        self._evictions.take(candidate.state.pods)
+        self._rate.take(candidate)
+        self._shrink.take(candidate)
+        self._going.append(candidate)
+
+    def release(self, candidate: Candidate) -> None:
+        """Undo the count of a node that stays after all; its pods count until the wave begins again."""
+        self._taken[candidate.pool.name] -= 1
+        self._going.remove(candidate)
+
+    def has_room_for(self, claims: Iterable[PlannedClaim], beside: Candidate) -> bool:
+        """Whether the NodePools' limits leave room for new nodes, counting the room that the leaving node `beside` frees.
+
+        Room that other nodes of the wave free does not count: their commands may start later, or never.
+        """
+        wanted: Counter[tuple[str, str]] = Counter()
+        for claim in claims:
+            for name in self._pools[claim.node_pool].limits:
+                wanted[claim.node_pool, name] += self._most(claim, name)
+        for (pool, name), amount in sorted(wanted.items()):
+            freed = 0
+            if beside.pool.name == pool:
+                freed = 1 if name == quantity.NODES else beside.state.capacity.get(name, 0)
+            if self._capacity[pool, name] - freed + amount > self._pools[pool].limits[name]:
+                return False
+        return True
+
+    def launch(self, claim: PlannedClaim) -> None:
+        """Count a new node."""
+        for name in self._pools[claim.node_pool].limits:
+            self._capacity[claim.node_pool, name] += self._most(claim, name)
+        self._present[claim.node_pool] = self._present.get(claim.node_pool, 0) + 1
+
+    def cancel(self, claim: PlannedClaim) -> None:
+        """Undo the count of a new node."""
+        for name in self._pools[claim.node_pool].limits:
+            self._capacity[claim.node_pool, name] -= self._most(claim, name)
+        self._present[claim.node_pool] -= 1
+
+    def end(self) -> None:
+        """End the wave: its nodes have left."""
+        for pool, count in self._taken.items():
+            self._present[pool] -= count
+        for candidate in self._going:
+            for name, amount in candidate.state.capacity.items():
+                self._capacity[candidate.pool.name, name] -= amount
+            self._capacity[candidate.pool.name, quantity.NODES] -= 1
+        self._going.clear()
+
+    def _top(self, pool: str, reason: str) -> int | None:
+        snapshot = self._pass.snapshot
+        if self._wave == 1 and not snapshot.options.ignore_budgets:
+            return self._pass.budgets.left(pool, reason)
+        top = allowed(self._pools[pool], self._present.get(pool, 0), reason, snapshot.now)
+        return None if top == 0 and snapshot.options.ignore_budgets else top
+
+    def _most(self, claim: PlannedClaim, name: str) -> int:
+        if name == quantity.NODES:
+            return 1
+        types = pool_types(self._pass.snapshot).of(claim.node_pool, claim.node_class.name)
+        return max((t.capacity.get(name, 0) for t in types if t.name in claim.instance_types), default=0)
+
+    def _used_capacity(self) -> Counter[tuple[str, str]]:
+        used: Counter[tuple[str, str]] = Counter()
+        for state in self._pass.states:
+            if state.claim is None or state.is_marked_for_deletion(self._pass.snapshot):
+                continue
+            for name, amount in state.capacity.items():
+                used[state.node_pool, name] += amount
+            used[state.node_pool, quantity.NODES] += 1
+        launched = {state.claim_name for state in self._pass.states}
+        for claim in self._pass.snapshot.node_claims:
+            if claim.name not in launched and claim.deleted_at is None:
+                for name, amount in claim.resources.items():
+                    used[claim.node_pool, name] += amount
+                used[claim.node_pool, quantity.NODES] += 1
+        return used

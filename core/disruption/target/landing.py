@@ -31,8 +31,7 @@ from core.model.values.quantity import CPU, MEMORY
 from core.model.values.requirements import Requirement
 from core.model.values.taints import LEAVING, PREFER_NO_SCHEDULE
 from core.packing.problem import Bools, Floats, Ints
-from core.pod_rules import SYSTEM_SPREADS, spread_selector, with_label_keys
-from core.pods import successor
+from core.pods import SYSTEM_SPREADS, spread_selector, successor, with_label_keys
 from core.reasons.code import TerminationReason
 from core.scheduling.context import SchedulingContext
 from core.scheduling.pods import DefaultSpreads, PendingGroup, PodGroup

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 import msgspec
 
-from core.disruption.budgets import allowed
 from core.disruption.candidate import Candidate, PoolTotals, rejecting_pool
-from core.disruption.consolidation import ACROSS_DOMAINS, with_domain_change
+from core.disruption.consolidation import ACROSS_DOMAINS, price_of_turns, with_domain_change
 from core.disruption.consolidation_nodes import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass, short_lived
 from core.disruption.slot_check import slot_is_denied
-from core.disruption.target.fleet import TargetFleet
+from core.disruption.target.fleet import TargetFleet, WaveBudgets
 from core.disruption.target.realization import Realization, SlotAssignment
 from core.disruption.target.search import (
     NO_LIMITS,
@@ -31,7 +30,7 @@ from core.disruption.target.search import (
 from core.model.plan import Command, Move, PlannedClaim
 from core.model.values import quantity
 from core.packing.problem import Floats
-from core.pools import pool_types
+from core.pod_disruption_budgets import BudgetKey
 from core.reasons.code import TerminationReason
 from core.reasons.nodes import NodeReason
 
@@ -149,143 +148,6 @@ def _unbalanced(going: Sequence[Candidate], savings: int, totals: Mapping[str, P
     pool = rejecting_pool(going, savings, totals)
     text = f"the policy Balanced of NodePool {pool} asks for more saving per moved pod"
     return WaveObjection(NodeReason.BALANCED, text) if pool else None
-
-
-# Limits one wave by budgets, PodDisruptionBudgets, evictions per hour, and the NodePool limits for new nodes.
-
-
-class WaveBudgets:
-    """Counters over the waves of one target.
-
-    The first wave may use what remains of the budgets now, a later wave what they allow for the fleet of that time.
-
-    With budgets ignored, they still divide the target into realistic waves, except budgets that let no node go.
-    """
-
-    def __init__(self, disruption_pass: DisruptionPass) -> None:
-        self._pass = disruption_pass
-        self._present = dict(disruption_pass.budgets.node_counts)
-        self._pools = {pool.name: pool for pool in disruption_pass.snapshot.node_pools}
-        self._capacity = self._used_capacity()
-        self._wave = 0
-        self._taken: Counter[str] = Counter()
-        self._going: list[Candidate] = []
-        self._evictions = disruption_pass.budgets.evictions_left()
-        self._rate = disruption_pass.budgets.rate_left()
-        self._shrink = disruption_pass.budgets.shrink_left()
-
-    def begin(self) -> None:
-        """Begin a wave: the pods of the previous one run again."""
-        self._wave += 1
-        self.begin_again()
-
-    def begin_again(self) -> None:
-        """Begin the same wave again, after all of its nodes were released."""
-        self._taken.clear()
-        self._rate = self._pass.budgets.rate_left()
-        self._shrink = self._pass.budgets.shrink_left()
-        self._evictions = self._pass.budgets.evictions_left(is_first=self._wave == 1)
-
-    def admits(self, candidate: Candidate, reason: str, *, counts_nodes: bool = True) -> bool:
-        """Whether one more node may go in this wave; records a refusal if a ceiling on evictions or shrinking keeps it.
-
-        `counts_nodes`: whether the NodePool's budgets limit the wave.
-        """
-        pool = candidate.pool.name
-        top = self._top(pool, reason) if counts_nodes else None
-        if (top is not None and self._taken[pool] >= top) or not self._evictions.allows_together(
-            [candidate.state.pods]
-        ):
-            return False
-        objection = self._rate.objection([candidate])
-        if objection:
-            self._pass.refuse(candidate, NodeReason.EVICTION_RATE, objection)
-            return False
-        shrinking = self._shrink.objection([candidate])
-        if shrinking:
-            self._pass.refuse(candidate, NodeReason.SHRINKING, shrinking)
-        return not shrinking
-
-    def take(self, candidate: Candidate) -> None:
-        """Count a node that leaves."""
-        self._taken[candidate.pool.name] += 1
-        self._evictions.take(candidate.state.pods)
-        self._rate.take(candidate)
-        self._shrink.take(candidate)
-        self._going.append(candidate)
-
-    def release(self, candidate: Candidate) -> None:
-        """Undo the count of a node that stays after all; its pods count until the wave begins again."""
-        self._taken[candidate.pool.name] -= 1
-        self._going.remove(candidate)
-
-    def has_room_for(self, claims: Iterable[PlannedClaim], beside: Candidate) -> bool:
-        """Whether the NodePools' limits leave room for new nodes, counting the room that the leaving node `beside` frees.
-
-        Room that other nodes of the wave free does not count: their commands may start later, or never.
-        """
-        wanted: Counter[tuple[str, str]] = Counter()
-        for claim in claims:
-            for name in self._pools[claim.node_pool].limits:
-                wanted[claim.node_pool, name] += self._most(claim, name)
-        for (pool, name), amount in sorted(wanted.items()):
-            freed = 0
-            if beside.pool.name == pool:
-                freed = 1 if name == quantity.NODES else beside.state.capacity.get(name, 0)
-            if self._capacity[pool, name] - freed + amount > self._pools[pool].limits[name]:
-                return False
-        return True
-
-    def launch(self, claim: PlannedClaim) -> None:
-        """Count a new node."""
-        for name in self._pools[claim.node_pool].limits:
-            self._capacity[claim.node_pool, name] += self._most(claim, name)
-        self._present[claim.node_pool] = self._present.get(claim.node_pool, 0) + 1
-
-    def cancel(self, claim: PlannedClaim) -> None:
-        """Undo the count of a new node."""
-        for name in self._pools[claim.node_pool].limits:
-            self._capacity[claim.node_pool, name] -= self._most(claim, name)
-        self._present[claim.node_pool] -= 1
-
-    def end(self) -> None:
-        """End the wave: its nodes have left."""
-        for pool, count in self._taken.items():
-            self._present[pool] -= count
-        for candidate in self._going:
-            for name, amount in candidate.state.capacity.items():
-                self._capacity[candidate.pool.name, name] -= amount
-            self._capacity[candidate.pool.name, quantity.NODES] -= 1
-        self._going.clear()
-
-    def _top(self, pool: str, reason: str) -> int | None:
-        snapshot = self._pass.snapshot
-        if self._wave == 1 and not snapshot.options.ignore_budgets:
-            return self._pass.budgets.left(pool, reason)
-        top = allowed(self._pools[pool], self._present.get(pool, 0), reason, snapshot.now)
-        return None if top == 0 and snapshot.options.ignore_budgets else top
-
-    def _most(self, claim: PlannedClaim, name: str) -> int:
-        if name == quantity.NODES:
-            return 1
-        types = pool_types(self._pass.snapshot).of(claim.node_pool, claim.node_class.name)
-        return max((t.capacity.get(name, 0) for t in types if t.name in claim.instance_types), default=0)
-
-    def _used_capacity(self) -> Counter[tuple[str, str]]:
-        used: Counter[tuple[str, str]] = Counter()
-        for state in self._pass.states:
-            if state.claim is None or state.is_marked_for_deletion(self._pass.snapshot):
-                continue
-            for name, amount in state.capacity.items():
-                used[state.node_pool, name] += amount
-            used[state.node_pool, quantity.NODES] += 1
-        launched = {state.claim_name for state in self._pass.states}
-        for claim in self._pass.snapshot.node_claims:
-            if claim.name not in launched and claim.deleted_at is None:
-                for name, amount in claim.resources.items():
-                    used[claim.node_pool, name] += amount
-                used[claim.node_pool, quantity.NODES] += 1
-        return used
 
 
 # Groups a wave into commands: nodes that share a new node go together, the others in small groups that fail separately.
@@ -423,11 +285,15 @@ class Wave:
         moves: Row of a node → where its pods go.
         launched: Positions of the new nodes that it launches.
         partners: Row of a node that needs no new node → row of one that does: they go in one command.
+        sharing: PodDisruptionBudget → positions of the wave's new nodes to which nodes with pods of it move pods.
+        is_crowded: Whether a node is left out since others use up a PodDisruptionBudget of its pods.
     """
 
     moves: dict[int, list[Move]] = field(default_factory=dict)
     launched: list[int] = field(default_factory=list)
     partners: dict[int, int] = field(default_factory=dict)
+    sharing: dict[BudgetKey, set[int]] = field(default_factory=dict)
+    is_crowded: bool = False
 
 
 class WavePlanner:
@@ -457,6 +323,7 @@ class WavePlanner:
         self._fleet = fleet
         self._slots = slots
         self._budgets = WaveBudgets(disruption_pass)
+        self._pod_budgets = disruption_pass.budgets.pod_budgets
         self.objections: dict[str, WaveObjection] = {}
         self._left = [node for node, stays in enumerate(found.keeps) if not stays]
         self._worth = worth
@@ -483,11 +350,25 @@ class WavePlanner:
         return made
 
     def _paid(self, *, must_pay: bool, only: Collection[str]) -> Wave:
-        """Return the next wave; if its nodes do not pay for their new nodes, one of others. It is empty if there is none."""
-        unpaid: dict[str, WaveObjection] = {}
+        """Return the next wave; if its nodes do not pay for their new nodes, one of others. It is empty if there is none.
+
+        Nodes that share a PodDisruptionBudget go one after the other, as far as some of them pay. If none do, they go in one
+        command, whose drain takes turns.
+        """
         self._budgets.begin()
+        wave = self._paying(must_pay=must_pay, only=only, takes_turns=False)
+        if must_pay and wave.is_crowded and not wave.moves:
+            self._budgets.begin_again()
+            wave = self._paying(must_pay=must_pay, only=only, takes_turns=True)
+        self._budgets.end()
+        return wave
+
+    def _paying(self, *, must_pay: bool, only: Collection[str], takes_turns: bool) -> Wave:
+        unpaid: dict[str, WaveObjection] = {}
+        is_crowded = False
         for _ in range(TRIES_MAX):
-            wave = self._next(besides=unpaid, only=only)
+            wave = self._next(besides=unpaid, only=only, takes_turns=takes_turns)
+            is_crowded |= wave.is_crowded
             planned = set(wave.moves)
             self._remove_unpaid(wave, must_pay=must_pay)
             if wave.moves or not planned:
@@ -495,33 +376,42 @@ class WavePlanner:
             unpaid |= {name: why for name, why in self.objections.items() if why == TOO_DEAR}
             self._budgets.begin_again()
         self.objections |= unpaid
-        self._budgets.end()
+        wave.is_crowded = is_crowded
         return wave
 
-    def _next(self, *, besides: Collection[str], only: Collection[str]) -> Wave:
+    def _next(self, *, besides: Collection[str], only: Collection[str], takes_turns: bool) -> Wave:
         """Return nodes in the order of saving for disruption, as many as all budgets let go together, without `besides`.
 
-        If `only` names any, NodePools' budgets let all of these go, and no others.
+        If `only` names any, NodePools' budgets let all of these go, and no others. With `takes_turns`, nodes that share a new
+        node also share PodDisruptionBudgets.
         """
         self.objections.clear()
-        wave, wanted = Wave(), Counter[int]()
+        wave, wanted = Wave(), self._waiting(besides) if takes_turns else Counter[int]()
         open_slots = self._slots.open_slots()
         order = sorted(self._left, key=lambda node: (self._rank(node, open_slots), self._fleet.candidates[node].name))
         for node in order:
             candidate = self._fleet.candidates[node]
             if candidate.name in besides or self._fleet.held[node] or (only and candidate.name not in only):
                 continue
-            if not self._budgets.admits(candidate, self._fleet.reason(node), counts_nodes=not only):
+            spent = self._budgets.spent(candidate)
+            if spent and (not takes_turns or self._fleet.must_go[node]):
+                wave.is_crowded = True
+                continue
+            reason, is_shared = self._fleet.reason(node), bool(spent)
+            if not self._budgets.admits(candidate, reason, counts_nodes=not only, shares_evictions=is_shared):
                 continue
             before = set(self._slots.launched)
-            moves = self._slots.take(node, wanted + self._needs[node])
+            moves = self._slots.take(node, wanted if takes_turns else wanted + self._needs[node])
             if moves is None:
                 self.objections[candidate.name] = NO_SLOTS
                 continue
             launched = sorted(self._slots.launched - before)
-            if launched and not self._budgets.has_room_for([self._slots.claims[i] for i in launched], candidate):
+            has_room = not launched or self._budgets.has_room_for([self._slots.claims[i] for i in launched], candidate)
+            new = self._new_nodes(moves, [*wave.launched, *launched])
+            if not has_room or any(wave.sharing.get(budget, set()).isdisjoint(new) for budget in spent):
                 self._slots.release(node, moves, launched)
-                self.objections[candidate.name] = NO_LIMITS
+                if not has_room:
+                    self.objections[candidate.name] = NO_LIMITS
                 continue
             wanted += self._needs[node]
             self._budgets.take(candidate)
@@ -529,7 +419,22 @@ class WavePlanner:
                 self._budgets.launch(self._slots.claims[position])
             wave.moves[node] = moves
             wave.launched += launched
+            for budget in self._budgets.guarding(candidate):
+                wave.sharing.setdefault(budget, set()).update(() if self._fleet.must_go[node] else new)
         return wave
+
+    def _waiting(self, besides: Collection[str]) -> Counter[int]:
+        """Return item → how many pods of nodes move that are in no wave yet, without those `besides`."""
+        waiting: Counter[int] = Counter()
+        for node in self._left:
+            if self._fleet.candidates[node].name not in besides:
+                waiting.update(self._needs[node])
+        return waiting
+
+    def _new_nodes(self, moves: Sequence[Move], launched: Sequence[int]) -> list[int]:
+        """Return the positions of those new nodes of a wave to which pods move."""
+        names = {self._slots.claims[position].name: position for position in launched}
+        return sorted({names[move.to] for move in moves if move.to in names})
 
     def _remove_unpaid(self, wave: Wave, *, must_pay: bool) -> None:
         """Remove nodes from the wave that its new nodes must not replace (Karpenter's price rules).
@@ -570,8 +475,9 @@ class WavePlanner:
     def _may_replace(self, nodes: Sequence[int], positions: Sequence[int], *, must_pay: bool) -> bool:
         """Whether these new nodes may replace these nodes; narrows them to what may be launched."""
         claims, problem = self._slots.claims, self._fleet.rows.problem
-        price = sum(int(problem.prices[node]) for node in nodes)
-        planned = sum(claims[position].price for position in positions)
+        going, launched = [self._fleet.candidates[node] for node in nodes], [claims[position] for position in positions]
+        price = sum(int(problem.prices[node]) for node in nodes) - price_of_turns(launched, going, self._pod_budgets)
+        planned = sum(claim.price for claim in launched)
         pays = must_pay or price > planned
         is_lone_spot = len(nodes) == 1 and bool(problem.is_spot[nodes[0]])
         if self._slots.narrow_to(positions, price if pays else None, flexible=is_lone_spot):
@@ -582,9 +488,7 @@ class WavePlanner:
 
     def _used(self, wave: Wave) -> dict[int, list[int]]:
         """Return row of each node of the wave → positions of the new nodes that it or its partner needs."""
-        claims = self._slots.claims
-        position_of = {claims[position].name: position for position in wave.launched}
-        used = {n: sorted({position_of[m.to] for m in moves if m.to in position_of}) for n, moves in wave.moves.items()}
+        used = {node: self._new_nodes(moves, wave.launched) for node, moves in wave.moves.items()}
         return {node: positions or used.get(wave.partners.get(node, node), []) for node, positions in used.items()}
 
     def _rank(self, node: int, open_slots: Counter[int]) -> tuple[int, float]:

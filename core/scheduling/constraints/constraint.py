@@ -116,10 +116,13 @@ class Constraint:
     Attributes:
         label: Its name in explanations.
         reason: The code of a pod for which it leaves no instance type.
+        takes_most_important: Whether kube-scheduler gives what the pods share to the one with the highest priority, so that
+            their queue is in that order.
     """
 
     label: ClassVar[str] = ""
     reason: ClassVar[str] = ""
+    takes_most_important: ClassVar[bool] = False
 
     def __init__(self, start: PlanStart) -> None:
         """Begin a plan."""

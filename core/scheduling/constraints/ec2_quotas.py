@@ -21,8 +21,9 @@ from core.model.values import quantity
 from core.model.values.quantity import add, subtract
 from core.model.values.quotas import quota_of
 from core.model.values.requirements import Requirement, Requirements
-from core.pools import node_price, shared_limits, type_of
+from core.pools import node_prices, shared_limits
 from core.reasons.pods import PodReason
+from core.scheduling.constraints.caps import RemainingCaps
 from core.scheduling.constraints.constraint import CommitmentCharges, Constraint, PlanStart
 from core.scheduling.constraints.registry import ConstraintTypes
 from core.scheduling.existing_node import ExistingNode
@@ -354,21 +355,6 @@ class Ec2Quotas(Constraint):
 # What limits outside the nodes leave for a plan: NodePool limits, EC2 quotas, free addresses and commitments.
 
 
-def _node_prices(snapshot: Snapshot) -> Callable[[StateNode], int]:
-    """Return what a node costs an hour by the catalogue, for limits in dollars."""
-    classes = {pool.name: pool.node_class.name for pool in snapshot.node_pools}
-    by_class: dict[str, dict[str, InstanceType]] = {}
-
-    def price_of(state: StateNode) -> int:
-        node_class = classes.get(state.node_pool, "")
-        if node_class not in by_class:
-            types = snapshot.catalogue.types_for(node_class)
-            by_class[node_class] = {instance_type.name: instance_type for instance_type in types}
-        return node_price(state.labels, type_of(state.labels, by_class[node_class]))
-
-    return price_of
-
-
 class RemainingCapacity:
     """What running nodes and claims leave of each limit, counted once for all plans of a snapshot.
 
@@ -376,6 +362,7 @@ class RemainingCapacity:
         quotas: EC2's quota code → vCPUs that nodes and claims leave of it.
         addresses: The free addresses of subnets; None if all have plenty.
         charges: How much of commitments launches would use.
+        caps: What is left of caps that count nodes by their pods.
     """
 
     def __init__(
@@ -390,7 +377,7 @@ class RemainingCapacity:
         self._coverage = coverage
         unlaunched = _unlaunched(snapshot, nodes)
         staying = (node.state for node in nodes if not node.is_leaving)
-        self._price_of = _node_prices(snapshot)
+        self._price_of = node_prices(snapshot)
         self._shared = shared_limits(snapshot.node_pools)
         self._members = {
             group: [pool for pool in snapshot.node_pools if group in pool.shared_limits] for group in self._shared
@@ -400,6 +387,7 @@ class RemainingCapacity:
         self.quotas = _quotas(snapshot, nodes, unlaunched)
         self.addresses = _free_addresses(snapshot, templates)
         self.charges = CommitmentCharges(coverage.commitments, templates)
+        self.caps = RemainingCaps(snapshot, [node.state for node in nodes], unlaunched, self._price_of)
 
     def limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
         """Return for each template the rest of its NodePool's limits, those of its groups among them.

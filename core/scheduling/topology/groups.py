@@ -21,7 +21,7 @@ from core.model.pod import (
 from core.model.snapshot import DaemonSet, Snapshot
 from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
-from core.pod_rules import AFFINITIES_COUNT_TERMINATING, SPREADS_COUNT_TERMINATING, spread_selector, with_label_keys
+from core.pods import AFFINITIES_COUNT_TERMINATING, SPREADS_COUNT_TERMINATING, spread_selector, with_label_keys
 from core.scheduling.existing_node import NodeIndex
 from core.scheduling.new_node import NodeClaimTemplate, any_value
 from core.scheduling.pods import PodDemands, PodSignature, TopologyRule, shared_claim_label, usable_terms

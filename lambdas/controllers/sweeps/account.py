@@ -8,7 +8,7 @@ from datetime import timedelta
 from adapters.observation.stores import Stores
 from adapters.ports import CloudProvider, WindowSchedules
 from adapters.store import ClaimStore
-from core.disruption.budget_windows import all_schedules
+from core.disruption.budgets import all_schedules
 from core.manifests.wire.resources import EC2_NODE_CLASSES
 from core.reasons.runs import RunReason
 from lambdas.controllers.disruption_state import write_pod_events

@@ -35,11 +35,10 @@ from core.manifests.wire import resources
 from core.model.snapshot import Snapshot
 from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
 from installation.metric_names import LOST_INSTANCES_HELD, SWEEP_BRAKE, UNKNOWN_INSTANCES
-from lambdas.controllers.budget_places import BudgetPlaces
 from lambdas.controllers.launch_answers import FailedStarts
 from lambdas.controllers.status_writer import tolerate_gone
 from lambdas.controllers.sweeps.rebuilding import Rebuilding, UnclaimedInstance, untracked
-from lambdas.controllers.sweeps.sweep import ClaimTerminator, ReconcileRound, Sweep
+from lambdas.controllers.sweeps.sweep import BudgetPlaces, ClaimTerminator, ReconcileRound, Sweep
 
 # Removes claims in a capacity block before EC2 ends the block's instances.
 

@@ -10,10 +10,9 @@ import boto3
 import msgspec
 
 from adapters.aws.dynamodb.claims import DynamoClaims
-from adapters.aws.dynamodb.commands import DynamoCommands
+from adapters.aws.dynamodb.commands import DynamoCommands, DynamoMoves, DynamoNominations
 from adapters.aws.dynamodb.coordination import DynamoChanges, DynamoLeases, DynamoPodEnds, DynamoSweeps
 from adapters.aws.dynamodb.launch_memory import DynamoDenials, DynamoOfferings
-from adapters.aws.dynamodb.pods import DynamoMoves, DynamoNominations
 from adapters.aws.dynamodb.table import DynamoTable, DynamoUnreadableRows
 from adapters.observation.stores import Stores
 from adapters.store import PLANNER, ClaimChange, Lease, Leases, PoolUsage, SweepLog

@@ -16,6 +16,8 @@ from adapters.ports import ConflictError, ThrottledError, TransientError
 from adapters.store import PLANNER, ClaimChange, PoolUsage
 from core.launch.selection import AT_ONCE, FASTEST, LONGEST_WAIT, SLOWEST, token_time
 from core.model.node_pool import GROUP_COUNTER
+from core.model.values.quantity import PPM
+from core.pools import with_charges
 from lambdas.controllers.run_requests import mismatches
 from tests.contract.store.stores import MINUTE, NOW, Store, claim, counters, dynamo, requested
 
@@ -55,6 +57,22 @@ def test_limits_that_node_pools_share_are_kept_together(store: Store) -> None:
     store.stores.claims.forget(going_)
     again = store.stores.claims.request([claims[1]], limits, store.planner())
     assert [accepted.name for accepted in again.accepted] == ["b"]
+
+
+def test_a_cap_counts_a_share_of_each_claim_and_a_recount_has_the_same_sums(store: Store) -> None:
+    """Rounded up: two claims of which a cap counts half are two nodes, and never more vCPUs than the cap has."""
+    plan = msgspec.structs.replace(claim("a").plan, annotations=with_charges({}, {"costs/shop": PPM // 2}))
+    claims = [msgspec.structs.replace(claim(name), plan=plan) for name in "abc"]
+    limits = {GROUP_COUNTER + "costs/shop": {"nodes": 2, "cpu": 10_000}}
+    requested = store.stores.claims.request(claims, limits, store.planner())
+    assert [accepted.name for accepted in requested.accepted] == ["a", "b"]
+    assert mismatches(store.stores.claims, store.stores.claims.all()) == []
+    counted = {usage.node_pool: usage.reserved for usage in store.stores.claims.usage()}
+    reserved = requested.accepted[0].reserved
+    assert counted[GROUP_COUNTER + "costs/shop"] == {"nodes": 2, "cpu": 2 * -(-reserved["cpu"] // 2)}
+    store.stores.claims.forget(requested.accepted[0])
+    again = store.stores.claims.request([claims[2]], limits, store.planner())
+    assert [accepted.name for accepted in again.accepted] == ["c"]
 
 
 def test_a_released_share_of_the_limits_is_available_again(store: Store) -> None:

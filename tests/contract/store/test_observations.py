@@ -211,6 +211,32 @@ def test_a_row_that_none_of_our_clusters_can_have_written_says_nothing(table: Dy
     assert KEY in offerings.refused(NOW).avoided, "our own refusal replaces it"
 
 
+@pytest.mark.parametrize("sort", ["odd.large", "odd.large#us-east-1a", "#", "odd.large#us-east-1a#spot#cr-1#more"])
+def test_a_row_that_names_no_offering_hides_no_other(table: DynamoTable, sort: str) -> None:
+    """One row with two parts in its key ended every plan of every cluster of the account."""
+    offerings = DynamoOfferings(table)
+    offerings.mark([KEY], NOW)
+    (item,) = (
+        item for item in table.query(PARTITION) if item["sk"]["S"].startswith(f"{KEY.instance_type}#{KEY.zone}#")
+    )
+    table.put({**item, "sk": {"S": sort}})
+    avoided = offerings.refused(NOW).avoided
+    assert KEY in avoided
+    assert not {"odd.large", ""} & {offering.instance_type for offering in avoided}
+    table.delete(PARTITION, sort)
+
+
+def test_a_negative_number_of_refusals_makes_no_pause_shorter(table: DynamoTable) -> None:
+    offerings = DynamoOfferings(table)
+    offerings.mark([KEY], NOW)
+    (item,) = (
+        item for item in table.query(PARTITION) if item["sk"]["S"].startswith(f"{KEY.instance_type}#{KEY.zone}#")
+    )
+    table.put({**item, "refusals": {"N": "-1000"}})
+    offerings.mark([KEY], NOW + 4 * MINUTE)
+    assert KEY in offerings.refused(NOW + 6 * MINUTE).avoided
+
+
 def test_who_says_that_an_offering_is_refused_is_named(table: DynamoTable, caplog: pytest.LogCaptureFixture) -> None:
     """A neighbour that closes offerings for everybody is found by its name, and once for each change."""
     ours, theirs = DynamoOfferings(table, "ours"), DynamoOfferings(table, "neighbour")

@@ -31,7 +31,7 @@ from simulator.aws.ec2.requests import InstanceCalls
 from simulator.aws.ec2.templates import Images
 from simulator.aws.installation import ACCOUNT_ID, CLUSTER, NODE_ROLE, Exchange, Region, builtin_region
 from simulator.aws.queues import AwsError
-from simulator.draws import stream
+from simulator.clock import stream
 from simulator.invocation.faults import Faults
 from simulator.record import Recorder
 from tests.e2e.cloud.http_endpoint import HttpEndpoint

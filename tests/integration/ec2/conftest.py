@@ -18,7 +18,7 @@ from adapters.aws.ec2.instances import TypesFor, unread
 from adapters.aws.services import PATIENT, AwsService
 from adapters.ports import JsonObject
 from core.model.catalogue import InstanceType
-from core.model.launch_order import LaunchOrder
+from core.model.plan import LaunchOrder
 from tests.builders import NOW, a_class_manifest, a_type
 
 REGION: Final = "us-east-1"

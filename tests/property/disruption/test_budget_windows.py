@@ -18,8 +18,7 @@ import numpy.typing as npt
 import pytest
 
 from core.cron import MACROS
-from core.disruption.budget_windows import window_schedules
-from core.disruption.budgets import allowed, next_change, next_edge
+from core.disruption.budgets import allowed, next_change, next_edge, window_schedules
 from core.model.node_pool import Budget, Disruption, NodePool
 from core.reasons.code import BUDGETED
 from tests.builders import a_pool

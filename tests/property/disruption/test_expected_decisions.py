@@ -20,8 +20,7 @@ import pytest
 from core import labels
 from core.disruption import disrupt, expired
 from core.disruption.budget_openings import PoolNodes, budget_explanation, closed_for_long, may_any_go, wakes_at
-from core.disruption.budget_windows import window_schedules
-from core.disruption.budgets import next_change
+from core.disruption.budgets import next_change, window_schedules
 from core.disruption.command import carried_out
 from core.disruption.decision import startable
 from core.disruption.deletion_costs import deletion_cost_changes, nodes_going_next

@@ -110,11 +110,11 @@ def print_digests() -> None:
 def test_each_method_occurs_often() -> None:
     """A judge that never sees a repacking cannot say anything about repacking."""
     met: Counter[str] = Counter()
-    for seed in range(1000, 1060):
+    for seed in range(1000, 1030):
         snapshot = random_world(seed)
         met.update({c.method for world in under_both_policies(snapshot) for c in disrupt(world).commands})
         met.update(["expiry"] if expired(snapshot) else [])
-    assert {method: met[method] for method in METHODS if met[method] < 60 // 5} == {}
+    assert {method: met[method] for method in METHODS if met[method] < 30 // 5} == {}
 
 
 def _with_commands(plan: DisruptionPlan, *commands: Command) -> DisruptionPlan:

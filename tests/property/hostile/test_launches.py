@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from core import labels
 from core.ami_families.al2023 import AL2023
-from core.ami_families.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
 from core.ami_families.bootstrap_scripts import AL2
 from core.ami_families.bottlerocket import BOTTLEROCKET
+from core.ami_families.family import Bootstrap, Cluster, registered_labels, registered_taints
 from core.ami_families.registry import FAMILIES
 from core.catalogue.node_class import read_node_class
 from core.errors import InvalidInputError
 from core.launch.request import RenderedLaunch, render_launch
-from core.model.launch_order import LaunchOrder
+from core.model.plan import LaunchOrder
 from tests.builders import a_type
 from tests.property.hostile.reading import outline
 from tests.property.hostile.test_objects import CLASS, CLUSTER

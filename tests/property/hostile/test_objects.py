@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core import labels
-from core.ami_families.bootstrap import Cluster
+from core.ami_families.family import Cluster
 from core.ami_families.registry import FAMILIES
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
@@ -21,8 +21,7 @@ from core.lifecycle.node_claim_objects import hand_made_plan
 from core.manifests.assemble import assemble
 from core.manifests.wire import decoding, resources
 from core.model.catalogue import Catalogue
-from core.model.launch_order import LaunchOrder
-from core.model.plan import Plan, PlannedClaim
+from core.model.plan import LaunchOrder, Plan, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import is_label_key, is_label_value
 from core.model.values.taints import Taint

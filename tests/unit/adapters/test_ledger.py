@@ -39,7 +39,7 @@ from core.ledger.reading import (
     read_decision_key,
 )
 from core.manifests.wire import resources
-from core.model.launch_order import LaunchOrder
+from core.model.plan import LaunchOrder
 from core.reasons.runs import RunReason
 from tests.builders import NOW, a_snapshot, a_type
 from tests.fakes.lab import Lab, a_pending_pod

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from core.ami_families.bootstrap import Bootstrap, Cluster
+from core.ami_families.family import Bootstrap, Cluster
 from core.model.values.taints import UNREGISTERED, Taint
 
 CLUSTER = Cluster(

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.ami_families.bootstrap import Bootstrap, Cluster
-from core.ami_families.family import NEURON, NVIDIA, STANDARD, AmiFamily
+from core.ami_families.family import NEURON, NVIDIA, STANDARD, AmiFamily, Bootstrap, Cluster
 from core.ami_families.registry import BY_ALIAS, CUSTOM, FAMILIES, family_of
 from tests.unit.ami_families.nodes import changed
 

@@ -7,9 +7,12 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from core.approval.proposal import EXPIRES_AFTER, Proposal, ProposalEnd, ProposalVerdict
-from core.model.plan import Command
+from core.approval.proposal import EXPIRES_AFTER, ApprovalRule, Proposal, ProposalEnd, ProposalVerdict, rule_from
+from core.errors import InvalidInputError
+from core.model.plan import Command, Move
+from core.reasons.code import TerminationReason
 from tests.builders import NOW
+from tests.unit.lifecycle.records_for_tests import a_plan
 
 PROPOSAL = Proposal(
     id="1",
@@ -49,3 +52,67 @@ def test_a_verdict_is_either_an_approval_or_a_rejection() -> None:
     approved = msgspec.structs.replace(REJECTED, is_approved=True)
     found = [msgspec.structs.replace(PROPOSAL, verdict=verdict) for verdict in (None, REJECTED, approved)]
     assert [(one.is_approved, one.is_rejected) for one in found] == [(False, False), (False, True), (True, False)]
+
+
+# Which commands wait for a person.
+
+
+COMMAND = Command(
+    reason=TerminationReason.UNDERUTILIZED,
+    method="multi",
+    nodes=("a", "b"),
+    claims=("a", "b"),
+    moves=(Move("core-shop/cart-0", "c"), Move("web/front-0", "c")),
+    savings=400_000_000,
+)
+
+
+def said(**rule: object) -> str:
+    return ApprovalRule(**rule).reason_to_wait(COMMAND)  # type: ignore[arg-type]
+
+
+def test_without_bounds_every_command_waits() -> None:
+    assert said() == "every command waits"
+
+
+@pytest.mark.parametrize(
+    ("rule", "word"),
+    [
+        ({"above_dollars": 399_999_999}, "$0.4000 an hour"),
+        ({"above_nodes": 1}, "2 nodes"),
+        ({"namespaces": ("core-*",)}, "core-shop"),
+        ({"above_nodes": 5, "namespaces": ("web",)}, "web"),
+    ],
+)
+def test_one_bound_is_enough_and_is_named(rule: dict[str, object], word: str) -> None:
+    assert word in said(**rule)
+
+
+@pytest.mark.parametrize("rule", [{"above_dollars": 400_000_000}, {"above_nodes": 2}, {"namespaces": ("shop",)}])
+def test_what_is_within_the_bounds_goes(rule: dict[str, object]) -> None:
+    assert said(**rule) == ""
+
+
+def test_what_replacements_cost_is_part_of_what_the_nodes_cost() -> None:
+    """A command that saves nothing may still replace the most expensive node of all."""
+    plan = msgspec.structs.replace(a_plan(), price=1_000_000_000)
+    command = msgspec.structs.replace(COMMAND, replacements=(plan,), savings=0)
+    assert ApprovalRule(above_dollars=999_999_999).reason_to_wait(command)
+
+
+def test_unhealthy_nodes_never_wait() -> None:
+    ill = Command(reason=TerminationReason.UNHEALTHY, method="repair", nodes=("a",), claims=("a",))
+    assert ApprovalRule().reason_to_wait(ill) == ""
+
+
+def test_the_settings_texts_are_read() -> None:
+    rule = rule_from(above_dollars="1.50", above_nodes=3, namespaces=" payments, core-* ,")
+    assert rule == ApprovalRule(above_dollars=1_500_000_000, above_nodes=3, namespaces=("payments", "core-*"))
+    assert rule_from(above_dollars="0", above_nodes=None, namespaces="") == ApprovalRule(above_dollars=0)
+    assert rule_from(above_dollars="", above_nodes=None, namespaces="") == ApprovalRule()
+
+
+@pytest.mark.parametrize("text", ["much", "-1", "NaN", "Infinity", "1e"])
+def test_dollars_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="dollars per hour"):
+        rule_from(above_dollars=text, above_nodes=None, namespaces="")

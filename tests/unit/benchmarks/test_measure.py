@@ -40,9 +40,9 @@ from core.model.catalogue import Catalogue
 from core.model.plan import Plan, PlannedClaim
 from core.packing.settings import DEFAULT_SETTINGS
 from simulator.invocation.faults import Call
-from simulator.run import run
 from simulator.scenario import read_scenario
 from simulator.world import World as SimulatedWorld
+from simulator.world import run
 from tests.builders import CLASS_REF, NOW, ZONES, a_snapshot, a_type
 from tests.figures import DOCS
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from core import labels
+from core.api.schemas import ec2_node_class as written
+from core.api.schemas.fields import ApiModel
+from core.catalogue import node_class as read
 from core.catalogue.node_class import EC2NodeClass, has_address_reading, read_node_class, without_path
 from core.errors import InvalidInputError
 from tests.unit.catalogue.sized_types import (
@@ -83,3 +87,44 @@ def test_only_the_word_true_gives_nodes_prefixes(value: str, *, delegates: bool)
     manifest = {"metadata": {"annotations": {labels.PREFIX_DELEGATION: value}}}
     assert read_node_class(manifest).delegates_prefixes is delegates
     assert not EC2NodeClass().delegates_prefixes
+
+
+# What users may write and what the functions read are two models of one object: they have the same fields and defaults.
+
+
+SAME: tuple[tuple[tuple[type[ApiModel], ...], type[msgspec.Struct]], ...] = (
+    ((written.EC2NodeClassSpec,), read.NodeClassSpec),
+    ((written.SubnetTerm, written.SecurityGroupTerm, written.AmiTerm), read.SelectorTerm),
+    ((written.ReservationTerm,), read.ReservationTerm),
+    ((written.BlockDevice,), read.BlockDevice),
+    ((written.EbsVolume,), read.Ebs),
+    ((written.NetworkInterface,), read.NetworkInterface),
+    ((written.MetadataOptions,), read.MetadataOptions),
+    ((written.ConnectionTracking,), read.ConnectionTracking),
+    ((written.CpuOptions,), read.CpuOptions),
+    ((written.EnclaveOptions,), read.EnclaveOptions),
+    ((written.PlacementGroupSelector,), read.PlacementGroupSelector),
+)
+
+
+@pytest.mark.parametrize(("models", "struct"), SAME, ids=lambda kind: getattr(kind, "__name__", ""))
+def test_the_functions_read_every_field_that_users_may_write(
+    models: tuple[type[ApiModel], ...], struct: type[msgspec.Struct]
+) -> None:
+    """A field that is missing here is accepted, and has no effect."""
+    assert {field.encode_name for field in msgspec.structs.fields(struct)} == {
+        str(field.alias) for model in models for field in model.model_fields.values()
+    }
+
+
+@pytest.mark.parametrize(("models", "struct"), SAME, ids=lambda kind: getattr(kind, "__name__", ""))
+def test_a_field_that_is_left_out_means_the_same_to_both(
+    models: tuple[type[ApiModel], ...], struct: type[msgspec.Struct]
+) -> None:
+    """The API server writes the schema's default, files do not: a plan of files would launch other nodes than the cluster."""
+    empty = msgspec.json.decode(msgspec.json.encode(struct()))
+    for model in models:
+        for field in model.model_fields.values():
+            default = None if field.is_required() else field.get_default(call_default_factory=True)
+            stated = default.model_dump(by_alias=True) if isinstance(default, ApiModel) else default
+            assert field.is_required() or (stated or None) == (empty[str(field.alias)] or None), field.alias

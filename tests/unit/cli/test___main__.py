@@ -196,7 +196,7 @@ def renamed_text(text: str, pseudonyms: Pseudonyms) -> str:
     return f"{renamed_text(numbered[1], pseudonyms)}-{numbered[2]}" if numbered else text
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("command", ["plan", "consolidate"])
 def test_the_answer_about_a_snapshot_is_the_answer_about_the_cluster(
     seed: int, command: str, answer: Any, tmp_path: Path
@@ -204,10 +204,11 @@ def test_the_answer_about_a_snapshot_is_the_answer_about_the_cluster(
     """Otherwise, support sees another problem than the user has."""
     cluster = written(tmp_path, "cluster.yaml", yaml.safe_dump_all(a_cluster(seed)))
     plain = written(tmp_path, "plain.json", answer("snapshot", cluster))
-    assert answer(command, plain) == answer(command, cluster)
+    answered = answer(command, cluster)
+    assert answer(command, plain) == answered
     hidden = written(tmp_path, "hidden.json", answer("snapshot", cluster, "--anonymize"))
     pseudonyms = Pseudonyms(json.loads(plain.read_text())["items"])
-    expected = renamed(json.loads(answer(command, cluster)), pseudonyms)
+    expected = renamed(json.loads(answered), pseudonyms)
     assert renamed(json.loads(answer(command, hidden)), Pseudonyms([])) == expected
 
 
@@ -261,16 +262,6 @@ def test_a_redirected_snapshot_is_compressed_on_request(
     written_then = capsysbinary.readouterr()
     assert written_then.out == b""
     assert b"not for a terminal" in written_then.err
-
-
-@pytest.mark.parametrize("options", [(), ("--compress",)])
-def test_a_snapshot_of_either_form_gives_the_plan_of_its_cluster(
-    options: tuple[str, ...], answer: Any, tmp_path: Path
-) -> None:
-    cluster = written(tmp_path, "cluster.yaml", yaml.safe_dump_all(a_cluster(2)))
-    taken = tmp_path / "cluster.json.zst"
-    assert main(["snapshot", "-f", str(cluster), *options, "--to", str(taken)]) == 0
-    assert answer("plan", taken) == answer("plan", cluster)
 
 
 ROOT = Path(__file__).parents[3]
@@ -414,23 +405,6 @@ def test_explain_says_what_happened_to_an_object(
     assert all(part in text for part in parts), text
 
 
-def test_explain_of_an_unknown_object_is_wrong_usage(cluster: list[str], capsys: Capture) -> None:
-    """A typo in the name must not look like an answer."""
-    assert main(["explain", "nobody", *cluster]) == 2
-    assert "'nobody'" in capsys.readouterr().err
-
-
-def test_a_bad_object_stops_the_command_before_planning(cluster: list[str], capsys: Capture) -> None:
-    """A partial plan would be taken for a complete one."""
-    bad = "apiVersion: v1\nkind: Pod\nmetadata: {name: bad}\nspec: {tolerations: [{operator: Like}]}"
-    (Path(cluster[1]) / "bad.yaml").write_text(bad)
-    assert main(["plan", *cluster, "-o", "json"]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    for part in ("bad.yaml", "document 1", "Pod bad", "spec.tolerations[0].operator"):
-        assert part in captured.err
-
-
 @pytest.mark.parametrize(
     ("content", "part"), [("{", "not JSON"), ('{"instanceTypes": [{"name": "a", "capacity": {"cpu": "x"}}]}', "cpu")]
 )
@@ -441,12 +415,6 @@ def test_a_bad_catalogue_is_named(cluster: list[str], capsys: Capture, content: 
     message = capsys.readouterr().err
     assert "catalog.json" in message
     assert part in message
-
-
-def test_a_region_without_a_built_in_catalogue_is_wrong_usage(cluster: list[str], capsys: Capture) -> None:
-    """Prices of another region would be worse than none."""
-    assert main(["plan", *cluster[:2], "--region", "mars-1"]) == 2
-    assert "mars-1" in capsys.readouterr().err
 
 
 POOL_AND_CART = """
@@ -627,7 +595,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("columns", [20, 40, 60, 80])
+@pytest.mark.parametrize("columns", [20, 60])
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_no_line_is_wider_than_the_terminal(
     command: list[str], columns: int, cluster: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

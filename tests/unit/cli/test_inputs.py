@@ -13,17 +13,18 @@ import msgspec
 import pytest
 import yaml
 
-from cli import arguments as shared
-from cli import inputs
+from cli import arguments, inputs
 from cli.__main__ import main
 from cli.arguments import fetch_hint
 from cli.cluster import own_state
 from cli.errors import InputError
-from cli.inputs import builtin_or_given, read_catalogue, read_inputs, region_of
+from cli.inputs import builtin_or_given, missing, read_catalogue, read_inputs, region_of
+from cli.manifests import KUBECTL
 from cli.manifests.inventory import Document
 from core import labels
 from core.catalogue.build import StalePart
 from core.manifests.assemble import ObjectProblem
+from core.manifests.wire import resources
 from core.manifests.wire.resources import PODS
 from core.model.snapshot import Options
 from tests.builders import NOW, a_class_manifest, a_snapshot
@@ -36,8 +37,8 @@ Capture = pytest.CaptureFixture[str]
 
 def given(*words: str, **more: Any) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    shared.add_files(parser, is_required=False)
-    shared.add_decision(parser)
+    arguments.add_files(parser, is_required=False)
+    arguments.add_decision(parser)
     return argparse.Namespace(**{**vars(parser.parse_args(words)), **more})
 
 
@@ -356,3 +357,46 @@ def test_plan_and_validate_name_a_field_of_each_kind_that_this_version_does_not_
     named = {f"{kind}/x" for kind in kinds}
     assert {one["object"] for one in warned if one["field"] == "spec.hibernation"} == named
     assert {one["object"] for one in problems if one["field"] == "spec.hibernation"} == named
+
+
+# A cluster's input without a kind that the answer depends on is warned about, by what follows.
+
+
+POOLS, CLAIMS = "NodePools (nothing can be launched)", "NodeClaims (no node counts as ours)"
+DAEMONS = "DaemonSets (new nodes are planned without room for them)"
+NO_PODS, NO_BUDGETS = "Pods (every node looks empty)", "PodDisruptionBudgets (evictions look unlimited)"
+
+
+@pytest.mark.parametrize(
+    ("command", "lacking"),
+    [
+        ("plan", (POOLS, CLAIMS, DAEMONS, NO_PODS)),
+        ("explain", (POOLS, CLAIMS, DAEMONS)),
+        ("consolidate", (POOLS, CLAIMS, DAEMONS, NO_PODS, NO_BUDGETS)),
+        ("status", (POOLS, CLAIMS, NO_PODS)),
+        ("validate", ()),
+    ],
+)
+def test_nodes_alone_are_not_a_cluster(command: str, lacking: tuple[str, ...]) -> None:
+    nodes = {resources.NODES: [1]}
+    text = f"the input has Nodes but no {', '.join(lacking)}; complete: {KUBECTL}" if lacking else ""
+    assert missing(command, nodes, ours_by_annotation=False) == text
+    assert missing(command, nodes, ours_by_annotation=True) == text.replace(f"{CLAIMS}, ", "")
+    if command != "consolidate":
+        assert missing(command, {}, ours_by_annotation=False) == ""
+
+
+def test_what_has_no_nodes_has_none_that_could_go() -> None:
+    """`no node goes; $0.0000 an hour` looked like an answer."""
+    text = f"the input has no Nodes, so none can go; complete: {KUBECTL}"
+    assert missing("consolidate", {resources.PODS: [1]}, ours_by_annotation=False) == text
+
+
+def test_what_is_there_or_is_not_needed_is_not_missed() -> None:
+    most = {resources.NODES: [1], resources.NODE_POOLS: [1], resources.DAEMON_SETS: [1], resources.PODS: [1]}
+    assert missing("plan", most, ours_by_annotation=True) == ""
+    assert missing("plan", most | {resources.PODS: []}, ours_by_annotation=True).startswith(
+        f"the input has Nodes but no {NO_PODS};"
+    )
+    assert missing("plan", most, ours_by_annotation=False).startswith(f"the input has Nodes but no {CLAIMS};")
+    assert missing("plan", {resources.NODES: []}, ours_by_annotation=False) == ""

@@ -14,8 +14,9 @@ from core.disruption import disrupt
 from core.disruption.consolidation import consolidated, objection, single_command, underutilized, with_domain_change
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target import waves
+from core.disruption.target.fleet import WaveBudgets
 from core.disruption.target.search import NO_SAVING, WaveObjection
-from core.disruption.target.waves import WaveBudgets, valid_commands
+from core.disruption.target.waves import valid_commands
 from core.model.catalogue import Catalogue, InstanceType
 from core.model.node_pool import BALANCED, WHEN_EMPTY, Budget, Disruption, RolloutGate
 from core.model.plan import Blocked, Command, Move, NodeClaim

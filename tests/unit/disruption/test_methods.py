@@ -529,8 +529,11 @@ def test_a_node_that_is_not_due_yet_leaves_the_budget_to_one_that_is() -> None:
     second = msgspec.structs.replace(snapshot.nodes[1], is_ready=False, conditions=(recent,))
     snapshot = msgspec.structs.replace(snapshot, nodes=(snapshot.nodes[0], second, *snapshot.nodes[2:]))
     assert repaired(snapshot) == ["node-0"]
-    closed = (Budget("100%"), Budget("0", reasons=("Unhealthy",)))
-    assert repaired(world(DEAD, budgets=closed)) == []
+    closed = disrupt(world(DEAD, budgets=(Budget("100%"), Budget("0", reasons=("Unhealthy",)))))
+    assert closed.commands == ()
+    assert [(why.node, why.reason) for why in closed.blocked if "Unhealthy" in why.message] == [
+        ("node-0", NodeReason.BUDGET)
+    ]
 
 
 @pytest.mark.parametrize("drifts", [True, False])

@@ -190,7 +190,7 @@ def test_nodes_go_together_only_if_their_pods_disruption_budgets_let_all_pods_go
 def test_only_a_repaired_node_that_is_not_ready_has_its_place_already(
     reason: str, *, is_ready: bool, left: int
 ) -> None:
-    """It counts as long as it is not Ready."""
+    """It counts as long as it is not Ready, for every reason but Unhealthy."""
     this_pass = a_pass("2")
     first, second = this_pass.survey.candidates
     assert first.state.node is not None
@@ -198,5 +198,6 @@ def test_only_a_repaired_node_that_is_not_ready_has_its_place_already(
     state = msgspec.structs.replace(first.state, node=node)
     this_pass.budgets.take(msgspec.structs.replace(first, state=state), reason)
     assert this_pass.budgets.left("default", REASON) == left
+    assert this_pass.budgets.left("default", TerminationReason.UNHEALTHY) == 1
     this_pass.budgets.take(second, REASON)
     assert this_pass.budgets.left("default", REASON) == left - 1

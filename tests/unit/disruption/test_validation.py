@@ -22,7 +22,7 @@ from core.model.snapshot import NodeCondition, Options, Snapshot
 from core.model.values.quantity import nanodollars
 from core.reasons.code import Refusal
 from core.reasons.runs import CommandReason
-from tests.builders import CLASS_REF, NOW, ZONES, a_node_of, a_pool, a_selector, a_snapshot, a_stored_target, a_type
+from tests.builders import CLASS_REF, NOW, ZONES, a_node_of, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
     LARGE,
@@ -35,6 +35,7 @@ from tests.unit.disruption.nodes_for_tests import (
     world,
 )
 from tests.unit.disruption.nodes_for_tests import checked as validation_checked
+from tests.unit.disruption.target.fleets_for_tests import sharing_a_budget
 
 # A command goes on without those of its nodes that may no longer go.
 
@@ -324,11 +325,6 @@ class TestValidation:
             == command
         )
 
-    def test_a_node_got_a_pod(self) -> None:
-        """An empty node on which a pod was bound stays."""
-        command = self.command(world(a_node_of(SMALL)))
-        assert isinstance(validation_checked(command, world(a_node_of(SMALL), pods=(pod_on("node-1"),))), Refusal)
-
     def test_one_of_several_nodes_got_a_pod_that_stays(self) -> None:
         """The others go nevertheless: in a consolidating fleet, some node always gets a pod."""
         nodes = tuple(a_node_of(MIDDLE, f"node-{n}") for n in range(4))
@@ -340,6 +336,13 @@ class TestValidation:
         assert (command.method, len(command.nodes)) == ("multi", 4)
         assert (found.nodes, found.replacements) == (("node-0", "node-2", "node-3"), ())
         assert {move.to for move in found.moves} == {"node-1"}
+
+    def test_nodes_of_a_target_that_share_a_budget_go_together_for_a_new_node(self) -> None:
+        """The budget lets one of their pods go at a time: the drain of their command takes turns."""
+        snapshot = sharing_a_budget(4)
+        command = self.command(snapshot)
+        assert (command.method, len(command.nodes), len(command.replacements)) == ("repack", 4, 1)
+        assert validation_checked(command, snapshot) == command
 
     def test_nodes_of_a_target_without_launches_go_without_the_one_that_may_not(self) -> None:
         nodes = tuple(a_node_of(MIDDLE, f"node-{n}") for n in range(4))
@@ -366,44 +369,6 @@ class TestValidation:
         assert (claim.name, claim.pods) == (planned.name, ("default/on-a",))
         assert planned.resources["cpu"] - claim.resources["cpu"] == 1500
         assert found.savings == command.savings - 800_000_000, "node b stays and is paid for"
-
-    def test_what_remains_of_a_target_stays_where_its_new_nodes_are_not_paid_for(self) -> None:
-        """An expensive node pays for the new one that pods of a cheap node share; the cheap one alone would not."""
-        nodes = (a_node_of(LARGE, "a"), a_node_of(SMALL, "b"))
-        pods = (pod_on("a", cpu="2500m"), pod_on("b", cpu="900m"))
-        (alone,) = disrupt(world(*nodes, pods=pods)).commands
-        (claim,) = alone.replacements
-        command = msgspec.structs.replace(
-            alone,
-            nodes=("a", "b"),
-            claims=("default-a", "default-b"),
-            replacements=(msgspec.structs.replace(claim, pods=("default/on-a", "default/on-b")),),
-            moves=(*alone.moves, Move("default/on-b", claim.name)),
-        )
-        full = pod_on("a", "guard", cpu="13", annotations={labels.DO_NOT_DISRUPT: "true"})
-        other = a_node_of(SMALL, "c")
-        now = world(*nodes, other, pods=(*pods, full, pod_on("c", cpu="100m")))
-        told = "the nodes that may still go do not pay for their new nodes"
-        rest = a_stored_target("c")
-        found = validation_checked(command, msgspec.structs.replace(now, stored_target=rest))
-        assert found == Refusal(CommandReason.VALIDATION_FAILED, told)
-
-    def test_a_pod_became_protected(self) -> None:
-        """An annotation that was added in between is respected."""
-        command = self.command(world(a_node_of(LARGE), pods=(pod_on("node-1"),)))
-        found = validation_checked(
-            command, world(a_node_of(LARGE), pods=(pod_on("node-1", annotations={labels.DO_NOT_DISRUPT: "true"}),))
-        )
-        told = "pod default/on-node-1 has karpenter.sh/do-not-disrupt"
-        assert found == Refusal(CommandReason.VALIDATION_FAILED, told)
-
-    def test_a_budget_closed(self) -> None:
-        """A window that closed in between is respected."""
-        snapshot = world(a_node_of(SMALL))
-        closed = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("0"),))),)
-        assert isinstance(
-            validation_checked(self.command(snapshot), msgspec.structs.replace(snapshot, node_pools=closed)), Refusal
-        )
 
     def test_pods_now_fit_on_running_nodes(self) -> None:
         """Dropping the command would delay the saving again and again."""
@@ -545,10 +510,6 @@ class TestValidation:
         found = validation_checked(command, world(*nodes, pods=(*pods, *since), options=KARPENTER))
         assert found == Refusal(CommandReason.VALIDATION_FAILED, "its pods now need 1 new nodes, not 0")
 
-    def test_a_node_is_gone(self) -> None:
-        """Something else removed it first."""
-        assert isinstance(validation_checked(self.command(world(a_node_of(SMALL))), world()), Refusal)
-
 
 class TestSeveral:
     """Due commands are checked one after the other, each in the world that those before it leave."""
@@ -652,34 +613,6 @@ class TestSeveral:
         assert validation.check(first) == ValidCommand(first)
         validation.carry_out(first)
         assert isinstance(validation.check(second), Refusal)
-
-    def test_a_node_that_is_no_longer_drifted_or_has_gone_says_so(self) -> None:
-        snapshot, (first, _) = self.drifted_pair()
-        settled = world(a_node_of(MIDDLE, "a"), pods=(pod_on("a", cpu="3"),))
-        assert validation_checked(first, settled) == Refusal(
-            CommandReason.VALIDATION_FAILED, "node a is no longer drifted"
-        )
-        gone = world(a_node_of(MIDDLE, "b"))
-        told = "NodeClaim default-a is no longer a candidate: it is gone"
-        assert validation_checked(first, gone) == Refusal(CommandReason.VALIDATION_FAILED, told)
-        deleted = msgspec.structs.replace(snapshot.node_claims[0], deleted_at=NOW)
-        leaving = msgspec.structs.replace(snapshot, node_claims=(deleted, *snapshot.node_claims[1:]))
-        told = "NodeClaim default-a is no longer a candidate: node a is being deleted already"
-        assert validation_checked(first, leaving) == Refusal(CommandReason.VALIDATION_FAILED, told)
-
-    def test_an_unhealthy_node_that_is_well_again_stays(self) -> None:
-        snapshot, (first, _) = self.drifted_pair()
-        repair = msgspec.structs.replace(first, reason="Unhealthy", method="repair")
-        assert validation_checked(repair, snapshot) == Refusal(
-            CommandReason.VALIDATION_FAILED, "node a is healthy again"
-        )
-
-    def test_an_empty_node_goes_however_full_the_others_are_and_stays_once_it_has_a_pod(self) -> None:
-        empty = Command(reason="Empty", method="emptiness", nodes=("a",), claims=("default-a",))
-        assert validation_checked(empty, world(a_node_of(MIDDLE, "a"))) == empty
-        told = "node a is no longer empty"
-        busy = world(a_node_of(MIDDLE, "a"), pods=(pod_on("a"),))
-        assert validation_checked(empty, busy) == Refusal(CommandReason.VALIDATION_FAILED, told)
 
 
 def going_from(node: str, to: str, **changes: Any) -> Command:

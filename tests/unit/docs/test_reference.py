@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.commands import man
+from cli.commands import program
 from cli.validation.formats import KUBERNETES_FIELDS, written_fields
 from core.model.snapshot import GATES, FeatureGates
 from installation.settings import Settings
@@ -198,4 +198,4 @@ def test_readme_and_contributing_name_existing_targets() -> None:
 
 def test_the_manual_page_is_up_to_date() -> None:
     """It is in the wheel, since the library that writes it would have to be built from sources; `make docs` writes it again."""
-    assert man.PAGE.read_text(encoding="utf-8") == man.written_page(), "run `make docs`"
+    assert program.PAGE.read_text(encoding="utf-8") == program.written_page(), "run `make docs`"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,25 +17,20 @@ import botocore.session
 import msgspec
 import pytest
 from botocore.config import Config
-from botocore.exceptions import ClientError, ConnectionClosedError
+from botocore.exceptions import ClientError
 from botocore.loaders import Loader
 
-from adapters.composition.functions import Adapters
 from adapters.kube import PREFIX, EksToken, presigner
-from adapters.ports import ConflictError, DeniedError, JsonObject, PortError, TransientError
-from adapters.run_report import RunReport
+from adapters.ports import ConflictError, DeniedError, JsonObject, PortError
 from adapters.runtime import SystemClock
 from core import labels
 from core.ami_families.al2023 import AL2023
 from installation import wiring
 from installation.array_threads import ARRAY_THREADS
-from installation.settings import Settings
 from installation.wiring import BY_NAME
-from lambdas.application.controllers import Application
 from simulator.aws.ec2.instances import RUNNING, Instance, Instances, Subnet
-from simulator.aws.installation import NO_CAPACITY, Exchange, Pool, Region, Selection, builtin_region
-from simulator.draws import stream
-from simulator.invocation.faults import LOST_REPLY, THROTTLE, Fault
+from simulator.aws.installation import Exchange, Pool, Region, builtin_region
+from simulator.clock import stream
 from simulator.record import Recorder
 from tests.builders import a_type
 from tests.e2e.cloud import http_endpoint
@@ -44,14 +38,12 @@ from tests.e2e.cloud.authenticator import Authenticator
 from tests.e2e.cloud.aws_protocol import RawResponse, SignedRequest
 from tests.e2e.cloud.identities import Caller, TokenError, caller_of
 from tests.e2e.cloud.kubelets import Kubelets, Pace
-from tests.e2e.cloud.node_objects import UNINITIALIZED
-from tests.e2e.cloud.server import BUCKET, Cloud, HostedCluster, in_zones
+from tests.e2e.cloud.server import Cloud, HostedCluster, in_zones
 from tests.e2e.cloud.wall_clock import WallClock
 from tests.e2e.functions.runtime_api import lineage_in, trace_header
 from tests.unit.simulator.aws.ec2.test_boot import rendered
 
 PROVISION = BY_NAME["provision"]
-ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 LOADER = Loader()
 """The services' descriptions, read once: making a client without them is slow."""
 
@@ -107,71 +99,10 @@ def launch(cloud: Cloud, token: str, *, once: bool = False) -> dict[str, Any]:
     return answer
 
 
-def instances_of(cloud: Cloud, token: str) -> list[dict[str, Any]]:
-    found = as_provision(cloud, "ec2").describe_instances(Filters=[{"Name": "tag:claim", "Values": [token]}])
-    return [instance for reservation in found["Reservations"] for instance in reservation["Instances"]]
-
-
 def test_functions_compute_on_one_thread_as_deployed_ones(cloud: Cloud) -> None:
     """On two threads, the last bits of a product differ: once, a plan for a burst was another one when it was repeated."""
     for spec in wiring.FUNCTIONS:
         assert cloud.environment(spec).items() >= ARRAY_THREADS.items()
-
-
-def test_an_instance_lives_and_dies_over_http(cloud: Cloud) -> None:
-    """Otherwise, the suite tests moto's EC2, not ours."""
-    events: list[tuple[str, str, dict[str, Any]]] = []
-    cloud.on_event(lambda *event: events.append(event))
-    (launched,) = launch(cloud, "lives")["Instances"]
-    (instance_id,) = launched["InstanceIds"]
-    (found,) = instances_of(cloud, "lives")
-    assert (found["InstanceId"], found["Placement"]["AvailabilityZone"]) == (instance_id, ZONES[0])
-    subnets = as_provision(cloud, "ec2").describe_subnets(SubnetIds=[cloud.network.subnets[0].id])["Subnets"]
-    assert subnets[0]["AvailableIpAddressCount"] == cloud.network.subnets[0].free
-    as_provision(cloud, "ec2").terminate_instances(InstanceIds=[instance_id])
-    (found,) = instances_of(cloud, "lives")
-    assert found["State"]["Name"] == "shutting-down"
-    states = [detail["state"] for _, _, detail in events if detail.get("instance-id") == instance_id]
-    assert states == ["pending", "shutting-down"]
-
-
-def test_an_offering_without_capacity_is_refused_and_named(cloud: Cloud) -> None:
-    """Otherwise, no scenario with a shortage can be played on real parts."""
-    cloud.exchange.state_capacity(Selection(zone=ZONES[0]), 0)
-    answer = launch(cloud, "shortage")
-    cloud.exchange.state_capacity(Selection(zone=ZONES[0]), None)
-    (error,) = answer["Errors"]
-    assert (error["ErrorCode"], answer["Instances"]) == (NO_CAPACITY, [])
-    assert error["LaunchTemplateAndOverrides"]["Overrides"]["InstanceType"] == "m5.large"
-
-
-def test_a_lost_reply_leaves_the_instance_behind(cloud: Cloud) -> None:
-    """Otherwise, a launch whose reply is lost is never tested."""
-    cloud.faults.arm("ec2:CreateFleet", Fault(kind=LOST_REPLY), count=1)
-    with pytest.raises(ConnectionClosedError):
-        launch(cloud, "lost", once=True)
-    assert len(instances_of(cloud, "lost")) == 1
-    launch(cloud, "lost")
-    assert len(instances_of(cloud, "lost")) == 1, "the token makes the second request the first one"
-
-
-def test_the_sdk_retries_a_throttled_call(cloud: Cloud) -> None:
-    """Otherwise, botocore does not recognise our faults as EC2's."""
-    cloud.faults.arm("ec2:DescribeInstances", Fault(kind=THROTTLE), count=1)
-    instances_of(cloud, "nobody")
-    cloud.faults.arm("ec2:DescribeInstances", Fault(kind=THROTTLE), count=1)
-    with pytest.raises(ClientError, match="RequestLimitExceeded"):
-        as_provision(cloud, "ec2", once=True).describe_instances()
-
-
-def test_a_listener_is_notified_of_a_call_before_its_reply(cloud: Cloud) -> None:
-    """Otherwise, a function cannot be killed in the middle of its launch."""
-    heard: list[tuple[str, int]] = []
-    cloud.http.after("ec2:CreateFleet", lambda call: heard.append((call.access_key, len(cloud.instances.all()))))
-    before = len(cloud.instances.all())
-    launch(cloud, "heard")
-    cloud.http.after("ec2:CreateFleet", lambda _: None)
-    assert heard == [(cloud.identities.of_function(PROVISION).access_key, before + 1)]
 
 
 def test_an_unknown_caller_is_refused(cloud: Cloud) -> None:
@@ -181,16 +112,6 @@ def test_an_unknown_caller_is_refused(cloud: Cloud) -> None:
         client = session.client(service, endpoint_url=cloud.http.url, config=ONE_ATTEMPT)
         with pytest.raises(ClientError, match="UnrecognizedClientException"):
             getattr(client, call)()
-
-
-def test_errors_have_their_codes(cloud: Cloud) -> None:
-    """Otherwise, functions mistake a missing object for a denied call."""
-    with pytest.raises(ClientError, match=r"InvalidInstanceID\.NotFound"):
-        as_provision(cloud, "ec2").terminate_instances(InstanceIds=["i-00000000000000000"])
-    with pytest.raises(ClientError, match="ResourceNotFoundException"):
-        as_provision(cloud, "eks").describe_cluster(name="other")
-    with pytest.raises(ClientError, match="ParameterNotFound"):
-        as_provision(cloud, "ssm").get_parameter(Name="/aws/service/nothing")
 
 
 def test_messages_wait_for_their_delay_in_real_time(cloud: Cloud) -> None:
@@ -239,26 +160,6 @@ def test_calls_that_moto_answers_come_one_after_another(cloud: Cloud, monkeypatc
         for receiving in [pool.submit(sqs.receive_message, QueueUrl=url) for _ in range(8)]:
             receiving.result()
     assert most == 1
-
-
-def test_the_catalogue_is_read_and_stored_as_the_function_does_it(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise, pages, prices or S3 over HTTP differ from what the functions read."""
-    for name, value in cloud.environment(BY_NAME["refresh_catalogue"]).items():
-        monkeypatch.setenv(name, value)
-    application = Application(Adapters(cloud.settings, boto3.Session(botocore_session=_core()), SystemClock()))
-    application.catalogue_refresh.refresh(RunReport())
-    found = {t.name: t for t in application.adapters.catalogues.catalogue([]).default}
-    assert set(found) == {t.name for t in cloud.region.types}
-    sold = {(o.zone, o.capacity_type): o.price for o in found["m5.large"].offerings}
-    assert {zone for zone, _ in sold} == set(ZONES)
-    assert all(price > 0 for price in sold.values())
-    assert as_provision(cloud, "s3").list_objects_v2(Bucket=BUCKET)["KeyCount"] >= 1
-
-
-def test_functions_read_their_settings_from_the_environment(cloud: Cloud) -> None:
-    assert Settings.from_environment(cloud.environment(PROVISION)) == cloud.settings
 
 
 def review(authenticator: Authenticator, token: str) -> dict[str, Any]:
@@ -532,57 +433,6 @@ def node(api: Api) -> JsonObject:
 def is_complete(api: Api) -> bool:
     found = node(api)
     return bool(found) and labels.ZONE in found["metadata"]["labels"] and GPU in found["status"]["allocatable"]
-
-
-def test_several_writers_complete_a_node_in_turn(account: Account, api: Api, kubelets: Kubelets) -> None:
-    """Otherwise, the functions never see a Node without zone and GPUs, as every node is at first."""
-    instance = account.launch()
-    until(lambda: is_complete(api))
-    at_first, at_last = api.first_seen[0], node(api)
-    assert labels.ZONE not in at_first["metadata"]["labels"]
-    assert UNINITIALIZED in at_first["spec"]["taints"]
-    assert GPU not in at_first["status"]["capacity"]
-    assert at_first["metadata"]["labels"]["team"] == "a"
-    assert at_last["metadata"]["labels"][labels.INSTANCE_TYPE] == "m5.large"
-    assert at_last["metadata"]["labels"]["failure-domain.beta.kubernetes.io/zone"] == "us-east-1a"
-    assert at_last["spec"]["providerID"] == instance.provider_id
-    assert sorted(taint["key"] for taint in at_last["spec"]["taints"]) == ["dedicated", "karpenter.sh/unregistered"]
-    assert at_last["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
-
-
-def test_nodes_join_side_by_side(account: Account, api: Api, kubelets: Kubelets) -> None:
-    """Otherwise, a busy control plane delays the last of two hundred nodes by minutes, as it would no machine."""
-    all_there = threading.Barrier(3, timeout=SOON)
-    create = api.create
-
-    def create_together(one: JsonObject) -> JsonObject:
-        if one["kind"] == "Node":
-            all_there.wait()
-        return create(one)
-
-    api.create = create_together  # type: ignore[method-assign]  # an API server that answers three at once
-    for number in range(3):
-        account.launch(number, address=7 + number)
-    until(lambda: len([kind for kind, _ in api.objects if kind == "nodes"]) == 3)
-    assert not all_there.broken
-
-
-def test_the_node_of_a_terminated_instance_is_removed(account: Account, api: Api, kubelets: Kubelets) -> None:
-    """Otherwise, pods run on forever on machines that are gone."""
-    instance = account.launch()
-    until(lambda: is_complete(api))
-    account.end(instance)
-    until(lambda: not node(api))
-
-
-def test_an_outage_of_the_api_server_is_waited_for(account: Account, api: Api, kubelets: Kubelets) -> None:
-    """Otherwise, a scenario that stops the API server loses nodes that a real cluster gets."""
-    api.away = TransientError("kube", "connection refused")
-    account.launch()
-    time.sleep(0.1)
-    api.away = None
-    until(lambda: is_complete(api))
-    assert kubelets.failures == []
 
 
 def test_a_reused_address_waits_for_the_old_node_to_go(account: Account, api: Api, kubelets: Kubelets) -> None:

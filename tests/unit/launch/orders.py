@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from core import labels
-from core.ami_families.bootstrap import Cluster
+from core.ami_families.family import Cluster
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.launch.request import RenderedLaunch, render_launch
 from core.model.catalogue import InstanceType
-from core.model.launch_order import LaunchOrder
+from core.model.plan import LaunchOrder
 
 CLUSTER = Cluster(name="shop", endpoint="https://api.example", certificate_authority="Q0E=", service_cidr="10.1.0.0/16")
 GPU_COUNT = f"{labels.AWS_GROUP}/instance-gpu-count"

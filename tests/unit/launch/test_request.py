@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import labels
-from core.ami_families.bootstrap import Cluster
+from core.ami_families.family import Cluster
 from core.ami_families.registry import FAMILIES
 from core.catalogue.node_class import EC2NodeClass
 from core.errors import InvalidInputError

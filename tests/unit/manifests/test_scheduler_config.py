@@ -10,7 +10,7 @@ from core import labels
 from core.errors import InvalidInputError
 from core.manifests.scheduler_config import default_spreads, scoring
 from core.model.pod import DO_NOT_SCHEDULE, TopologySpread
-from core.pod_rules import SYSTEM_SPREADS
+from core.pods import SYSTEM_SPREADS
 
 ZONES = {"maxSkew": 2, "topologyKey": labels.ZONE, "whenUnsatisfiable": DO_NOT_SCHEDULE}
 READ = (TopologySpread(labels.ZONE, 2, DO_NOT_SCHEDULE),)

@@ -14,7 +14,6 @@ from core.packing.heuristics import (
     pack_by_value,
     placed,
     promising_types,
-    separate_cost,
     separate_packing,
     two_type_packings,
 )
@@ -141,17 +140,6 @@ def test_a_mix_that_saves_nothing_is_left() -> None:
 # Rounding the fluid solution to whole machines.
 
 
-def test_every_way_of_rounding_packs_every_pod() -> None:
-    """Otherwise, a pod is lost between two stages."""
-    problem = with_small_pods(2)
-    fluid = relax(problem, SETTINGS)
-    tried = cuts(fluid, SETTINGS.rounding)
-    assert len(tried) > 1
-    for cut in tried:
-        dice = np.random.default_rng(0)
-        guided_rounding(problem, fluid, cut, generator=dice, settings=SETTINGS).check(problem)
-
-
 def test_the_first_rounding_is_complete_and_later_ones_leave_more_out() -> None:
     fluid = relax(with_small_pods(2), SETTINGS)
     left_out = [sum(cut) for cut in cuts(fluid, SETTINGS.rounding)]
@@ -168,13 +156,6 @@ def test_items_that_the_program_covers_twice_are_packed_once() -> None:
     twice = FluidSolution(0, machines, pods, np.zeros(1), np.zeros((1, 1)))
     dice = np.random.default_rng(0)
     guided_rounding(problem, twice, (0, 0), generator=dice, settings=SETTINGS).check(problem)
-
-
-def test_types_that_the_relaxation_uses_are_promising() -> None:
-    problem = with_small_pods(1)
-    fluid = relax(problem, SETTINGS)
-    bought = np.flatnonzero(fluid.machines > 1e-6)
-    assert set(bought.tolist()) <= set(promising_types(problem, fluid, 1).tolist())
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -210,11 +191,6 @@ def test_every_pod_has_the_cheapest_machine_that_holds_it() -> None:
     packing = separate_packing(a_problem())
     packing.check(a_problem())
     assert packing.types.tolist() == [2, 2, 2, 1, 1]
-
-
-def test_the_cost_is_known_before_the_machines_are_created() -> None:
-    """Creating ten thousand machines only for their price would cost more than the search."""
-    assert separate_cost(a_problem()) == separate_packing(a_problem()).cost(a_problem()) == 160
 
 
 # Rounding with two types at a time.

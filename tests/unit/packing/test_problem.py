@@ -512,52 +512,6 @@ def test_zeros_of_a_dense_matrix_are_left_out() -> None:
     assert (columns.upper == UNBOUNDED).all()
 
 
-def test_coefficients_given_in_any_order_are_sorted_by_column() -> None:
-    entries = Coefficients()
-    entries.put(np.array([1, 0]), np.array([1, 0]), np.array([4.0, 1.0]))
-    entries.put(np.array([1]), np.array([0]), 2.0)
-    columns = entries.columns(COSTS, np.full(2, UNBOUNDED))
-    assert (columns.starts.tolist(), columns.rows.tolist()) == ([0, 2, 3], [0, 1, 1])
-    assert columns.coefficients.tolist() == [1, 2, 4]
-
-
-def test_types_that_others_beat_are_dominated() -> None:
-    """Otherwise, the solver considers hundreds of superfluous types."""
-    problem = PackingProblem.of(
-        requests=np.array([[1]]),
-        counts=np.array([1]),
-        capacity=np.array([[4], [4], [8], [2]]),
-        prices=np.array([10, 10, 9, 20]),
-        allowed=np.array([[True, True, True, True]]),
-    )
-    assert problem.undominated().tolist() == [2]
-
-
-def test_a_type_that_takes_more_items_is_not_dominated() -> None:
-    """Otherwise, pods for one architecture lose the only type that they may run on."""
-    problem = PackingProblem.of(
-        requests=np.array([[1], [1]]),
-        counts=np.array([1, 1]),
-        capacity=np.array([[4], [8]]),
-        prices=np.array([10, 9]),
-        allowed=np.array([[True, True], [True, False]]),
-    )
-    assert problem.undominated().tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("types", "loads"),
-    [([4], [[9, 0]]), ([4, 4], [[8, 0], [8, 0]]), ([4], [[8, 1]]), ([4], [[7, 0]])],
-    ids=["overfull", "twice", "forbidden", "missing"],
-)
-def test_a_wrong_packing_is_refused(types: list[int], loads: list[list[int]]) -> None:
-    """Otherwise, an error of the floating-point stages is launched."""
-    may = [[True] * len(SIZES), [size != 4 for size in range(len(SIZES))]]
-    problem = a_problem([(1, 4), (0.01, 0.01)], [8, 0], allowed=may)
-    with pytest.raises(InvariantError):
-        Packing(np.array(types), np.array(loads)).check(problem)
-
-
 @pytest.mark.parametrize(
     ("types", "loads", "why"),
     [
@@ -604,12 +558,6 @@ def test_a_load_moves_to_the_cheapest_machine_that_holds_it() -> None:
     assert problem.cheapest_type(np.array([200])) == NO_TYPE
 
 
-def test_a_cap_bounds_the_pods_of_an_item_on_a_machine() -> None:
-    problem = a_problem([(0.5, 1), (0.5, 1)], [9, 9], per_machine_max=[2, 0])
-    assert problem.fit[0].max() == 2
-    assert problem.is_capped().tolist() == [True, False]
-
-
 def test_less_capacity_holds_fewer_pods_and_never_more_than_a_cap() -> None:
     problem = a_problem([(1, 2)], [9], per_machine_max=[3])
     smaller = problem.with_capacity(np.array([0, 3]), problem.capacity[[0, 3]] // 2)
@@ -635,23 +583,6 @@ def test_the_largest_share_of_any_resource_orders_items() -> None:
     assert largest_first(requests, np.array([10, 100])).tolist() == [1, 2, 0]
     assert largest_first(np.array([[0, 3], [1, 0]]), np.array([1, 4])).tolist() == [1, 0]
     assert largest_first(np.array([[0, 3], [1, 2]]), np.array([0, 4])).tolist() == [1, 0]
-
-
-def test_the_types_of_several_loads_are_those_of_each_by_itself() -> None:
-    """Loads are sized together for speed; some fit no type, and some items may not run everywhere."""
-    small, dice = with_small_pods(5), np.random.default_rng(5)
-    problem = PackingProblem.of(
-        requests=small.requests,
-        counts=small.counts,
-        capacity=small.capacity,
-        prices=small.prices,
-        allowed=small.allowed & ((dice.random(small.allowed.shape) < 0.9) | (np.arange(len(small.prices)) == 0)),
-    )
-    loads = dice.poisson(dice.choice([0.02, 0.3, 20.0], (60, 1)), (60, len(problem.counts)))
-    apart = [problem.cheapest_type(load) for load in loads]
-    assert problem.cheapest_types(loads).tolist() == apart
-    assert NO_TYPE in apart
-    assert len(set(apart)) > 2
 
 
 def test_distinct_loads_are_in_the_order_of_their_amounts() -> None:

@@ -89,15 +89,6 @@ FEW_PAIRS = replace(SETTINGS, fluid=replace(SETTINGS.fluid, pairs_max=200))
 ALL_TYPES = replace(SETTINGS, active_types=replace(SETTINGS.active_types, initial_types=10_000))
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_no_packing_undercuts_the_bound(seed: int) -> None:
-    """Otherwise, the reported gap does not exist."""
-    dice = np.random.default_rng(seed)
-    sizes = [(float(dice.choice([0.5, 1, 3])), float(dice.choice([1, 4, 12]))) for _ in range(3)]
-    problem = a_problem(sizes, [2, 1, 2])
-    assert relax(problem, SETTINGS).lower_bound <= cheapest_cost(problem)
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_no_packing_undercuts_the_bound_in_whole_steps(seed: int) -> None:
     """Otherwise, the reported gap does not exist. The cheapest of all packings is found by exhaustion."""
@@ -224,12 +215,6 @@ def test_every_requirement_of_several_holds() -> None:
         assert with_distinct_values(problem, order).capacity.tolist() == problem.capacity.tolist()
 
 
-def test_a_requirement_that_cannot_be_met_changes_nothing() -> None:
-    problem = of_every_size(5)
-    wanted = DistinctValues([("only",)] * 5, 2)
-    assert with_distinct_values(problem, [wanted]).capacity.tolist() == problem.capacity.tolist()
-
-
 # The common beginning of every search.
 
 
@@ -316,13 +301,6 @@ def test_capacities_and_prices_are_scaled_to_at_most_one() -> None:
 def test_resources_that_no_item_requests_have_no_row() -> None:
     problem = a_problem([(1, 0)], [3])
     assert ScaledProblem.of(problem).capacity.shape == (len(SIZES), 2)
-
-
-def test_items_stay_separate_if_there_are_few() -> None:
-    problem = a_problem([(1, 4), (1, 4)], [3, 5])
-    joined = JoinedItems.of(problem, ScaledProblem.of(problem), SETTINGS.fluid)
-    assert joined.joint.tolist() == [0, 1]
-    assert joined.scaled.counts.tolist() == [3, 5]
 
 
 def test_similar_items_are_merged_at_their_mean_and_their_total_stays() -> None:

@@ -23,7 +23,7 @@ from core.model.pod import (
 from core.model.values.requirements import Requirement, Requirements
 from core.reasons.pods import PodReason
 from core.scheduling.volume_binding import NO_VOLUMES, VolumeIndex, VolumeNeeds
-from tests.builders import NOW, ZONES, a_node_of, a_pod, a_selector, a_snapshot, a_type
+from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_snapshot, a_type
 from tests.unit.scheduling.reading import claim_of, context_of, places, plan_of, reasons_of, zones
 
 TYPE = a_type("m", cpu="4", memory="16Gi")
@@ -233,20 +233,6 @@ def test_pods_that_share_an_unbound_claim_get_one_zone() -> None:
     shared_by_all = replace(GP3, provisioner="efs.csi.aws.com")
     anywhere = zones(plan_of(types=(TYPE,), pods=pods, **{**storage, "storage_classes": (shared_by_all,)}))
     assert anywhere["p"] == ZONES
-
-
-def test_a_claim_for_one_pod_has_one_user() -> None:
-    """kube-scheduler refuses every node to a second pod until the first is gone, terminating ones included."""
-    request = VolumeRequest(access_modes=("ReadWriteOncePod",))
-    storage = {"storage_classes": (GP3,), "volume_claims": (a_claim(storage_class="gp3", request=request),)}
-    claim, node = a_node_of(TYPE, "n")
-    first = replace(using("c", cpu="1"), name="first", node_name="n", phase="Running", deleted_at=NOW)
-    cluster = {"nodes": (node,), "node_claims": (claim,), **storage}
-    assert reasons_of(plan_of(types=(TYPE,), pods=(first, using("c")), **cluster)) == {"p": PodReason.VOLUME_IN_USE}
-    urgent = replace(using("c", priority=5), name="urgent")
-    plan = plan_of(types=(TYPE,), pods=(urgent, using("c")), **cluster)
-    assert places(plan) == {"urgent": "n"}
-    assert reasons_of(plan) == {"p": PodReason.VOLUME_IN_USE}
 
 
 def test_a_claim_with_a_selected_node_waits_for_that_node() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from core.errors import InvalidInputError
 from simulator.disturbances import typed
-from simulator.run import Result, run
 from simulator.scenario import read_scenario
+from simulator.world import Result, run
 
 TERMS = [{"tags": {"karpenter.sh/discovery": "fleetwright"}}]
 

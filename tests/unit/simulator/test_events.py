@@ -15,8 +15,7 @@ import pytest
 from installation import wiring
 from installation.wiring import BY_NAME, FunctionSpec
 from simulator.aws.queues import Queues
-from simulator.clock import VirtualClock
-from simulator.draws import stream
+from simulator.clock import VirtualClock, stream
 from simulator.events import LINEAGE_MAX, Pump, lineage_of
 from simulator.invocation.faults import CrashError, MessageFaults
 from simulator.invocation.sandbox import Sandboxes

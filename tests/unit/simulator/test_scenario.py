@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidInputError
-from simulator.draws import constant, stream
+from simulator.clock import constant, stream
 from simulator.scenario import Trace, read_scenario, read_trace
 from simulator.step_forms import Tokens
 

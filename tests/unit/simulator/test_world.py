@@ -12,8 +12,7 @@ from simulator.campaign.worlds import draw_world
 from simulator.clock import VirtualClock
 from simulator.invocation.faults import Call
 from simulator.record import Recorder
-from simulator.run import seeded
-from simulator.world import QUICK, open_world
+from simulator.world import QUICK, open_world, seeded
 
 AFTER_STEPS = timedelta(minutes=10)
 QUICK_WORLDS = 2

@@ -11,7 +11,8 @@ import pytest
 from core import api, labels
 from core.api.schemas.calendar import annotated_calendar, annotation_faults
 from core.errors import InvalidInputError
-from core.model.node_pool import FORCE, Budget, CalendarSettings, CalendarWindow, WarmRoom
+from core.model.node_pool import FORCE, Budget, CalendarSettings, CalendarWindow, Cap, WarmRoom
+from core.model.values.quantity import HOURLY
 from core.model.values.requirements import Requirement
 from tests.unit.api.objects import NODE_POOL
 
@@ -153,3 +154,48 @@ def test_a_wrong_annotation_is_told_and_the_node_pool_launches_nothing(text: str
     assert message in "".join(problem.message for problem in api.problems(annotated(text)))
     with pytest.raises(InvalidInputError, match="calendar"):
         annotated_calendar(annotated(text), "default")
+
+
+# Caps.
+
+
+def a_capping(*caps: dict[str, Any]) -> dict[str, Any]:
+    return a_calendar(caps=list(caps))
+
+
+@pytest.mark.parametrize(
+    ("caps", "field", "message"),
+    [
+        ([{"name": "a"}], "caps[0].limits", "required"),
+        ([{"name": "a", "limits": {}}], "caps[0].limits", "at least 1"),
+        ([{"name": "a", "limits": {"cpu": "x"}}], "caps[0].limits.cpu", "quantity"),
+        ([{"name": "A_", "limits": {"cpu": "1"}}], "caps[0].name", ""),
+        ([{"name": "a", "limits": {"cpu": "1"}}] * 2, "caps[1].name", "another cap"),
+    ],
+)
+def test_mistakes_in_caps_name_their_field(caps: list[dict[str, Any]], field: str, message: str) -> None:
+    found = [(problem.field, problem.message) for problem in api.problems(a_capping(*caps))]
+    assert [place for place, _ in found] == [f"spec.{field}"], found
+    assert message in found[0][1]
+
+
+def test_caps_are_read_with_short_names_of_resources() -> None:
+    limits = {"dollars-per-hour": "12.50", "nodes": 20, "cpu": "400"}
+    calendar = api.calendar(
+        a_capping({"name": "pay", "pods": {"namespaces": ["b", "a"], "matchLabels": {"team": "pay"}}, "limits": limits})
+    )
+    assert calendar.caps == (
+        Cap(
+            name="office/pay",
+            namespaces=("a", "b"),
+            pod_labels={"team": "pay"},
+            limits={HOURLY: 12_500_000_000, "nodes": 20, "cpu": 400_000},
+        ),
+    )
+
+
+def test_a_node_pools_annotation_has_no_caps() -> None:
+    """A cap counts over all NodePools of a Calendar; in an annotation it would say something else than it does."""
+    written = json.dumps({"caps": [{"name": "a", "limits": {"cpu": "1"}}]})
+    pool = {**NODE_POOL, "metadata": {"name": "default", "annotations": {labels.CALENDAR: written}}}
+    assert [problem.partition(":")[0] for _, problem in annotation_faults(pool)] == ["caps"]

@@ -15,13 +15,17 @@ import yaml
 from cli.answers.monitoring import HELP, OF_FUNCTIONS, PANELS, RULES, dashboard, exposition, rules
 from core import labels
 from core.brakes import Brake, BrakeKind
-from core.model.node_pool import Budget, Disruption
+from core.model.node_pool import Budget, Calendar, Cap, Disruption
 from core.model.snapshot import Snapshot
+from core.model.values.quantity import HOURLY, nanodollars
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 
 SMALL = a_type("m5.large", price=0.1)
 SPOT = a_type("m5.xlarge", price=0.2)
 SAMPLE = re.compile(r"^(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$")
+
+
+CAPPED = {HOURLY: nanodollars(12.5), "cpu": 4_000}
 
 
 def a_cluster(**changes: Any) -> Snapshot:
@@ -33,6 +37,7 @@ def a_cluster(**changes: Any) -> Snapshot:
         "node_claims": tuple(claim for claim, _ in pairs),
         "nodes": tuple(node for _, node in pairs),
         "pods": (a_pod("running", node_name="first"), a_pod("waiting")),
+        "calendars": (Calendar(name="costs", caps=(Cap(name="costs/shop", namespaces=("shop",), limits=CAPPED),)),),
     }
     return a_snapshot(types=(SMALL, SPOT), **{**fields, **changes})
 
@@ -112,6 +117,14 @@ def test_budgets_without_a_bound_let_every_node_leave() -> None:
     pool = a_pool(disruption=Disruption(budgets=(Budget(nodes="100%"),)))
     free = named(exposition(a_cluster(node_pools=(pool,)), None), "karpenter_nodepools_allowed_disruptions")
     assert set(free.values()) == {2}
+
+
+def test_caps_are_in_dollars_and_cores() -> None:
+    limits = named(exposition(a_cluster(), None), "fleetwright_cap_limit")
+    assert limits == {
+        'cap="costs/shop",resource_type="fleetwright.dev/dollars_per_hour"': 12.5,
+        'cap="costs/shop",resource_type="cpu"': 4,
+    }
 
 
 def test_what_only_the_functions_know_is_missing_without_them() -> None:

@@ -444,7 +444,7 @@ def test_the_first_lines_sum_up_the_cluster() -> None:
         ({"budgets": {"Empty": None, "Drifted": None}}, "general 2 5 0.5000 any - -"),
         (
             {"budgets": {"Empty": 0, "Drifted": 2, "Underutilized": 0}},
-            "general 2 5 0.5000 2 Drifted, 0 Empty/Underutilized - -",
+            "general 2 5 0.5000 0, but 2 Drifted - -",
         ),
         (
             {"takenBy": [{"node": f"n{number}", "why": "Drifted"} for number in range(4)]},

@@ -377,16 +377,6 @@ def test_what_was_discovered_for_a_node_class_names_the_same_objects_as_its_term
     assert found[labels.PLACEMENT_GROUP] == {"id": "N(pg-1)", "name": "N(fast)", "strategy": "cluster"}
 
 
-@pytest.mark.parametrize(
-    "key",
-    [labels.RESERVATION_PLACES, labels.UPCOMING_RESERVATIONS, labels.SUBNET_ADDRESSES, labels.PLACEMENT_GROUP],
-)
-@pytest.mark.parametrize("text", ["ours", "[1", "7"])
-def test_what_was_not_discovered_but_written_by_somebody_is_left_out(key: str, text: str) -> None:
-    """Users may write anything there: it may name what is theirs, and may stop no snapshot."""
-    assert annotations(**{key: text}) == {}
-
-
 def test_the_memory_that_nodes_of_an_image_had_is_kept_for_the_image_of_the_new_name() -> None:
     images = [{"id": "ami-1"}, {"id": "ami-2"}]
 

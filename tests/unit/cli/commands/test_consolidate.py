@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.__main__ import main
-from cli.commands import consolidate, diff, report
+from cli.commands import consolidate, diff, ledger
 from cli.search_time import TimeLimit
 from core.model.plan import Blocked, Command, DisruptionCost, DisruptionPlan
 from core.reasons.nodes import NodeReason
@@ -131,7 +131,7 @@ def test_what_is_no_amount_is_refused(text: str) -> None:
 
 
 def test_a_month_ends_with_its_last_moment_or_now() -> None:
-    month = report._month
+    month = ledger._month
     assert month("2024-02") == (datetime(2024, 2, 1, tzinfo=UTC), datetime(2024, 3, 1, tzinfo=UTC))
     assert month("2024-12") == (datetime(2024, 12, 1, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC))
     now = datetime.now(UTC)

@@ -17,7 +17,7 @@ from cli.schemas.periods import ANSWERS
 from simulator.checkers.pods import Violation
 from simulator.outcome import VIOLATIONS
 from simulator.record import Event
-from simulator.run import Result
+from simulator.world import Result
 from tests.builders import NOW
 
 SCENARIO = """
@@ -92,7 +92,7 @@ def test_any_rule_that_was_broken_makes_the_answer_negative(
     (tmp_path / "catalog.json").write_text(json.dumps(CATALOG))
     summary = {"kind": "SimulationSummary", **{law: int(law == broken) for law in VIOLATIONS}}
     result = Result(summary=summary, events=(), decisions=(), violations=(), warnings=(), failures=())
-    monkeypatch.setattr("simulator.run.run", lambda *_, **__: result)
+    monkeypatch.setattr("simulator.world.run", lambda *_, **__: result)
     assert main(["simulate", str(tmp_path / "s.yaml"), "-o", "json"]) == int(broken is not None)
     assert json.loads(capsys.readouterr().out) == summary
 

@@ -14,7 +14,7 @@ from botocore.validate import ParamValidator
 from cli.doctor.network import OK, PROBLEM, UNKNOWN, AccountAnswer, AccountFinding
 from cli.doctor.probe import PROBES, probe
 from core.model.values.quotas import STANDARD
-from simulator.aws.request_rules import problems_of
+from simulator.aws.session import problems_of
 from tests.unit.cli.doctor.answering_account import AnsweringAccount
 
 NOW: Final = datetime(2026, 11, 29, 12, tzinfo=UTC)

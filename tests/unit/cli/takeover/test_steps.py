@@ -26,8 +26,6 @@ from cli.takeover.steps import (
     release_document,
 )
 from core import labels
-from core.errors import InvariantError
-from core.lifecycle import takeover
 from core.lifecycle.claims import REGISTRATION_TIMEOUT
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.takeover import (
@@ -35,13 +33,8 @@ from core.lifecycle.takeover import (
     Objection,
     OwnedClaim,
     ReleaseObjection,
-    class_made_ours,
-    karpenters_object,
-    karpenters_status,
-    our_tags,
 )
 from core.manifests.wire import resources
-from core.manifests.wire.objects import NodeSpec, OwnerReference, WireMetadata, WireNode, WireTaint
 from core.reasons.takeover import AdoptionReason, ReleaseReason
 from tests.builders import NOW, a_class_manifest
 from tests.unit.cli.simulated_installation import OF_PROD, SimulatedInstallation, failing_once
@@ -96,19 +89,6 @@ def adopted(environment: Any, found: AdoptionCandidate) -> list[Any]:
     return done
 
 
-def test_the_row_comes_first_and_the_node_claim_last() -> None:
-    record = a_record()
-    tags = ("tags", "i-1", our_tags(record, "prod"))
-    assert adopted(Environment(), candidate(record)) == [("row", "c"), tags, ("Node", "n"), ("NodeClaim", "c")]
-    begun = candidate(record, AdoptionState.BEGUN)
-    assert adopted(Environment(), begun) == [tags, ("Node", "n"), ("NodeClaim", "c")]
-
-
-def test_a_node_that_has_not_registered_is_not_marked_yet() -> None:
-    record = a_record(ClaimPhase.LAUNCHED)
-    assert ("Node", "") not in adopted(Environment(), candidate(record))
-
-
 def test_a_row_of_the_same_instance_is_gone_on_with_and_another_is_not_overwritten() -> None:
     record = a_record()
     assert len(adopted(Environment(record), candidate(record))) == 4
@@ -118,26 +98,6 @@ def test_a_row_of_the_same_instance_is_gone_on_with_and_another_is_not_overwritt
         with pytest.raises(ConflictError, match="claim c was stored by another run; run again"):
             Adopter(environment).adopt(candidate(record))
         assert environment.done == [("row", "c")]
-
-
-@pytest.mark.parametrize("lacking", ["record", "instance"])
-def test_without_a_row_or_an_instance_nothing_is_adopted(lacking: str) -> None:
-    environment: Any = Environment()
-    with pytest.raises(InvariantError):
-        Adopter(environment).adopt(msgspec.structs.replace(candidate(a_record()), **{lacking: None}))
-    assert environment.done == []
-
-
-def test_a_class_loses_karpenters_finalizer_and_a_change_is_recorded() -> None:
-    environment: Any = Environment()
-    adopter = Adopter(environment)
-    adopter.free_class("default")
-    kept = [labels.KARPENTER_CLASS_FINALIZER, "example.com/keeps"]
-    for finalizers in (kept, None):
-        body = environment.patch_of({"metadata": {"finalizers": finalizers}})
-        assert body == {"metadata": class_made_ours(list(finalizers or ()))}
-    adopter.finish()
-    assert environment.done == [(resources.EC2_NODE_CLASSES.kind, "default"), NOW]
 
 
 KEPT = {"finalizers": [labels.KARPENTER_CLASS_FINALIZER]}
@@ -697,31 +657,8 @@ def released(environment: Any, claim: OwnedClaim, *, is_there: bool = True, drif
     return done
 
 
-STATUS = ("write", "NodeClaim", "c", {"status": karpenters_status(a_record(), "NodePoolDrifted")}, "status")
-CREATED = ("create", "NodeClaim", karpenters_object(a_record()))
-MARKED = ("patch", "NodeClaim", "c")
-TAGGED = (
-    ("tag", "i-1", takeover.karpenters_tags(a_record(), "prod")),
-    ("untag", "i-1", takeover.OURS_ALONE),
-)
 NODE = ("patch", "Node", a_node().name)
 FORGOTTEN = ("forget", "c")
-
-
-def test_the_node_claim_comes_first_and_the_row_goes_last() -> None:
-    environment: Any = ReleasedEnvironment()
-    assert released(environment, owned(), drift="NodePoolDrifted") == [STATUS, MARKED, NODE, *TAGGED, FORGOTTEN]
-    assert environment.patches["NodeClaim"](NODE_CLAIM) == {
-        "metadata": takeover.node_claim_made_karpenters(a_record(), NODE_CLAIM, (a_record().plan.node_pool, "u"))
-    }
-    bare = released(ReleasedEnvironment(), owned(node=None), is_there=False, drift="NodePoolDrifted")
-    assert bare == [STATUS, MARKED, FORGOTTEN]
-
-
-@pytest.mark.parametrize("fault", [None, ConflictError("kube:create", "409")])
-def test_a_node_claim_that_is_missing_is_created_unless_somebody_has(fault: Exception | None) -> None:
-    done = released(ReleasedEnvironment(fault=fault), owned(node_claim=None), drift="NodePoolDrifted")
-    assert done == [CREATED, STATUS, MARKED, NODE, *TAGGED, FORGOTTEN]
 
 
 @pytest.mark.parametrize("fault", [None, NotFoundError("kube:patch", "404")])
@@ -730,13 +667,6 @@ def test_a_claim_that_was_never_launched_is_given_up(fault: Exception | None) ->
     done = released(ReleasedEnvironment(fault=fault), owned(record=a_record(ClaimPhase.REQUESTED), node_claim=None))
     gone = [("write", "NodeClaim", "c", {"metadata": {"finalizers": None}}, ""), ("delete", "NodeClaim", "c")]
     assert done == [*([] if fault else gone), FORGOTTEN]
-
-
-def test_what_is_not_ours_is_not_released() -> None:
-    environment: Any = ReleasedEnvironment()
-    with pytest.raises(InvariantError, match="Instance/i-2 is not to be released"):
-        Releaser(environment).release(Releasable(subject="Instance/i-2", instance=an_instance("i-2")))
-    assert environment.done == []
 
 
 def test_commands_are_dropped_and_versions_of_hashes_removed_where_there_are_any() -> None:
@@ -758,24 +688,3 @@ def test_commands_are_dropped_and_versions_of_hashes_removed_where_there_are_any
         ("write", "NodePool", "a", {"metadata": {"annotations": {pool: None}}}, ""),
         ("write", "EC2NodeClass", "d", {"metadata": {"annotations": {node_class: None}}}, ""),
     ]
-
-
-@pytest.mark.parametrize("has_ours", [False, True])
-def test_a_node_gets_its_node_claim_as_owner_and_loses_our_taints(has_ours: bool) -> None:
-    environment: Any = ReleasedEnvironment()
-    released(environment, owned())
-    theirs, ours = WireTaint("team", "NoSchedule", "a"), WireTaint(labels.DISRUPTED_TAINT, "NoSchedule")
-    metadata = WireMetadata(
-        name="n",
-        labels={"team": "a"},
-        finalizers=(labels.TERMINATION_FINALIZER,),
-        owner_references=(OwnerReference("Other", "o", "v1", "u"),),
-    )
-    written = WireNode(metadata=metadata, spec=NodeSpec(taints=(theirs, ours) if has_ours else (theirs,)))
-    patch = environment.patches["Node"](written)
-    owner = {"kind": "Other", "name": "o", "apiVersion": "v1", "uid": "u", "controller": False}
-    assert patch["metadata"] == takeover.node_made_karpenters(
-        metadata.finalizers, [owner], metadata.labels, ("c", "uid-c")
-    )
-    kept = [{"key": "team", "effect": "NoSchedule", "value": "a"}]
-    assert patch.get("spec") == ({"taints": kept} if has_ours else None)

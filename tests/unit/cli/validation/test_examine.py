@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.commands.validate import _shapes_types
+from cli.commands.manifests import _shapes_types
 from cli.manifests.documents import RepeatedField
 from cli.manifests.inventory import Document
 from cli.manifests.reading import parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -21,7 +21,6 @@ from core.disruption.target.waves import (
     DELETED_TOGETHER,
     WAVES_MAX,
     Target,
-    WaveBudgets,
     WavePlanner,
     approved_commands,
     components,
@@ -32,16 +31,23 @@ from core.disruption.target.waves import (
 )
 from core.model.catalogue import Catalogue, InstanceType
 from core.model.node_pool import BALANCED, Budget, Disruption
-from core.model.plan import Command, Move, NodeClaim, PlannedClaim
-from core.model.pod import LabelSelector, NodeSelectorTerm, PodAffinityTerm, PreferredTerm, TopologySpread
+from core.model.plan import Command, Move, PlannedClaim
+from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PreferredTerm, TopologySpread
 from core.model.snapshot import Options, PodDisruptionBudget, Snapshot
 from core.model.values.requirements import Requirement
 from core.reasons.code import TerminationReason
 from core.reasons.nodes import NodeReason
-from tests.builders import CLASS_REF, NOW, ZONES, a_node_of, a_pool, a_selector, a_type
+from tests.builders import CLASS_REF, ZONES, a_node_of, a_pool, a_selector, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, TYPES, drifted, pod_on, world
 from tests.unit.disruption.nodes_for_tests import SMALL as WAVES_SMALL
-from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, decided, drained, fleet_of, half_full
+from tests.unit.disruption.target.fleets_for_tests import (
+    WHOLE_WAY,
+    decided,
+    drained,
+    fleet_of,
+    half_full,
+    sharing_a_budget,
+)
 from tests.unit.lifecycle.records_for_tests import a_plan
 
 # A target may be valid as a whole while one of its commands is not valid alone.
@@ -301,217 +307,6 @@ def test_of_waves_one_by_one_and_all_nodes_together_the_cheaper_is_taken(
     these = target_waves(Target(fleet, found, claims, fleet.prices.astype(float)), this_pass, is_gated=False)
     assert ([command.nodes for command in these.commands], these.savings) == (gone, savings)
     assert set(these.objections) == (set() if gone else {"n0", "n1", "n2"})
-
-
-# Each wave has its own budgets, and limits hold while old and new nodes both exist.
-
-
-UNDERUTILIZED = TerminationReason.UNDERUTILIZED
-
-
-def cluster(*, size: int = 4, budget: str = "2", options: Options | None = None, **changes: object) -> Snapshot:
-    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget(budget),)), **changes.pop("pool", {}))  # type: ignore[arg-type]
-    nodes = [a_node_of(MIDDLE, f"n{n}") for n in range(size)]
-    pods = tuple(pod_on(f"n{n}", labels={"app": "web"}) for n in range(size))
-    return world(*nodes, pods=pods, node_pools=(pool,), options=options or Options(), **changes)
-
-
-def taken(snapshot: Snapshot) -> list[int]:
-    """How many nodes each of two waves takes."""
-    this_pass = DisruptionPass(snapshot)
-    budgets, left, found = WaveBudgets(this_pass), list(this_pass.survey.candidates), []
-    for _ in range(2):
-        budgets.begin()
-        going = []
-        for candidate in left:
-            if budgets.admits(candidate, UNDERUTILIZED):
-                budgets.take(candidate)
-                going.append(candidate)
-        budgets.end()
-        left = [candidate for candidate in left if candidate not in going]
-        found.append(len(going))
-    return found
-
-
-def test_a_wave_uses_the_budget_and_the_next_one_again() -> None:
-    assert taken(cluster()) == [2, 2]
-
-
-def test_a_percentage_applies_to_the_remaining_nodes() -> None:
-    assert taken(cluster(budget="50%")) == [2, 1]
-
-
-def test_with_budgets_ignored_a_closed_budget_does_not_stop_the_sequence() -> None:
-    assert taken(cluster(budget="0", options=WHOLE_WAY)) == [4, 0]
-
-
-def test_a_pod_disruption_budget_bounds_each_wave_and_not_the_sum() -> None:
-    guard = PodDisruptionBudget(
-        namespace="default",
-        name="web",
-        selector=LabelSelector((Requirement.one_of("app", "web"),)),
-        max_unavailable="1",
-        disruptions_allowed=1,
-    )
-    assert taken(cluster(budget="100%", budgets=(guard,))) == [1, 1]
-
-
-def test_limits_count_nodes_that_still_run() -> None:
-    snapshot = cluster(pool={"limits": {"cpu": 28000}})
-    this_pass = DisruptionPass(snapshot)
-    budgets, fleet = WaveBudgets(this_pass), fleet_of(snapshot)
-    budgets.begin()
-    claims = drained(fleet, "n0", "n1", "n2", "n3").claims
-    candidate = fleet.candidates[0]
-    assert budgets.has_room_for(claims[:1], candidate)
-    budgets.launch(claims[0])
-    assert not budgets.has_room_for(claims[:1], candidate)
-
-
-def test_what_others_of_a_wave_leave_is_free_for_new_nodes_of_the_next_wave() -> None:
-    """Their command may start later, or never: a launch before it would be over the limit."""
-    snapshot = cluster(pool={"limits": {"nodes": 4}})
-    budgets, fleet = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot)
-    claims = drained(fleet, "n0", "n1", "n2", "n3").claims
-    budgets.begin()
-    assert not budgets.has_room_for([*claims[:1], *claims[:1]], fleet.candidates[0])
-    budgets.take(fleet.candidates[1])
-    assert not budgets.has_room_for([*claims[:1], *claims[:1]], fleet.candidates[0])
-    budgets.end()
-    assert budgets.has_room_for([*claims[:1], *claims[:1]], fleet.candidates[0])
-
-
-def test_the_first_wave_has_what_nodes_leave_that_go_already() -> None:
-    """Later ones have the whole budget: those have gone by then."""
-    assert taken(cluster(size=6, marked_for_deletion=("default-n5",))) == [1, 2]
-
-
-def test_nodes_that_would_exceed_the_evictions_of_an_hour_wait_and_say_so() -> None:
-    snapshot = cluster(budget="100%", options=Options(evictions_per_hour=3))
-    this_pass = DisruptionPass(snapshot)
-    budgets = WaveBudgets(this_pass)
-    budgets.begin()
-    going = []
-    for candidate in this_pass.survey.candidates:
-        if budgets.admits(candidate, UNDERUTILIZED):
-            budgets.take(candidate)
-            going.append(candidate.name)
-    assert going == ["n0", "n1", "n2"]
-    assert {name: refusal.reason for name, refusal in this_pass.refusals.items()} == {"n3": "EvictionRate"}
-
-
-def test_new_nodes_count_in_a_percentage_from_the_next_wave_on() -> None:
-    snapshot = cluster(budget="50%")
-    this_pass, fleet = DisruptionPass(snapshot), fleet_of(snapshot)
-    (claim, *_), budgets = drained(fleet, "n0", "n1", "n2", "n3").claims, WaveBudgets(this_pass)
-    budgets.begin()
-    for candidate in fleet.candidates[:2]:
-        budgets.take(candidate)
-        budgets.launch(claim)
-    budgets.end()
-    budgets.begin()
-    going = []
-    for candidate in fleet.candidates[2:]:
-        if budgets.admits(candidate, UNDERUTILIZED):
-            budgets.take(candidate)
-            going.append(candidate.name)
-    assert going == ["n2", "n3"], "half of the two that stayed and two new ones"
-
-
-def test_only_a_node_of_the_same_pool_makes_room_in_its_limits() -> None:
-    for limit, from_own, from_other in (
-        (16000, True, False),
-        (15999, False, False),
-        (19999, True, False),
-        (20000, True, True),
-    ):
-        snapshot = cluster(pool={"limits": {"cpu": limit}})
-        fleet, budgets = fleet_of(snapshot), WaveBudgets(DisruptionPass(snapshot))
-        (new,) = drained(fleet, "n0").claims or (a_plan(instance_types=("t-4",)),)
-        own = fleet.candidates[0]
-        other = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other"))
-        assert budgets.has_room_for([new], own) is from_own
-        assert budgets.has_room_for([new], other) is from_other
-
-
-def test_what_a_wave_leaves_is_counted_once() -> None:
-    snapshot = cluster(pool={"limits": {"nodes": 4}})
-    budgets, fleet = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot)
-    (new, *_) = drained(fleet, "n0", "n1", "n2", "n3").claims
-    for candidate in fleet.candidates[:2]:
-        budgets.begin()
-        budgets.take(candidate)
-        budgets.end()
-    assert budgets.has_room_for([new] * 3, fleet.candidates[2])
-    assert not budgets.has_room_for([new] * 4, fleet.candidates[2])
-
-
-def test_a_node_without_a_claim_counts_in_no_limits() -> None:
-    """Someone started it by hand with the NodePool's label: Karpenter's limits count what the NodePool launches."""
-    snapshot = cluster(pool={"limits": {"nodes": 5}})
-    foreign = a_node_of(MIDDLE, "foreign")[1]
-    joined = msgspec.structs.replace(snapshot, nodes=(*snapshot.nodes, foreign))
-    budgets, fleet = WaveBudgets(DisruptionPass(joined)), fleet_of(joined)
-    other = msgspec.structs.replace(
-        fleet.candidates[0], pool=msgspec.structs.replace(fleet.candidates[0].pool, name="other")
-    )
-    assert foreign.labels[labels.NODEPOOL] == "default"
-    assert budgets.has_room_for([a_plan(instance_types=("t-4",))], other)
-    assert not budgets.has_room_for([a_plan(instance_types=("t-4",))] * 2, other)
-
-
-def test_a_node_that_is_released_leaves_room_for_one_other() -> None:
-    this_pass = DisruptionPass(cluster())
-    budgets, candidates = WaveBudgets(this_pass), this_pass.survey.candidates
-    budgets.begin()
-    for candidate in candidates[:2]:
-        budgets.take(candidate)
-    budgets.release(candidates[1])
-    assert budgets.admits(candidates[2], UNDERUTILIZED)
-    budgets.take(candidates[2])
-    assert not budgets.admits(candidates[3], UNDERUTILIZED)
-
-
-def test_a_closed_budget_lets_no_node_go_in_any_wave() -> None:
-    assert taken(cluster(budget="0")) == [0, 0]
-
-
-@pytest.mark.parametrize(("deleted_at", "room"), [(None, 1), (NOW, 2)])
-def test_claims_that_are_launching_count_in_limits_until_they_are_deleted(
-    deleted_at: datetime | None, room: int
-) -> None:
-    """Their nodes come: beside them and new ones, the limit would be exceeded."""
-    snapshot = cluster(size=2, pool={"limits": {"nodes": 4, "cpu": 16_000}})
-    coming = NodeClaim(
-        name="coming", labels={labels.NODEPOOL: "default"}, resources={"cpu": 4_000}, deleted_at=deleted_at
-    )
-    snapshot = msgspec.structs.replace(snapshot, node_claims=(*snapshot.node_claims, coming))
-    budgets, fleet = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot)
-    own = fleet.candidates[0]
-    other = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other"))
-    new = a_plan(instance_types=("t-4",))
-    assert [budgets.has_room_for([new] * number, other) for number in (1, 2, 3)] == [room >= n for n in (1, 2, 3)]
-
-
-def test_a_new_node_of_no_known_type_takes_nothing_of_the_limits() -> None:
-    snapshot = cluster(size=1, pool={"limits": {"cpu": 4_000}})
-    budgets, (own, *_) = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot).candidates
-    other = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other"))
-    assert budgets.has_room_for([a_plan(instance_types=("unknown",))], other)
-    assert not budgets.has_room_for([a_plan(instance_types=("unknown", "t-1"))], other)
-
-
-def test_what_is_cancelled_leaves_the_limits_as_they_were() -> None:
-    snapshot = cluster(size=2, budget="50%", pool={"limits": {"nodes": 3}})
-    this_pass, fleet = DisruptionPass(snapshot), fleet_of(snapshot)
-    budgets, (own, *_) = WaveBudgets(this_pass), fleet.candidates
-    other, new = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other")), a_plan()
-    for _ in range(2):
-        budgets.launch(new)
-        assert not budgets.has_room_for([new], other)
-        budgets.cancel(new)
-        assert budgets.has_room_for([new], other)
-        assert not budgets.has_room_for([new] * 2, other)
 
 
 # Nodes that share a new node form one command; other nodes go in small groups that fail independently.
@@ -847,6 +642,21 @@ def test_what_did_not_go_leaves_its_budgets_to_others() -> None:
 def test_nodes_that_only_pay_together_go_together_whatever_budgets_allow() -> None:
     planner = cutter(two_groups(), "a", "b", "c", worth={"a": 10**9})
     assert going(planner.commands(must_pay=True, together=("a", "b"))) == [(1, "a"), (1, "b"), (2, "c")]
+
+
+@pytest.mark.parametrize("number", [4, SMALL + 8])
+def test_nodes_whose_pods_share_a_budget_pay_for_a_new_node_together(number: int) -> None:
+    """No node pays alone, and the budget lets one pod go: the drain of their command takes turns."""
+    names = tuple(f"n{n:02}" for n in range(number))
+    commands = cutter(sharing_a_budget(number), *names).commands(waves_max=1)
+    assert [(command.nodes, len(command.replacements)) for command in commands] == [(names, 1)]
+
+
+@pytest.mark.parametrize(("price", "goes"), [(1.5, True), (1.55, False)])
+def test_the_rounds_of_a_slow_drain_count_in_the_price(price: float, *, goes: bool) -> None:
+    """Nodes at $1.60 wait for a new one in three rounds of a minute: a twentieth of its price."""
+    commands = cutter(sharing_a_budget(4, price=price), "n00", "n01", "n02", "n03").commands(waves_max=1)
+    assert bool(commands) is goes
 
 
 def test_a_percentage_applies_to_the_nodes_that_earlier_waves_left() -> None:

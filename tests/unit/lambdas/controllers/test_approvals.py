@@ -11,8 +11,7 @@ import pytest
 from adapters.ports import DeniedError, TooLargeError, TransientError
 from adapters.run_report import RunReport
 from adapters.runtime import in_turn
-from core.approval.proposal import EXPIRES_AFTER, PROPOSALS_MAX, Proposal, ProposalEnd, ProposalVerdict
-from core.approval.rule import ApprovalRule
+from core.approval.proposal import EXPIRES_AFTER, PROPOSALS_MAX, ApprovalRule, Proposal, ProposalEnd, ProposalVerdict
 from core.ledger.entry import PROPOSED, LedgerEntry, by_decision, decode_entry, log_entry
 from core.ledger.outcome import decode_outcomes
 from core.ledger.reading import read_decision_key

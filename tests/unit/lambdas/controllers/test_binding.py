@@ -14,8 +14,7 @@ from adapters.run_report import RunReport
 from adapters.runtime import in_turn
 from adapters.store import BINDER
 from core import labels
-from core.lifecycle.binding import SEEN_WITHIN, SETTLES_WITHIN, BindingTurn, DecidedBinding
-from core.lifecycle.binding_chains import HOLD_AT_MOST
+from core.lifecycle.binding import HOLD_AT_MOST, SEEN_WITHIN, SETTLES_WITHIN, BindingTurn, DecidedBinding
 from core.lifecycle.records import ClaimPhase, Deletion
 from core.manifests.wire import resources
 from core.model.pod import Pod

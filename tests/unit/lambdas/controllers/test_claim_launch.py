@@ -18,6 +18,7 @@ from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import resources
 from core.reasons.code import ClaimReason
+from lambdas.controllers.claim_launch import THROTTLED_FOR
 from lambdas.controllers.execution import AFTER_CONFLICT
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
@@ -58,6 +59,38 @@ def test_later_checks_name_nothing_again(instance_names_lab: Lab) -> None:
     instance_names_lab.tick(seconds=AT_LEAST)
     instance_names_lab.tick(4, seconds=2)
     assert calls.count("tag") == CLAIMS
+
+
+def test_a_claim_that_is_heard_of_again_names_nothing_again(instance_names_lab: Lab) -> None:
+    """EC2's events, and checks that failed, begin chains of checks of their own."""
+    calls: list[str] = []
+    instance_names_lab.cloud.before_call = calls.append
+    for _ in range(5):
+        for claim in instance_names_lab.claims:
+            instance_names_lab.execute(work_on_claim(claim.name, instance_names_lab.clock.now()))
+    assert calls.count("tag") == CLAIMS
+
+
+def test_throttled_names_are_not_asked_for_again_at_once(instance_names_lab: Lab) -> None:
+    calls: list[str] = []
+
+    def throttle(call: str) -> None:
+        calls.append(call)
+        if call == "tag":
+            raise ThrottledError("ec2:CreateTags", "Request limit exceeded.")
+
+    def hear_of_all() -> None:
+        for claim in instance_names_lab.claims:
+            instance_names_lab.execute(work_on_claim(claim.name, instance_names_lab.clock.now()))
+
+    instance_names_lab.cloud.before_call = throttle
+    hear_of_all()
+    hear_of_all()
+    assert calls.count("tag") == 1
+    instance_names_lab.cloud.before_call = calls.append
+    instance_names_lab.clock.advance(seconds=THROTTLED_FOR.total_seconds())
+    hear_of_all()
+    assert named(instance_names_lab) == {claim.name for claim in instance_names_lab.claims}
 
 
 def test_an_instance_whose_launch_was_not_answered_is_named_once_it_is_found() -> None:

@@ -541,7 +541,7 @@ def test_the_proven_minimum_is_computed_for_the_ledger_alone(monkeypatch: pytest
         proofs.append(1)
         return 0
 
-    monkeypatch.setattr("core.disruption.fleet_floor.fleet_floor", floor)
+    monkeypatch.setattr("core.disruption.target.search.fleet_floor", floor)
     lab, without = idle(), idle()
     without.settings = msgspec.structs.replace(without.settings, keep_ledger=False)
     without.restart()

@@ -42,7 +42,6 @@ from core.manifests.wire import resources
 from core.reasons.code import TerminationReason
 from installation.metric_names import CHAINS_CUT
 from installation.wiring import BY_NAME, WORK
-from lambdas.controllers import execution
 from lambdas.controllers.binding import NEXT_TURN
 from lambdas.controllers.execution import (
     AFTER_FAULT,
@@ -330,12 +329,6 @@ def test_next_checks_that_the_queue_refuses_have_the_message_delivered_again(
     )
 
 
-def test_an_item_names_its_claims() -> None:
-    assert WorkItem(claim="a").claim_names == ("a",)
-    assert WorkItem(claims=("a", "b")).claim_names == ("a", "b")
-    assert WorkItem(command="x").claim_names == ()
-
-
 def lose(call: str) -> None:
     """EC2's answer is lost, so claims stay as they were stored."""
     if call == "launch":
@@ -418,10 +411,6 @@ def test_every_message_is_started_by_an_invocation_with_all_its_time() -> None:
     assert BY_NAME["execute"].timeout > BEGIN_WITHIN
 
 
-def test_a_batch_is_visible_again_soon_after_a_time_out() -> None:
-    assert BY_NAME["execute"].timeout < WORK.visibility <= timedelta(minutes=2)
-
-
 def test_a_whole_batch_is_handled_concurrently() -> None:
     """Ten drains that wait for an API server one after the other take ten times as long."""
     all_there = Barrier(WORK.batch_size, timeout=10)
@@ -447,13 +436,6 @@ def test_a_hanging_message_does_not_hide_the_others() -> None:
     ended = in_threads([end, hang, end], timedelta(milliseconds=200))
     never.set()
     assert ended == (True, False, True)
-
-
-def test_an_unfinished_message_goes_back_to_the_queue(lab: Lab) -> None:
-    lab.app.execution._run_tasks = lambda tasks, _: tuple(number > 0 for number in range(len(tasks)))
-    report = deliver(lab, left=timedelta(minutes=1))
-    assert report.failed_messages == ["0"]
-    assert report.counts["unfinishedMessages"] == 1
 
 
 def test_what_is_left_of_the_time_bounds_the_batch(lab: Lab) -> None:
@@ -751,18 +733,6 @@ def next_checks_lab() -> Lab:
     return found
 
 
-def test_a_claim_with_two_messages_is_continued_by_one(next_checks_lab: Lab) -> None:
-    """Otherwise, each run that requests a next one adds an invocation a second until the node has joined."""
-    (claim,) = next_checks_lab.claims
-    message = work_on_claim(claim.name, next_checks_lab.clock.now())
-    next_checks_lab.execute(message)
-    assert len(next_checks_lab.work.take()) == 1
-    next_checks_lab.clock.advance(milliseconds=200)
-    report = next_checks_lab.execute(message)
-    assert report.failed_messages == []
-    assert next_checks_lab.work.take() == []
-
-
 def test_the_longer_request_counts(next_checks_lab: Lab) -> None:
     """Otherwise, the runs end with the message that ends first."""
     (claim,) = next_checks_lab.claims
@@ -824,34 +794,6 @@ def test_a_series_is_stored_once(next_checks_lab: Lab) -> None:
         next_checks_lab.clock.advance(seconds=1)
         next_checks_lab.execute()
     assert next_checks_lab.claim.version == version
-
-
-@pytest.mark.parametrize(
-    ("now", "due", "item", "is_asked"),
-    [
-        (NOW, NOW + SECOND, WorkItem(until=NOW + MINUTE), True),
-        (NOW, NOW + SECOND / 2, WorkItem(until=NOW + MINUTE), False),  # sooner than the requested run
-        (NOW, NOW + SECOND, WorkItem(until=NOW + 2 * MINUTE), False),
-        (NOW + SECOND, NOW + 2 * SECOND, WorkItem(until=NOW + MINUTE), False),  # the requested run is in the past
-        (NOW, NOW + 2 * SECOND, WorkItem(until=NOW + MINUTE, due=NOW + SECOND), False),  # is this one
-        (NOW, NOW + 2 * SECOND, WorkItem(until=NOW + MINUTE, due=NOW), True),
-    ],
-)
-def test_a_run_leaves_the_rest_to_an_earlier_one_that_lasts_as_long(
-    now: datetime, due: datetime, item: WorkItem, is_asked: bool
-) -> None:
-    checks = NextChecks()
-    checks.note("c", NOW, NOW + SECOND, NOW + MINUTE)
-    assert checks.is_asked("c", now, due, item) is is_asked
-    assert not checks.is_asked("d", now, due, item)
-
-
-def test_past_runs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "REMEMBERED", 2)
-    checks = NextChecks()
-    for number, name in enumerate("abcd"):
-        checks.note(name, NOW + number * MINUTE, NOW + number * MINUTE + SECOND, NOW + number * MINUTE + SECOND)
-    assert sorted(checks._asked) == ["c", "d"]
 
 
 DUE, UNTIL = NOW + SECOND, NOW + MINUTE

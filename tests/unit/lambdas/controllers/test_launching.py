@@ -25,7 +25,7 @@ from core.launch.template import ownership_tags
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import HASHES
 from core.model.catalogue import OfferingKey
-from core.model.launch_order import LaunchOrder
+from core.model.plan import LaunchOrder
 from core.model.snapshot import BEST_EFFORT, STRICT, Options
 from core.model.values.requirements import Requirement
 from core.reasons.code import ClaimReason, Refusal
@@ -36,7 +36,6 @@ from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.lambdas.controllers.launching.gate_for_tests import CALL, World, admitted, refusal
 from tests.unit.lambdas.controllers.test_launching_launching import CALL as LAUNCH_REQUESTS_CALL
 from tests.unit.lambdas.controllers.test_launching_launching import World as LaunchRequestsWorld
-from tests.unit.lambdas.controllers.test_launching_launching import capacity_error
 
 # The launch order that EC2 gets from a claim's record.
 
@@ -478,14 +477,6 @@ def test_the_subnets_of_a_request_are_stored_before_it_is_sent(launch_requests_w
     assert answer.asked[record.name].subnets == {zone: "subnet-1"}
 
 
-def test_a_claim_that_is_held_back_is_neither_stored_nor_asked_for(launch_requests_world: LaunchRequestsWorld) -> None:
-    (record, *_) = launch_requests_world.stored()
-    launch_requests_world.rows.refused = {offering.key: NOW + FIRST_PAUSE for offering in record.offerings}
-    answer = ask(launch_requests_world, [record])
-    assert answer.held_back is not None
-    assert (launch_requests_world.cloud.orders, launch_requests_world.rows.claims[record.name]) == ([], record)
-
-
 def test_all_claims_of_a_shared_launch_store_what_is_asked_for(launch_requests_world: LaunchRequestsWorld) -> None:
     records = launch_requests_world.stored(shared=True)
     gone = records[0].offerings[0].key
@@ -559,25 +550,6 @@ class TestAfterInstancesEndedWhileTheyStarted:
 
 class TestAFailure:
     """It is remembered for the launches of others."""
-
-    def test_for_lack_of_capacity_closes_the_offerings(self, launch_requests_world: LaunchRequestsWorld) -> None:
-        (record, *_) = launch_requests_world.stored()
-        launch_requests_world.answering(capacity_error(record))
-        answer = ask(launch_requests_world, [record])
-        assert isinstance(answer.error, InsufficientCapacityError)
-        assert set(launch_requests_world.rows.refused) == {offering.key for offering in record.offerings}
-        assert launch_requests_world.brakes.breakers() == ()
-
-    def test_by_denial_counts_in_the_breaker(self, launch_requests_world: LaunchRequestsWorld) -> None:
-        (record, *_) = launch_requests_world.stored()
-        launch_requests_world.answering(
-            DeniedError(LAUNCH_REQUESTS_CALL, "no", code="UnauthorizedOperation", said="not allowed")
-        )
-        ask(launch_requests_world, [record])
-        (denial,) = launch_requests_world.rows.denials.values()
-        assert (denial.call, denial.message) == (LAUNCH_REQUESTS_CALL, "not allowed")
-        (breaker,) = launch_requests_world.brakes.breakers()
-        assert (breaker.failures, breaker.message) == (1, f"{record.name}, {ClaimReason.LAUNCH_DENIED}")
 
     def test_whose_answer_was_lost_says_nothing(self, launch_requests_world: LaunchRequestsWorld) -> None:
         (record, *_) = launch_requests_world.stored()

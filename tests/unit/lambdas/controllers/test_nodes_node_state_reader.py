@@ -8,19 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.ports import DeniedError, Instance
+from adapters.ports import Instance
 from core import labels
 from core.lifecycle.launching import launch_name, name_tags
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.steps import ClaimFacts
 from core.manifests.wire import resources
 from core.model.catalogue import Offering
-from core.model.launch_order import LaunchOrder
-from lambdas.controllers.nodes import JOINING, NodeStateReader
+from core.model.plan import LaunchOrder
+from lambdas.controllers.nodes import NodeStateReader
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
 from tests.fakes.world import FakeCloud
-from tests.unit.lifecycle.records_for_tests import PROVIDER_ID, a_leaving, a_plan, a_record
+from tests.unit.lifecycle.records_for_tests import PROVIDER_ID, a_leaving, a_record
 
 
 def launched(lab: Lab, share: int = 0) -> list[str]:
@@ -46,33 +46,6 @@ def three_instances() -> Lab:
     )
     lab.cloud.launch(order)
     return lab
-
-
-def calls_of(lab: Lab, *, after: float) -> list[str]:
-    """What the reader asks for the nodes of two claims, this many seconds after they were registered."""
-    names = ("n-1", "n-2")
-    for name in names:
-        node = {"metadata": {"name": name}, "spec": {"providerID": PROVIDER_ID}, "status": {}}
-        lab.kubernetes.put({"apiVersion": "v1", "kind": "Node", **node})
-    registered_at = lab.clock.now()
-    lab.clock.advance(seconds=after)
-    calls: list[str] = []
-    lab.kubernetes.before_call = calls.append
-    reader = NodeStateReader(lab.kubernetes, lab.cloud, lab.clock)
-    for name in names:
-        record = a_record(ClaimPhase.REGISTERED, node_name=name, phase_since=registered_at)
-        assert [node.name for node in reader.facts(record).nodes] == [name]
-    return calls
-
-
-def test_claims_that_wait_to_be_opened_share_one_list() -> None:
-    """Sixty nodes that join together would be read eight times each."""
-    assert calls_of(Lab(), after=1) == [f"list nodes {JOINING}"]
-
-
-def test_a_node_is_read_itself_right_after_its_registration() -> None:
-    """Another sandbox may have marked it since the list began, by a clock that is a second ahead."""
-    assert calls_of(Lab(), after=0.9) == ["get nodes", "get nodes"]
 
 
 def test_a_claim_begins_with_the_instance_of_its_own_share() -> None:
@@ -149,37 +122,6 @@ class TestTheNode:
         put_node(lab)
         assert [node.name for node in facts(lab, a_record()).nodes] == ["n"]
 
-    def test_of_another_instance_is_not_the_claims(self) -> None:
-        """A node of the same name may have come for another instance."""
-        lab = Lab()
-        put_node(lab, provider_id="aws:///us-east-1a/i-2")
-        assert facts(lab, a_record()).nodes == ()
-
-    def test_that_joins_is_found_by_its_provider_id(self) -> None:
-        lab = Lab()
-        put_node(lab, "other", "aws:///us-east-1a/i-2")
-        put_node(lab, "mine")
-        assert [node.name for node in facts(lab, a_record(ClaimPhase.LAUNCHED)).nodes] == ["mine"]
-
-    @pytest.mark.parametrize(("minutes", "found"), [(1, []), (2, ["mine"])])
-    def test_that_works_already_is_sought_before_its_instance_is_ended(self, minutes: int, found: list[str]) -> None:
-        """A row restored from a copy of the table may be older than the node; a young claim lists no working nodes."""
-        lab = Lab()
-        shape = {labels.INITIALIZED: "true", labels.NODEPOOL: "default", labels.INSTANCE_TYPE: "m5.large"}
-        put_node(lab, "mine", **shape)
-        put_node(lab, "larger", **{**shape, labels.INSTANCE_TYPE: "m5.xlarge"})
-        record = a_record(ClaimPhase.LAUNCHED, age=timedelta(minutes=minutes))
-        assert [node.name for node in facts(lab, record).nodes] == found
-
-    def test_of_a_claim_without_a_pool_is_sought_among_those_without_one(self) -> None:
-        lab = Lab()
-        asked: list[str] = []
-        lab.kubernetes.before_call = asked.append
-        record = a_record(ClaimPhase.LAUNCHED, age=timedelta(minutes=3), plan=a_plan(node_pool="", labels={}))
-        facts(lab, record)
-        shape = f"{labels.INSTANCE_TYPE}=m5.large"
-        assert asked == [f"list nodes {JOINING}", f"list nodes {labels.INITIALIZED}=true,!{labels.NODEPOOL},{shape}"]
-
     def test_is_known_by_its_instances_name_where_the_row_was_rebuilt(self) -> None:
         lab = Lab()
         put_node(lab, "ip-10-0-0-1", **{labels.INITIALIZED: "true"})
@@ -189,24 +131,6 @@ class TestTheNode:
         lab.kubernetes.drop(resources.NODES, "ip-10-0-0-1")
         put_node(lab, "ip-10-0-0-1", "aws:///us-east-1a/i-2", **{labels.INITIALIZED: "true"})
         assert facts(lab, record).nodes == ()
-
-    def test_is_read_once_and_again_after_a_change(self) -> None:
-        lab = Lab()
-        put_node(lab)
-        reader = reader_of(lab)
-        first = reader.node("n")
-        lab.kubernetes.drop(resources.NODES, "n")
-        assert reader.node("n") is first is not None
-        reader.refresh("n")
-        assert reader.node("n") is None
-
-    def test_that_cannot_be_read_is_not_gone(self) -> None:
-        """Otherwise, its claim ends the instance under running pods."""
-        lab = Lab()
-        put_node(lab)
-        lab.kubernetes.amend(resources.NODES, "n", {"status": {"capacity": {"cpu": "many"}}})
-        with pytest.raises(DeniedError, match="many"):
-            reader_of(lab).node("n")
 
 
 class TestTheInstance:
@@ -369,19 +293,3 @@ def test_limits_are_read_once_a_pool_and_empty_where_it_cannot_be_read() -> None
     assert [reader.limits(name) for name in names] == [{"cpu": 4000}, {}, {}, {}]
     lab.kubernetes.drop(resources.NODE_POOLS, "limited")
     assert reader.limits("limited") == {"cpu": 4000}
-
-
-def test_a_missing_node_ends_nothing_by_an_old_list() -> None:
-    """While a node may still join, a list shared with other claims will do; before an instance is ended, it will not."""
-    lab = Lab()
-    lists = reader_of(lab).nodes._lists
-
-    def seen(age: timedelta) -> int:
-        reader = NodeStateReader(lab.kubernetes, lab.cloud, lab.clock, lists)
-        return len(reader.facts(a_record(ClaimPhase.LAUNCHED, age=age)).nodes)
-
-    lists.recent(JOINING)
-    lab.clock.advance(milliseconds=500)
-    put_node(lab)
-    young, old = timedelta(minutes=1), timedelta(minutes=15)
-    assert (seen(young), seen(old)) == (0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from datetime import timedelta, timezone
 from typing import Any
@@ -890,3 +891,39 @@ def test_a_cluster_says_of_every_kind_which_fields_it_drops() -> None:
     lab.reconcile()
     lab.provision()
     assert len(lab.claims) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "launches"), [(("template", "spec"), False), (("template",), False), (("disruption",), True), ((), True)]
+)
+def test_a_node_pool_launches_nothing_with_a_field_of_its_template_that_is_dropped(
+    place: tuple[str, ...], *, launches: bool
+) -> None:
+    """What nodes are launched with; other new fields of a NodePool must not stop a cluster."""
+    lab = Lab()
+    lab.reconcile()
+    spec = copy.deepcopy(lab.kubernetes.raw(resources.NODE_POOLS, "default")["spec"])
+    part = spec
+    for name in place:
+        part = part.setdefault(name, {})
+    part["hibernation"] = True
+    field = ".".join(("spec", *place, "hibernation"))
+    lab.kubernetes.amend(resources.NODE_POOLS, "default", {"spec": spec})
+    lab.kubernetes.put(a_pending_pod("p"))
+
+    def conditions() -> dict[str, tuple[str, str]]:
+        lab.clock.advance(minutes=6)
+        lab.reconcile()
+        lab.provision()
+        written = lab.kubernetes.raw(resources.NODE_POOLS, "default")["status"]["conditions"]
+        return {one["type"]: (one["status"], one.get("message") or "") for one in written}
+
+    status, message = conditions()["ValidationSucceeded"]
+    assert (status == "True", len(lab.claims) == 1) == (launches, launches)
+    assert conditions()["KnownFields"][0] == "False"
+    if not launches:
+        assert message.startswith(f"{field}: this version does not know it")
+        accepted = {"annotations": {labels.IGNORED_FIELDS: field}}
+        lab.kubernetes.amend(resources.NODE_POOLS, "default", {"metadata": accepted})
+        assert conditions()["ValidationSucceeded"][0] == "True"
+        assert len(lab.claims) == 1

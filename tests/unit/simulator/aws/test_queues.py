@@ -12,8 +12,7 @@ from simulator.aws.account import Account, Surroundings
 from simulator.aws.ec2.instances import RUNNING, Instance, Subnet
 from simulator.aws.installation import Pool, Region
 from simulator.aws.queues import Message, Queue
-from simulator.clock import VirtualClock
-from simulator.draws import stream
+from simulator.clock import VirtualClock, stream
 from simulator.invocation import faults
 from simulator.invocation.faults import Fault, Faults, MessageFaults
 from simulator.record import Event, Recorder

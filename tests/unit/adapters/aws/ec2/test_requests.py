@@ -14,8 +14,7 @@ from adapters.aws.services import AwsService
 from adapters.ports import InsufficientCapacityError, Launched, LostReplyError, NotFoundError, UnfulfilledError
 from core import labels
 from core.catalogue.node_class import PlacementGroupSelector
-from simulator.aws.request_rules import problems_of
-from simulator.aws.session import service_model
+from simulator.aws.session import problems_of, service_model
 from tests.builders import NOW, a_type
 from tests.fakes.world import FakeClock
 from tests.unit.launch.orders import CLUSTER, a_node_class, an_order, rendered, template_data

@@ -21,8 +21,7 @@ from core.ledger.entry import DecisionSummary, LedgerEntry, decode_entry, of_pro
 from core.ledger.reading import LedgerReader, decided_again, read_decision_key
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.manifests.wire import resources
-from core.model.launch_order import LaunchOrder
-from core.model.plan import Command, Plan, StoredDrain, Unschedulable
+from core.model.plan import Command, LaunchOrder, Plan, StoredDrain, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Options
 from core.reasons.code import DecisionKind

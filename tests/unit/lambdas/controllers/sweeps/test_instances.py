@@ -18,8 +18,7 @@ from core.lifecycle.records import ClaimPhase, Deletion
 from core.lifecycle.steps import INSTANCE_CHECK_AFTER
 from core.manifests.wire import resources
 from core.model.catalogue import Offering
-from core.model.launch_order import LaunchOrder
-from core.model.plan import Hold
+from core.model.plan import Hold, LaunchOrder
 from core.model.values.quantity import nanodollars
 from core.reasons.code import TerminationReason
 from installation.metric_names import LOST_INSTANCES_HELD, SWEEP_BRAKE, UNKNOWN_INSTANCES

@@ -9,10 +9,9 @@ import pytest
 
 from core import labels
 from core.ami_families.al2023 import AL2023
-from core.ami_families.bootstrap import Bootstrap, Cluster
 from core.ami_families.bootstrap_scripts import AL2
 from core.ami_families.bottlerocket import BOTTLEROCKET
-from core.ami_families.family import AmiFamily
+from core.ami_families.family import AmiFamily, Bootstrap, Cluster
 from core.model.values import quantity
 from core.model.values.taints import Taint
 from simulator.aws.ec2.boot import ENDS_AFTER, Boot, KubeletConfig, node_size, read_user_data

@@ -13,9 +13,9 @@ from botocore.exceptions import ClientError
 from adapters.aws.services import PATIENT
 from core import labels
 from simulator.aws.installation import Selection
-from simulator.draws import Silences, constant
+from simulator.clock import constant
 from simulator.invocation.faults import CrashError, Fault
-from simulator.step_forms import Tokens
+from simulator.step_forms import Silences, Tokens
 from tests.builders import a_type
 from tests.fakes.account import START, FakeAccount
 

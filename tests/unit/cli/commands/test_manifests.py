@@ -1,4 +1,4 @@
-"""`fleetwright convert`: reads older objects, writes v1, loses nothing, and writes all objects or none."""
+"""`convert` writes older objects as v1, all or none; `crds` prints the definitions that users pipe into kubectl."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from cli.__main__ import main
+from core.api.crds import definitions
 from tests.unit.api.objects import NODE_POOL
 
 OLD_POOL = {
@@ -164,3 +165,13 @@ def test_what_an_old_version_assumed_is_named_on_stderr(tmp_path: Path, capsys: 
     assert said.startswith("note: NodePool old now says what its version assumed:\n")
     assert "  spec.template.spec.expireAfter: 720h\n" in said
     assert said.count("note:") == 1
+
+
+# `crds`
+
+
+def test_every_definition_is_one_document_without_anchors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["crds"]) == 0
+    text = capsys.readouterr().out
+    assert list(yaml.safe_load_all(text)) == list(definitions())
+    assert "&id" not in text

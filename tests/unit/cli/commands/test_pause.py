@@ -14,8 +14,8 @@ import cli.cluster.own_state
 from cli.__main__ import main
 from cli.cluster import organisation
 from cli.cluster.own_state import KillSwitches, switch_of
+from cli.commands.pause import NOTICED, switch_table, switch_to
 from cli.errors import InputError
-from cli.switching import NOTICED, switch_table, switch_to
 from core.brakes import STOPS, BrakeKind, Mode
 from tests.shown import is_told, shown
 from tests.unit.cli.cluster.switches import Parameters, switch

@@ -1,4 +1,4 @@
-"""`fleetwright switch`: moves a cluster from Karpenter to Fleetwright or back, step by step, with checks and undo."""
+"""Commands that move nodes between Karpenter and us: `adopt` and `release` for some, `switch` for a whole cluster and back."""
 
 from __future__ import annotations
 
@@ -6,20 +6,47 @@ import argparse
 from typing import Final
 
 from cli import arguments as shared
-from cli.cluster.arguments import add_installation
+from cli.arguments import add_installation
 from cli.errors import DONE, NEGATIVE, InputError
+from cli.takeover.steps import ADOPT, RELEASE, configure_handover, hand_over
 from cli.terminal import output
 
-_EXAMPLES: Final = """examples:
+# `adopt` and `release`
+
+
+def configure_adopt(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    configure_handover(parser, ADOPT)
+
+
+def run_adopt(arguments: argparse.Namespace) -> int:
+    """Show which nodes we can adopt, or adopt them; negative if something prevents it."""
+    return hand_over(arguments, ADOPT)
+
+
+def configure_release(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    configure_handover(parser, RELEASE)
+
+
+def run_release(arguments: argparse.Namespace) -> int:
+    """Show which nodes we can release, or release them; negative if something prevents it."""
+    return hand_over(arguments, RELEASE)
+
+
+# `switch`
+
+
+_SWITCH_EXAMPLES: Final = """examples:
   fleetwright switch --from karpenter --cluster prod
   fleetwright switch --from karpenter --cluster prod --yes
   fleetwright switch --back --cluster prod --yes
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_switch(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = _EXAMPLES
+    parser.epilog = _SWITCH_EXAMPLES
     direction = parser.add_mutually_exclusive_group(required=True)
     direction.add_argument("--from", dest="origin", choices=("karpenter",), help="take the cluster over from Karpenter")
     direction.add_argument("--back", action="store_true", help="give the cluster back to Karpenter")
@@ -41,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shared.add_output(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_switch(arguments: argparse.Namespace) -> int:
     """Show the steps, or carry them out; negative if something prevents one or a step fails."""
     from cli.cluster.own_state import find_installation
     from cli.takeover.guided import SwitchOptions, switch_table, switched
