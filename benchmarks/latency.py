@@ -38,7 +38,7 @@ TARGET: Final = Path(__file__).parents[1] / "docs" / "latency.json"
 START: Final = "2026-11-20T00:00:00Z"
 BURSTS: Final = 4
 FIRST: Final = timedelta(minutes=10)
-"""Every EC2NodeClass is ready by then, also where EC2's buckets of requests are small: that wait is a deployment's, not a pod's."""
+"""The EC2NodeClass is ready by then, even with small buckets of requests: that wait is a deployment's, not a pod's."""
 
 BETWEEN: Final = timedelta(minutes=9)
 DURATION: Final = "50m"
