@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
@@ -50,6 +51,9 @@ settings.load_profile(
 os.environ["FLEETWRIGHT_CACHE_DIR"] = ""
 """Tests do not use the user's cache, where other runs of the program leave files; tests of the cache choose a folder."""
 
+os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
+"""No test asks for one of the 1,300 images that moto would make for each account of a test, and again at its end."""
+
 
 check_every_request()
 
@@ -71,10 +75,13 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 def pytest_collection_finish() -> None:
-    """Take what was collected out of the garbage collector's sight.
+    """Take what was collected out of the garbage collector's sight, and read each of AWS's API models once.
 
-    Else a full collection in any test, or in a fork of one, would look through 15,000 tests and all that they import.
+    Else a full collection in any test, or in a fork of one, would look through 15,000 tests and all that they import; and each
+    test with a session of its own would parse the models of a dozen services.
     """
+    if loaders := sys.modules.get("botocore.loaders"):
+        loaders.JSONFileLoader.load_file = staticmethod(functools.cache(loaders.JSONFileLoader().load_file))
     gc.collect()
     gc.freeze()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -48,9 +49,15 @@ _KEPT: Final = (
 
 def schema_of(model: type[ApiModel]) -> JsonObject:
     """Return the schema of an object described by the model; unknown fields are preserved where the model rejects them."""
-    written = model.model_json_schema(ref_template="{model}")
+    written = _written(model)
     known = {reachable.__name__: reachable for reachable in _reachable(model)}
     return _Writer(written.get("$defs", {}), known).object(model, written)
+
+
+@cache
+def _written(model: type[ApiModel]) -> JsonObject:
+    """What pydantic says of a model; nobody may change it."""
+    return model.model_json_schema(ref_template="{model}")
 
 
 class _Writer:

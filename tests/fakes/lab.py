@@ -52,6 +52,10 @@ SETTINGS = Settings(
 )
 
 
+SESSION = boto3.Session(region_name="us-east-1")
+"""Nothing is asked of it; to make one takes longer than most of what a test does."""
+
+
 @contextmanager
 def aws() -> Iterator[boto3.Session]:
     """An empty account with our table in it."""
@@ -67,7 +71,7 @@ class LabAdapters(Adapters):
     def __init__(self, lab: Lab) -> None:
         super().__init__(
             lab.settings,
-            boto3.Session(region_name="us-east-1"),
+            SESSION,
             lab.clock,
             kubernetes=lab.kubernetes,
             catalogues=FakeCatalogues(Catalogue(default=lab.types)),

@@ -36,7 +36,7 @@ from core.lifecycle.node_claim_objects import hand_made_plan
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
-from core.model.plan import ObjectRef, PlannedClaim
+from core.model.plan import ObjectRef, Plan, PlannedClaim
 from core.model.snapshot import FeatureGates, Options, Snapshot
 from core.scheduling import schedule
 from lambdas.controllers.launching import order_of, requested
@@ -208,7 +208,7 @@ def _with_kubelet(path: str) -> Iterator[dict[str, Any]]:
 
 def effects_of(obj: dict[str, Any], path: str) -> dict[str, bool]:
     """Which outcomes change with the field."""
-    before = outcomes(obj)
+    before = _outcomes_before(msgspec.json.encode(obj))
     found = dict.fromkeys(COLUMNS, False)
     for changed in _variants(obj, path):
         try:
@@ -220,6 +220,12 @@ def effects_of(obj: dict[str, Any], path: str) -> dict[str, bool]:
     wrong = _with(obj, path, lambda old: "text" if isinstance(old, (dict, list)) else {"wrong": "type"})
     found["validated"] = bool(api.problems(wrong)) and not api.problems(obj)
     return found
+
+
+@cache
+def _outcomes_before(obj: bytes) -> dict[str, Any]:
+    """What is made of an object of which many fields are changed."""
+    return outcomes(msgspec.json.decode(obj))
 
 
 def outcomes(obj: dict[str, Any]) -> dict[str, Any]:
@@ -242,7 +248,7 @@ def _of_node_pool(obj: dict[str, Any]) -> dict[str, Any]:
     ready = msgspec.structs.replace(pool, is_ready=True, template_hash="")
     read = msgspec.to_builtins(msgspec.structs.replace(pool, template_hash="", own_annotations={}))
     seen = _snapshot(_class_manifest(), node_pools=(ready, _rival()))
-    return {"read": read, "hashed": pool.template_hash, "planned": _plans(seen), "launched": _rendered(seen)}
+    return {"read": read, "hashed": pool.template_hash, **_planned(seen)}
 
 
 def _of_node_class(obj: dict[str, Any]) -> dict[str, Any]:
@@ -253,7 +259,7 @@ def _of_node_class(obj: dict[str, Any]) -> dict[str, Any]:
         "read": msgspec.to_builtins(msgspec.structs.replace(node_class, status=type(node_class.status)())),
         "hashed": api.node_class(manifest).spec_hash,
         "planned": msgspec.to_builtins(seen.catalogue.types_for("default")),
-        "launched": _rendered(seen, manifest),
+        "launched": _rendered(schedule(seen), seen, manifest),
     }
 
 
@@ -282,7 +288,7 @@ def _of_overlay(obj: dict[str, Any]) -> dict[str, Any]:
     )
     pods = (a_pod("p"), a_pod("s", extra={"example.com/slots": "7"}))
     seen = _snapshot(_class_manifest(), overlays=(overlay, rival), pods=pods)
-    return {"read": msgspec.to_builtins(overlay), "hashed": "", "planned": _plans(seen), "launched": _rendered(seen)}
+    return {"read": msgspec.to_builtins(overlay), "hashed": "", **_planned(seen)}
 
 
 def _rival() -> NodePool:
@@ -323,8 +329,13 @@ def _catalogue(manifest: bytes) -> Catalogue:
     return with_reservations(build_catalogue(shapes, builtin_market(REGION), (written,)), (written,), {}, NOW)
 
 
-def _plans(seen: Snapshot) -> Any:
-    """A plan for the pods, and what is disrupted of an empty, a nearly empty and a drifted node."""
+def _planned(seen: Snapshot) -> dict[str, Any]:
+    plan = schedule(seen)
+    return {"planned": _plans(plan, seen), "launched": _rendered(plan, seen, _class_manifest())}
+
+
+def _plans(plan: Plan, seen: Snapshot) -> Any:
+    """The plan for the pods, and what is disrupted of an empty, a nearly empty and a drifted node."""
     pool = seen.node_pools[0]
     found = next(one for one in seen.catalogue.types_for("default") if one.name == "m5.xlarge")
     reference = ObjectRef(labels.AWS_GROUP, "EC2NodeClass", "default")
@@ -333,7 +344,7 @@ def _plans(seen: Snapshot) -> Any:
     little = a_pod("little", node_name="little", phase="Running", is_ready=True)
     later = msgspec.structs.replace(seen, node_claims=claims, nodes=tuple(node for _, node in pairs), pods=(little,))
     gone = msgspec.structs.replace(later, node_claims=(), nodes=())
-    plan, wave, static = schedule(seen), disrupt(later), disrupt(gone)
+    wave, static = disrupt(later), disrupt(gone)
     return [
         [msgspec.to_builtins(msgspec.structs.replace(claim, annotations={})) for claim in plan.claims],
         repr(wave.commands),
@@ -342,10 +353,8 @@ def _plans(seen: Snapshot) -> Any:
     ]
 
 
-def _rendered(seen: Snapshot, manifest: dict[str, Any] | None = None) -> Any:
-    written = manifest or _class_manifest()
-    claims = schedule(seen).claims
-    return [_requests(claim, seen, written) for claim in claims]
+def _rendered(plan: Plan, seen: Snapshot, manifest: dict[str, Any]) -> Any:
+    return [_requests(claim, seen, manifest) for claim in plan.claims]
 
 
 def _requests(planned: PlannedClaim, seen: Snapshot, manifest: dict[str, Any]) -> Any:

@@ -525,45 +525,38 @@ def test_a_policy_may_have_one_statement_without_a_list(session: boto3.Session) 
 ACTIONS = [action for need in NEEDED.values() for action in need.actions]
 
 
-@pytest.fixture
-def role_policies_session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    with mock_aws(config={"iam": {"load_aws_managed_policies": True}}):
-        made = boto3.Session(region_name="eu-west-1")
-        made.client("iam").create_role(RoleName="Nodes", AssumeRolePolicyDocument=TRUST)
-        yield made
-
-
 def missing(session: boto3.Session) -> list[str]:
     return refused(list(statements(Account(session, "prod", "fleetwright-prod"), "Nodes")), ACTIONS)
 
 
-def test_policies_of_aws_have_what_nodes_need(role_policies_session: boto3.Session) -> None:
-    iam = role_policies_session.client("iam")
-    assert missing(role_policies_session) == ACTIONS
-    for policy in NEEDED:
-        iam.attach_role_policy(RoleName="Nodes", PolicyArn=f"arn:aws:iam::aws:policy/{policy}")
-    assert missing(role_policies_session) == []
+def test_policies_of_aws_have_what_nodes_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That for nodes of Auto Mode is not enough."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws(config={"iam": {"load_aws_managed_policies": True}}):
+        made = boto3.Session(region_name="eu-west-1")
+        a_role(made, "Nodes")
+        assert missing(made) == ACTIONS
+        iam = made.client("iam")
+        for policies in (["AmazonEKSWorkerNodeMinimalPolicy"], NEEDED):
+            assert "ec2:DescribeInstances" in missing(made)
+            for policy in policies:
+                iam.attach_role_policy(RoleName="Nodes", PolicyArn=f"arn:aws:iam::aws:policy/{policy}")
+        assert missing(made) == []
 
 
-def test_the_policy_for_nodes_of_auto_mode_is_not_enough(role_policies_session: boto3.Session) -> None:
-    arn = "arn:aws:iam::aws:policy/AmazonEKSWorkerNodeMinimalPolicy"
-    role_policies_session.client("iam").attach_role_policy(RoleName="Nodes", PolicyArn=arn)
-    assert "ec2:DescribeInstances" in missing(role_policies_session)
-
-
-def test_a_policy_of_the_account_and_one_of_the_role_count(role_policies_session: boto3.Session) -> None:
-    iam = role_policies_session.client("iam")
+def test_a_policy_of_the_account_and_one_of_the_role_count(session: boto3.Session) -> None:
+    iam = session.client("iam")
+    a_role(session, "Nodes")
     documents = [
         json.dumps({"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": actions, "Resource": "*"}})
         for actions in (["ecr:*"], "ec2:Describe*")
     ]
     own = iam.create_policy(PolicyName="pulls", PolicyDocument=documents[0])["Policy"]["Arn"]
     iam.attach_role_policy(RoleName="Nodes", PolicyArn=own)
-    assert missing(role_policies_session) == ["ec2:DescribeInstances"]
+    assert missing(session) == ["ec2:DescribeInstances"]
     iam.put_role_policy(RoleName="Nodes", PolicyName="Own", PolicyDocument=documents[1])
-    assert missing(role_policies_session) == []
+    assert missing(session) == []
 
 
 PULLING = [action for action in ACTIONS if action.startswith("ecr:")]

@@ -230,23 +230,6 @@ def test_no_run_lists_pods_while_another_plans(lab: Lab) -> None:
     assert ([found.reason for found in report.decisions], calls) == (["PlannerBusy"], [])
 
 
-def test_a_run_that_fails_leaves_the_next_one_to_plan(lab: Lab) -> None:
-    """Otherwise, pods wait for the minute that its lease would have lasted."""
-    lab.kubernetes.put(born("p", lab.clock.now() - timedelta(seconds=2)))
-
-    def fail(call: str) -> None:
-        if call == "list nodes":
-            raise TransientError("kube:list nodes", "500")
-
-    lab.kubernetes.before_call = fail
-    with pytest.raises(TransientError):
-        lab.provision({"wakeUp": "PodUnschedulable"})
-    lab.kubernetes.before_call = lambda _: None
-    lab.clock.advance(seconds=1)
-    lab.provision({"wakeUp": "PodUnschedulable"})
-    assert len(lab.claims) == 1
-
-
 def an_owned_pod(name: str, kind: str) -> JsonObject:
     owner = {"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "u", "controller": True}
     return a_pending_pod(name, metadata={"ownerReferences": [owner]})
