@@ -17,7 +17,7 @@ import base64
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -274,7 +274,7 @@ def _pool() -> list[dict[str, Any]]:
 
 def waits(seed: int, variant: str) -> list[float]:
     """Return the seconds that each pod of a world waited until it was bound; all pods must have been."""
-    beside = Karpenter if variant == KARPENTER else None
+    beside: Callable[[World], object] = Karpenter if variant == KARPENTER else lambda _: None
     with tempfile.TemporaryDirectory() as folder:
         result = run(scenario(Path(folder), seed, VARIANTS[variant]), beside=beside)
     seconds: list[float] = []
