@@ -69,6 +69,12 @@ GROUP_DISRUPTION: Final = "fleetwright.dev/group-disruption"
 GROUP_OF_CLAIM: Final = "fleetwright.dev/launched-for-group"
 """Annotation of a claim: the group for whose members alone it is launched; all of them are, or none."""
 
+START_BEFORE: Final = "fleetwright.dev/start-before"
+"""Annotation of pods that may wait: when they must have a node, as a time (RFC 3339) or a duration after their creation."""
+
+WAITS_FOR: Final = "fleetwright.dev/waits-for"
+"""Annotation of such pods: `spot` (the default) if spot nodes may be bought for them before, `room` if none may."""
+
 CHARGED_TO: Final = "fleetwright.dev/charged-to"
 """Annotation of a claim: the caps that count it, each with the share of its node in millionths (`core.pools`)."""
 

@@ -17,14 +17,17 @@ docs/engineering/handbook/planning.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
 
 import msgspec
 
 from core import labels
+from core.errors import InvalidInputError
+from core.model.plan import WaitingPod
 from core.model.pod import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY, LabelSelector, Owner, Pod, PodSpec, TopologySpread
 from core.model.snapshot import Options
+from core.model.values.quantity import dollars, in_calendar, parse_duration
 from core.model.values.requirements import Requirement
 from core.model.values.taints import DISRUPTED
 
@@ -68,6 +71,82 @@ def is_pending(pod: Pod, *, requires_mark: bool) -> bool:
     waits = unbound and pod.phase == "Pending" and not pod.is_terminating
     movable = waits and not (pod.owners and (pod.is_daemon or pod.is_static))
     return movable and (pod.is_marked_unschedulable or not requires_mark)
+
+
+# Pods that may wait. Until it is time to launch for their deadline, they get room that is there, or spot nodes.
+
+
+START_MARGIN: Final = timedelta(minutes=30)
+"""How long before its deadline a node is bought for a pod at any price. It covers five minutes for which a plan is reused, a
+minute until the next run, one instance that does not join within fifteen minutes, and two boots; a test draws failures."""
+
+SPOT, ROOM = "spot", "room"
+WAITS_FOR: Final = (SPOT, ROOM)
+
+
+class Patience(NamedTuple):
+    """What a pod that may wait says.
+
+    Attributes:
+        deadline: When it must have a node.
+        takes_spot: Whether spot nodes may be bought for it before.
+    """
+
+    deadline: datetime
+    takes_spot: bool
+
+    @property
+    def launch_at(self) -> datetime:
+        """From when a node is bought for it at any price."""
+        return self.deadline - START_MARGIN
+
+
+def patience_of(annotations: Mapping[str, str], created_at: datetime | None) -> Patience | None:
+    """Return what annotations say about waiting; None if the pod may not wait.
+
+    Raises:
+        InvalidInputError: If an annotation is malformed; its name is the field.
+    """
+    written, kind = annotations.get(labels.START_BEFORE), annotations.get(labels.WAITS_FOR, SPOT)
+    if written is None:
+        return None
+    if kind not in WAITS_FOR:
+        raise InvalidInputError(f"{kind!r} is neither {SPOT} nor {ROOM}", field=labels.WAITS_FOR)
+    after = parse_duration(written)
+    if after is not None and after > timedelta(0):
+        return None if created_at is None else Patience(in_calendar(created_at + after), kind == SPOT)
+    try:
+        deadline = datetime.fromisoformat(written)
+    except ValueError as error:
+        message = f"{written!r} is neither a time such as 2026-12-01T06:00:00Z nor a duration such as 8h"
+        raise InvalidInputError(message, field=labels.START_BEFORE) from error
+    if deadline.tzinfo is None:
+        raise InvalidInputError(f"{written!r} has no time zone, such as Z", field=labels.START_BEFORE)
+    return Patience(deadline.astimezone(UTC), kind == SPOT)
+
+
+def may_wait(pod: Pod, now: datetime) -> Patience | None:
+    """Return what a pod says that needs no node yet; None for one whose time has come, or that has run on a node.
+
+    A pod with a malformed annotation does not wait: `validate` reports it.
+    """
+    if labels.START_BEFORE not in pod.annotations or pod.node_name:
+        return None
+    try:
+        patience = patience_of(pod.annotations, pod.created_at)
+    except InvalidInputError:
+        return None
+    return patience if patience is not None and now < patience.launch_at else None
+
+
+def why_waits(waiting: WaitingPod) -> str:
+    """Return the sentence about a pod that waits: for what, until when, why then, and what it would cost at once."""
+    taken = "room or a spot node" if waiting.takes_spot else "room on a node that runs"
+    return (
+        f"it may wait for {taken}: a node is bought at any price from {waiting.launch_at:%Y-%m-%dT%H:%M:%SZ} on, "
+        f"{START_MARGIN // timedelta(minutes=1)} minutes before it must start ({waiting.deadline:%Y-%m-%dT%H:%M:%SZ}); "
+        f"at once it would cost ${dollars(waiting.at_once):.4f} an hour"
+    )
 
 
 _GROUP_LABELS: Final = frozenset(labels.GROUP_LABELS)

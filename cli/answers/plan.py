@@ -16,11 +16,22 @@ from core import labels
 from core.api.objects import JsonObject
 from core.containment import SetAside
 from core.counterfactual.overrides import ProvenMinimum
-from core.model.plan import Blocked, BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim, PlannedGroup
+from core.model.plan import (
+    Blocked,
+    BufferRoom,
+    Command,
+    Cost,
+    DisruptionPlan,
+    Plan,
+    PlannedClaim,
+    PlannedGroup,
+    WaitingPod,
+)
 from core.model.values import quantity
 from core.model.values.quantity import dollars
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
+from core.pods import ROOM, SPOT
 from core.pools import charges_of
 
 # Formats dollars for people: per hour, per month, next to a proven minimum.
@@ -91,7 +102,7 @@ API_VERSION: Final = "fleetwright.dev/v1"
 
 
 def plan_document(plan: Plan) -> JsonObject:
-    """Return `kind: Plan` without its timing; with `buffers` and `groups` only if there are any."""
+    """Return `kind: Plan` without its timing; with `buffers`, `groups` and `waiting` only if there are any."""
     document = {
         "apiVersion": API_VERSION,
         "kind": "Plan",
@@ -105,6 +116,7 @@ def plan_document(plan: Plan) -> JsonObject:
         "cost": _cost_fields(plan.cost) | {"spotHourly": dollars(_spot_price(plan.claims))},
     }
     document |= {"buffers": [_room(room) for room in plan.buffers]} if plan.buffers else {}
+    document |= {"waiting": [_waiting(pod) for pod in plan.waiting]} if plan.waiting else {}
     return document | ({"groups": [group_document(group) for group in plan.groups]} if plan.groups else {})
 
 
@@ -149,6 +161,17 @@ def end_fields(plan: DisruptionPlan) -> JsonObject:
         "nodesRemoved": sum(len(command.nodes) for command in plan.commands),
         "nodesLaunched": sum(len(command.replacements) for command in plan.commands),
         "waves": max((command.wave for command in plan.commands), default=0),
+    }
+
+
+def _waiting(pod: WaitingPod) -> JsonObject:
+    return {
+        "pod": pod.pod,
+        "startBefore": rfc3339(pod.deadline),
+        "launchAt": rfc3339(pod.launch_at),
+        "waitsFor": SPOT if pod.takes_spot else ROOM,
+        "atOnce": dollars(pod.at_once),
+        "hourly": dollars(pod.cost),
     }
 
 

@@ -216,12 +216,33 @@ class Cost(msgspec.Struct, frozen=True):
     lower_bound: int | None = None
 
 
+class WaitingPod(msgspec.Struct, frozen=True, order=True):
+    """A pod that may wait, and for which a node would be bought now if it might not.
+
+    Attributes:
+        pod: Its key.
+        deadline: When it must have a node.
+        launch_at: From when one is bought at any price.
+        takes_spot: Whether spot nodes may be bought before.
+        at_once: What it would cost at once, in nano-dollars an hour: its share of the node that the plan had for it.
+        cost: What it costs as planned: its share of a spot node, or zero while it waits.
+    """
+
+    pod: str
+    deadline: datetime
+    launch_at: datetime
+    takes_spot: bool
+    at_once: int
+    cost: int = 0
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Where every pending pod goes. Each is in exactly one of `claims[].pods`, `bindings`, `unschedulable`.
 
     Attributes:
         buffers: The room of each capacity buffer.
         groups: The groups with pods that wait.
+        waiting: Pods that may wait and have no node, or a spot node, instead of a new one at any price.
     """
 
     now: datetime
@@ -230,6 +251,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     unschedulable: tuple[Unschedulable, ...] = ()
     buffers: tuple[BufferRoom, ...] = ()
     groups: tuple[PlannedGroup, ...] = ()
+    waiting: tuple[WaitingPod, ...] = ()
     cost: Cost = Cost()
 
 

@@ -192,6 +192,11 @@ class PodReason(ReasonCode):
         "A new node could run the pod, but a Calendar closes the NodePool; the message has the time of its opening.",
         "Wait until the NodePool opens, or add a rule with `closed: false`; `fleetwright calendar` shows its hours.",
     )
+    HELD_BACK = (
+        "HeldBack",
+        "The pod says that it may wait, and there is neither room nor a cheap node for it yet; the message says until when.",
+        "Nothing: a node is bought in time for its deadline. Remove fleetwright.dev/start-before to start it at once.",
+    )
     LIMIT_REACHED = (
         "LimitReached",
         "A new node could run the pod, but the limits of the NodePool or of its group have no room for one.",

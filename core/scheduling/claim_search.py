@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from core import labels
-from core.model.plan import Unschedulable
+from core.model.plan import Unschedulable, WaitingPod
 from core.model.pod import Pod
 from core.model.snapshot import BEST_EFFORT
 from core.model.values import quantity
@@ -570,7 +570,8 @@ class Solution(msgspec.Struct, eq=False):
         before_buffers: The state before the virtual pods of capacity buffers, if real pods were left over then.
         is_same_if_shared: Whether the plan is known to be the same if one new node should take all pods.
         fixed_pods: Keys of pods that wait in any case, if a target moves others: their claims stay as they are.
-        held_by_caps: Pods for which nothing is planned because of a cap, with the reason.
+        held: Pods for which nothing is planned because of a cap or because they may wait, with the reason.
+        waiting: Key of a pod that may wait → how long, and what its node would cost at once.
     """
 
     claims: list[InFlightClaim]
@@ -580,7 +581,8 @@ class Solution(msgspec.Struct, eq=False):
     before_buffers: PlanState | None = None
     fixed_pods: frozenset[str] = frozenset()
     is_same_if_shared: bool = False
-    held_by_caps: tuple[Unschedulable, ...] = ()
+    held: tuple[Unschedulable, ...] = ()
+    waiting: Mapping[str, WaitingPod] = {}
 
     @property
     def refusing_state(self) -> PlanState:

@@ -13,16 +13,26 @@ import msgspec
 
 from core import labels
 from core.commitments import coverage_of
-from core.model.plan import PlannedClaim, Unschedulable
+from core.model.plan import PlannedClaim, Unschedulable, WaitingPod
 from core.model.pod import Pod, PodSpec
 from core.model.snapshot import CapacityBuffer, DaemonSet, Snapshot
 from core.model.state_node import KnownStateNodes, StateNode, state_nodes
-from core.model.values.requirements import Requirements
+from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration, first_untolerated
 from core.pod_disruption_budgets import DisruptionBudgets
-from core.pods import is_pending, is_to_come, mark_untried_pods, names_group, reschedulable, successor
+from core.pods import (
+    is_pending,
+    is_to_come,
+    mark_untried_pods,
+    may_wait,
+    names_group,
+    reschedulable,
+    successor,
+    why_waits,
+)
 from core.reasons.code import on_one_line
-from core.scheduling.constraints.caps import NO_CAP_PLAN, PARTIAL_PLANS_MAX
+from core.reasons.pods import PodReason
+from core.scheduling.constraints.caps import PARTIAL_PLANS_MAX, price_for
 from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas, RemainingCapacity
@@ -326,6 +336,27 @@ class GangPlan(msgspec.Struct, frozen=True):
 NO_GANG_PLAN: Final = GangPlan()
 
 
+class Holds(msgspec.Struct, frozen=True):
+    """What caps, and pods that may wait, change about a plan.
+
+    Attributes:
+        held: Key of a pod for which nothing is planned → why.
+        waiting: Key of a pod that may wait → how long, and what its node would cost at once.
+        sized_for: Names of the caps whose pods get only nodes for which the cap has room.
+        plans: How many plans were made again for caps.
+    """
+
+    held: Mapping[str, Unschedulable] = {}
+    waiting: Mapping[str, WaitingPod] = {}
+    sized_for: frozenset[str] = frozenset()
+    plans: int = 0
+
+
+NO_HOLDS: Final = Holds()
+
+_CHEAP: Final = Requirement.one_of(labels.CAPACITY_TYPE, labels.RESERVED, labels.SPOT)
+
+
 class SchedulingContext:
     """A snapshot, prepared for planning.
 
@@ -344,7 +375,7 @@ class SchedulingContext:
         gangs: The groups of pods that start together.
         booked: Places that ProvisioningRequests have booked: virtual pods, which are placed before all others.
         gang_plan: Which of them are planned for, and where (`core.scheduling.gangs`).
-        cap_plan: What caps change about its plans.
+        holds: The pods that caps or their own patience keep from new nodes.
     """
 
     def __init__(
@@ -371,7 +402,7 @@ class SchedulingContext:
         self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot) if known is None else known.states.of(snapshot)
         self.gangs = _gangs(snapshot)
-        self.gang_plan, self.cap_plan = NO_GANG_PLAN, NO_CAP_PLAN
+        self.gang_plan, self.holds = NO_GANG_PLAN, NO_HOLDS
         self.booked = _booked(snapshot)
         self.pending = within_preferences(pending_pods(snapshot, self.gangs, self.booked))
         self.released: frozenset[str] = frozenset()
@@ -478,6 +509,10 @@ class SchedulingContext:
         keys = () if pod.is_daemon else self._signatures.of(pod).signature.domain_keys
         return {key: domain for key in keys if (domain := here.domain(key)) is not None and there.domain(key) == domain}
 
+    def may_wait(self, pod: Pod) -> bool:
+        """Whether a pod needs no node yet."""
+        return labels.START_BEFORE in pod.annotations and may_wait(pod, self.snapshot.now) is not None
+
     def held_pods(self) -> Iterator[Unschedulable]:
         """Return the pods of groups for which nothing is planned, each with its group's reason."""
         for held in self.gang_plan.held:
@@ -571,6 +606,8 @@ class SchedulingContext:
     def for_another_plan(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
         """Restrict the claims of a plan so that they exceed no EC2 quota and no cap, and no subnet runs out of addresses.
 
+        Pods that may wait get no node at any price either.
+
         Returns:
             None if that is possible, else the context in which another plan has to replace this one: the same with the
             constraints that this one breaks, or without the pods that caps hold back. The plan of a context always keeps to its
@@ -578,9 +615,36 @@ class SchedulingContext:
         """
         broken = self.remaining.broken_by(claims, self.constraints) if claims else ()
         if not broken:
-            return self._within_caps(claims)
+            return self._without_waiting(claims) or self._within_caps(claims)
         other = copy(self)
         other.constraints = tuple(sorted((*self.constraints, *broken), key=lambda one: one is Ec2Quotas))
+        return other
+
+    def _without_waiting(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
+        """Return the context without new nodes for pods that may wait, except spot nodes; None if the plan has none.
+
+        Members of groups that start together do not wait: a group is complete or has nothing.
+        """
+        known, now = self.holds.waiting, self.snapshot.now
+        members = {pod.key for gang in self.gangs for pod in (*gang.waiting, *gang.coming)}
+        placed = [(pod, claim) for claim in claims for pod in claim.pods if pod.annotations]
+        waiting = {
+            pod.key: WaitingPod(
+                pod.key, patience.deadline, patience.launch_at, patience.takes_spot, price_for(claim, pod)
+            )
+            for pod, claim in placed
+            if pod.key not in known and pod.key not in members and (patience := may_wait(pod, now)) is not None
+        }
+        if not waiting:
+            return None
+        spot = [key for key in sorted(waiting) if waiting[key].takes_spot]
+        whys = {key: Unschedulable(key, PodReason.HELD_BACK, why_waits(waiting[key])) for key in sorted(waiting)}
+        held = {key: why for key, why in whys.items() if key not in spot}
+        other = copy(self)
+        other.holds = msgspec.structs.replace(
+            self.holds, held={**self.holds.held, **held}, waiting={**known, **waiting}
+        )
+        other.pod_groups = self.pod_groups.pinned(dict.fromkeys(spot, Requirements([_CHEAP])))
         return other
 
     def _within_caps(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
@@ -592,13 +656,17 @@ class SchedulingContext:
         exceeded = caps.exceeded_by(claims)
         if not exceeded:
             return None
-        other, plan = copy(self), self.cap_plan
+        other, plan = copy(self), self.holds
         if any(cap.name not in plan.sized_for for cap in exceeded):
             sized_for = plan.sized_for | {cap.name for cap in exceeded}
-            other.cap_plan = msgspec.structs.replace(plan, sized_for=sized_for)
+            other.holds = msgspec.structs.replace(plan, sized_for=sized_for)
             members = {pod.key for gang in self.gangs for pod in (*gang.waiting, *gang.coming)}
             pins = caps.sizes(exceeded, self.templates, claims)
-            other.pod_groups = self.pod_groups.pinned({key: pins[key] for key in pins if key not in members})
+            cheap = {key for key, pod in self.holds.waiting.items() if pod.takes_spot}
+            pins = {
+                key: pins[key].merged([_CHEAP]) if key in cheap else pins[key] for key in pins if key not in members
+            }
+            other.pod_groups = self.pod_groups.pinned(pins)
             return other
         held = caps.held(exceeded, claims, keeps_part=plan.plans < PARTIAL_PLANS_MAX)
         for gang in self.gangs:
@@ -606,7 +674,7 @@ class SchedulingContext:
             why = next((held[key] for key in keys if key in held), None)
             if why is not None:
                 held |= {key: msgspec.structs.replace(why, pod=key) for key in keys}
-        other.cap_plan = msgspec.structs.replace(plan, held={**plan.held, **held}, plans=plan.plans + 1)
+        other.holds = msgspec.structs.replace(plan, held={**plan.held, **held}, plans=plan.plans + 1)
         return other
 
     def _moved_from(self, state: StateNode) -> tuple[Pod, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -15,15 +15,16 @@ from core.containment import SetAside, internal_error
 from core.errors import OutOfTimeError
 from core.labels import HASH_VERSION
 from core.model.catalogue import paid_for
-from core.model.plan import Binding, BufferRoom, Cost, Plan, PlannedClaim, PlannedGroup, Unschedulable
+from core.model.plan import Binding, BufferRoom, Cost, Plan, PlannedClaim, PlannedGroup, Unschedulable, WaitingPod
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
 from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings
-from core.pods import is_to_come
+from core.pods import is_to_come, why_waits
 from core.pools import SIMULATED, with_charges
 from core.reasons.pods import PodReason
 from core.scheduling.claim_search import Solution
+from core.scheduling.constraints.caps import price_for
 from core.scheduling.context import SchedulingContext, buffer_of, is_spare, is_virtual
 from core.scheduling.explanation import Diagnosis
 from core.scheduling.explanation_text import PodFinding
@@ -148,6 +149,7 @@ def scheduling_results(
         unschedulable=_unschedulable(context, solution, explains),
         groups=_groups(context, solution, claims),
         buffers=buffer_rooms(context.pending, solution) if context.snapshot.buffers else (),
+        waiting=_waiting(solution),
         cost=Cost(sum(claim.price for claim in claims)),
     )
     buffer_nodes = {existing_nodes[position].name for pod, position in solution.bound if is_virtual(pod)}
@@ -174,6 +176,16 @@ def planned_claims(
         number = numbers[pool] = numbers.get(pool, -1) + 1
         planned.append(_filled(forms.of(claim), claim, f"{pool}-{number}", axis))
     return tuple(planned)
+
+
+def _waiting(solution: Solution) -> tuple[WaitingPod, ...]:
+    """Return the pods that may wait with what they cost as planned, without those that found room."""
+    if not solution.waiting:
+        return ()
+    costs = {pod.key: price_for(claim, pod) for claim in solution.claims for pod in claim.pods}
+    bound = {pod.key for pod, _ in solution.bound}
+    waiting = (solution.waiting[key] for key in sorted(solution.waiting) if key not in bound)
+    return tuple(msgspec.structs.replace(pod, cost=costs.get(pod.pod, 0)) for pod in waiting)
 
 
 def _charged(
@@ -225,14 +237,21 @@ def _unschedulable(
     for pending_group in solution.unplaced:
         has_time = has_time and _has_time(context.watch)
         unplaced += _reasons_of(diagnosis, pending_group, explains, has_time=has_time)
-    return tuple(sorted((*unplaced, *context.held_pods(), *_held_by_caps(context, solution))))
+    return _with_held(context, solution, unplaced)
 
 
-def _held_by_caps(context: SchedulingContext, solution: Solution) -> Iterator[Unschedulable]:
-    """Yield the pods of a plan that caps hold back, without those that do not exist."""
-    if solution.held_by_caps:
-        virtual = {pod.key for pod in context.pending if is_virtual(pod)}
-        yield from (held for held in solution.held_by_caps if held.pod not in virtual)
+def _with_held(
+    context: SchedulingContext, solution: Solution, unplaced: Iterable[Unschedulable]
+) -> tuple[Unschedulable, ...]:
+    """Return the pods without a place with those that are held back; virtual ones are left out."""
+    virtual = {pod.key for pod in context.pending if is_virtual(pod)} if solution.held else frozenset()
+    held = (pod for pod in solution.held if pod.pod not in virtual)
+    known = solution.waiting
+    others = (
+        Unschedulable(pod.pod, PodReason.HELD_BACK, why_waits(known[pod.pod])) if pod.pod in known else pod
+        for pod in unplaced
+    )
+    return tuple(sorted((*others, *context.held_pods(), *held)))
 
 
 def _contained_reasons(context: SchedulingContext, solution: Solution, watch: Callable[[], None]) -> Reasons:
@@ -252,7 +271,7 @@ def _contained_reasons(context: SchedulingContext, solution: Solution, watch: Ca
             out = [internal_error(f"Pod/{key}", error) for key in without]
             set_aside += out
             found += [Unschedulable(aside.pod, PodReason.SET_ASIDE, aside.message) for aside in out]
-    unschedulable = tuple(sorted((*found, *context.held_pods(), *_held_by_caps(context, solution))))
+    unschedulable = _with_held(context, solution, found)
     return Reasons(unschedulable, tuple(set_aside), has_time and not set_aside)
 
 

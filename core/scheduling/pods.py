@@ -355,6 +355,7 @@ class PendingGroup(msgspec.Struct, eq=False):
         is_released: Whether a target lets them leave a domain that has too many of them: they are placed once all pods that
             keep their domains are counted there (docs/engineering/handbook/command-validation.md).
         turn: The turn of the group that starts together to which they belong; None for all other pods, which come later.
+        may_wait: Whether they need no node yet, so that they take room last.
     """
 
     pod_group: PodGroup
@@ -365,6 +366,7 @@ class PendingGroup(msgspec.Struct, eq=False):
     is_released: bool = False
     placed: int = 0
     turn: int | None = None
+    may_wait: bool = False
 
     @property
     def waiting(self) -> int:

@@ -56,13 +56,14 @@ def planned_within_ec2_limits(
 ) -> tuple[SchedulingContext, tuple[Solution, Extra]]:
     """Return a plan within EC2's quotas, the free addresses and caps, and its context.
 
-    If the first plan exceeds one of them, further plans have it among their constraints, or leave out pods that caps hold back.
+    If the first plan exceeds one of them, further plans have it among their constraints, or leave out pods that are held back.
     """
     solution = plan(context)
     while (again := context.for_another_plan(solution[0].claims)) is not None:
         context = again
         solution = plan(context)
-    solution[0].held_by_caps = tuple(held for _, held in sorted(context.cap_plan.held.items()))
+    solution[0].held = tuple(held for _, held in sorted(context.holds.held.items()))
+    solution[0].waiting = context.holds.waiting
     return context, solution
 
 

@@ -342,24 +342,25 @@ def queue_of(
 
     Args:
         context: The snapshot.
-        pods: Lists of pods, each with whether these must avoid recently changed nodes. Pods that caps hold back are left out.
+        pods: Lists of pods, each with whether these must avoid recently changed nodes. Pods that are held back are left out.
         displaced: Keys of the pods that a target moves.
     """
     grouped: dict[tuple[int, bool, bool, bool, bool, int | None], PendingGroup] = {}
     turns = context.gang_plan.turns if context.gang_plan.uses_turns else {}
     any_later = bool(context.node_index.drained_later)
     for some, avoids_recently_changed in pods:
-        for pod in (pod for pod in some if pod.key not in context.cap_plan.held):
+        for pod in (pod for pod in some if pod.key not in context.holds.held):
             pod_group = context.pod_groups.of(pod)
             is_displaced = bool(displaced) and pod.key in displaced
             avoids_later = any_later and bool(pod.node_name) and not (avoids_recently_changed or is_displaced)
             keeps_room = bool(pod.annotations) and is_spare(pod)
             turn = turns.get(pod.key) if turns else None
-            key = (pod_group.index, avoids_recently_changed, is_displaced, avoids_later, keeps_room, turn)
+            waits = bool(pod.annotations) and context.may_wait(pod)
+            key = (pod_group.index, avoids_recently_changed, is_displaced, avoids_later, keeps_room or waits, turn)
             pending_group = grouped.get(key)
             if pending_group is None:
                 pending_group = grouped[key] = PendingGroup(
-                    pod_group, [], avoids_recently_changed, is_displaced, avoids_later, turn=turn
+                    pod_group, [], avoids_recently_changed, is_displaced, avoids_later, turn=turn, may_wait=waits
                 )
             pending_group.pods.append(pod)
     for pending_group in grouped.values():
@@ -387,7 +388,7 @@ def _order(pending_group: PendingGroup) -> tuple[object, ...]:
     first = pending_group.pods[0]
     requests = first.spec.requests
     importance = -first.spec.priority if go_by_priority(pending_group.pod_group) else 0
-    turn = (True, 0) if pending_group.turn is None else (False, pending_group.turn)
+    turn = (pending_group.may_wait, True, 0) if pending_group.turn is None else (False, False, pending_group.turn)
     return (is_spare(first), *turn, importance, -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
 
 

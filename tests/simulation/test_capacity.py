@@ -194,6 +194,68 @@ def test_pods_beyond_a_cap_are_told_which_one_and_others_are_not_held_back(
     assert_lawful(result)
 
 
+# Pods that may wait get their nodes in time for their deadline, and none before.
+
+
+def _waiting_jobs(replicas: int, **annotations: str) -> dict[str, Any]:
+    jobs = deployment(replicas, "jobs")
+    jobs["spec"]["template"]["metadata"]["annotations"] = {labels.START_BEFORE: "45m", **annotations}
+    return jobs
+
+
+def _minutes(result: Result, event: str) -> list[float]:
+    """Return when the events of this name happened, in minutes from the start."""
+    start = datetime.fromisoformat(result.events[0].t)
+    return [(datetime.fromisoformat(found.t) - start) / timedelta(minutes=1) for found in happened(result, event)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pods_that_may_wait_start_before_their_deadline_although_launches_fail(seed: int, tmp_path: Path) -> None:
+    """An instance does not join, replies are lost, EC2 has no capacity at first; nothing is bought half an hour too early."""
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["requirements"][0]["values"] = ["on-demand"]
+    steps: list[dict[str, Any]] = [
+        {"at": "10m", "capacity": {"zone": "zone-a", "available": 0}},
+        {"at": "12m", "boot": {"fail": 1}},
+        {"at": "13m", "fault": {"call": "ec2:CreateFleet", "kind": "lostReply", "count": 1}},
+        {"at": "20m", "capacity": {"available": None}},
+    ]
+    result = play(tmp_path, pool, _waiting_jobs(4), steps=steps, duration="46m", seed=seed, nodeBootSeconds=60)
+    launched, bound = _minutes(result, "instanceLaunched"), _minutes(result, "podBound")
+    assert min(launched) >= 15
+    assert len(bound) == 4
+    assert max(bound) <= 45
+    assert result.summary["podsPending"] == 0
+    messages = [fields["object"]["message"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
+    assert any(message.startswith("HeldBack: it may wait") for message in messages)
+    assert_lawful(result)
+
+
+def test_pods_that_may_wait_take_spot_nodes_at_once_and_room_that_others_leave(tmp_path: Path) -> None:
+    result = play(tmp_path, node_pool(), _waiting_jobs(4), duration="10m", nodeBootSeconds=30)
+    assert {fields["capacityType"] for fields in named(result, "instanceLaunched")} == {"spot"}
+    assert result.summary["podsPending"] == 0
+    assert_lawful(result)
+
+
+def test_jobs_that_wait_for_room_cost_less_than_at_once(tmp_path: Path) -> None:
+    """The room that a scaled-in Deployment leaves for a while is enough for them."""
+    pool = node_pool(disruption={"consolidateAfter": "20m"})
+    steps = [{"at": "5m", "scale": {"kind": "Deployment", "name": "web", "replicas": 2}}]
+    costs = {}
+    for name in ("at-once", "waiting"):
+        jobs = _waiting_jobs(4, **{labels.WAITS_FOR: "room"})
+        if name == "at-once":
+            del jobs["spec"]["template"]["metadata"]["annotations"]
+        folder = tmp_path / name
+        folder.mkdir()
+        result = play(folder, pool, deployment(6), jobs, steps=steps, duration="40m", nodeBootSeconds=30)
+        assert result.summary["podsPending"] == 0
+        assert_lawful(result)
+        costs[name] = result.summary["dollars"]
+    assert costs["waiting"] < 0.8 * costs["at-once"], costs
+
+
 # Plans stay within EC2's vCPU quotas, so EC2 has nothing to refuse, and whoever waits is told the code.
 
 

@@ -357,6 +357,8 @@ _ANNOTATIONS_READ: Final = (
     labels.STEERED,
     labels.SURGE,
     labels.VPA_UPDATES,
+    labels.START_BEFORE,
+    labels.WAITS_FOR,
     *labels.GROUP_ANNOTATIONS,
 )
 _CONDITIONS_READ: Final = ("PodScheduled", "Ready", "PodResizePending")

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-import msgspec
-
 from core import labels
 from core.model.node_pool import Cap
 from core.model.plan import NodeClaim, Unschedulable
@@ -40,23 +38,6 @@ Pins = dict[str, Requirements]
 """Key of a pod → requirements on its node beside its own."""
 
 _LATE: Final = datetime.max.replace(tzinfo=UTC)
-
-
-class CapPlan(msgspec.Struct, frozen=True):
-    """What caps change about a plan.
-
-    Attributes:
-        sized_for: Names of the caps whose pods get only nodes for which the cap has room.
-        held: Key of a pod for which nothing is planned → why.
-        plans: How many plans were made again without such pods.
-    """
-
-    sized_for: frozenset[str] = frozenset()
-    held: Mapping[str, Unschedulable] = {}
-    plans: int = 0
-
-
-NO_CAP_PLAN: Final = CapPlan()
 
 
 class _Charged(NamedTuple):
@@ -202,6 +183,12 @@ def _count(used: Mapping[str, dict[str, int]], claim: NodeClaim | None, amounts:
     for cap, share in charges_of(claim.annotations if claim is not None else {}).items():
         if cap in used:
             used[cap].update(quantity.add(used[cap], share_in(amounts, share)))
+
+
+def price_for(claim: InFlightClaim, pod: Pod) -> int:
+    """Return a pod's share of the price of a claim of the plan, in nano-dollars an hour."""
+    share = share_of(_requests([pod]), _requests(claim.pods))
+    return -(-claim.price * share // quantity.PPM)
 
 
 def _requests(pods: Iterable[Pod]) -> dict[str, int]:

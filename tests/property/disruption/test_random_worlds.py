@@ -21,6 +21,7 @@ from tests.builders import a_selector
 from tests.hash_seeds import lines_that_differ
 from tests.property.naive_disruption.fuzz import METHODS, check
 from tests.property.naive_disruption.judge import expiry_violations, violations
+from tests.property.naive_disruption.price_rules import price_violations
 from tests.property.naive_disruption.worlds import FORMER_SHARES, random_world, under_both_policies
 
 _FAST = 100
@@ -301,3 +302,23 @@ def test_policy_balanced_is_asked_for_each_command_of_a_large_fleet(seed: int, m
     monkeypatch.setattr(waves, "SMALL", 0)
     snapshot = under_both_policies(random_world(seed))[0]
     assert violations(snapshot, disrupt(snapshot)) == []
+
+
+@pytest.mark.parametrize("ignoring", [False, True])
+def test_no_command_of_a_large_fleet_makes_the_cluster_more_expensive(
+    ignoring: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each command by choice saves what it says, which is more than nothing: whoever stops after it has no more to pay."""
+    monkeypatch.setattr(waves, "SMALL", 0)
+    judged = 0
+    for seed in range(300, 330):
+        snapshot = under_both_policies(random_world(seed))[0]
+        options = msgspec.structs.replace(snapshot.options, ignore_budgets=ignoring)
+        snapshot = msgspec.structs.replace(snapshot, options=options)
+        for command in disrupt(snapshot).commands:
+            if command.reason == "Underutilized" and command.replacements:
+                judged += 1
+                assert command.savings > 0, f"seed {seed}: {command.nodes}"
+                faults = [fault for fault in price_violations(snapshot, command) if fault.startswith("savings:")]
+                assert faults == [], f"seed {seed}"
+    assert judged

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from core.model.node_pool import Budget, NodePool
-from core.model.plan import DisruptionPlan, NodeClaim
+from core.model.plan import Command, DisruptionPlan, NodeClaim
 from core.model.snapshot import Snapshot
 from tests.property.naive_disruption.reason_rules import evictions_allowed, guards, is_going, pods_on
 
@@ -94,20 +94,29 @@ def budget_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]
 
 
 def eviction_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
-    """Every PodDisruptionBudget that the nodes of one wave exceed together; one node alone drains as slowly as needed."""
+    """Every PodDisruptionBudget that the drains of one wave exceed together.
+
+    One node alone drains as slowly as needed, and so do the nodes of one command that share new nodes.
+    """
     for wave in sorted({command.wave for command in plan.commands}):
         voluntary = [c for c in plan.commands if c.wave == wave and c.reason != "Unhealthy"]  # a repair forces pods off
-        gone = {name for command in voluntary for name in command.nodes}
+        drain_of = {name: _drain(command, name) for command in voluntary for name in command.nodes}
         for budget in snapshot.budgets:
             members = [
-                (pod.key, node)
-                for node in sorted(gone)
+                (pod.key, drain)
+                for node, drain in sorted(drain_of.items())
                 for pod in pods_on(snapshot, node)
                 if budget in guards(snapshot, pod)
             ]
             granted = evictions_allowed(snapshot, budget)
-            if len({node for _, node in members}) > 1 and len(members) > granted:
+            if len({drain for _, drain in members}) > 1 and len(members) > granted:
                 yield f"evictions: {budget.name} grants {granted}, {members} go together in wave {wave}"
+
+
+def _drain(command: Command, node: str) -> str:
+    """The first node of those that evict pods in turn with this one."""
+    takes_turns = command.method == "multi" or (command.method == "repack" and command.replacements)
+    return command.nodes[0] if takes_turns else node
 
 
 def wave_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:

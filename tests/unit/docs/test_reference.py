@@ -199,3 +199,42 @@ def test_readme_and_contributing_name_existing_targets() -> None:
 def test_the_manual_page_is_up_to_date() -> None:
     """It is in the wheel, since the library that writes it would have to be built from sources; `make docs` writes it again."""
     assert program.PAGE.read_text(encoding="utf-8") == program.written_page(), "run `make docs`"
+
+
+PLUGINS = [
+    "SchedulingGates",
+    "PrioritySort",
+    "NodeName",
+    "NodeUnschedulable",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeZone",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "DefaultPreemption",
+    "NodeResourcesBalancedAllocation",
+    "ImageLocality",
+    "DefaultBinder",
+]
+"""kube-scheduler's default profile, in its order (Kubernetes 1.37, pkg/scheduler/apis/config/v1/default_plugins.go)."""
+
+
+def test_the_rules_of_kubernetes_name_files_and_plugins_that_exist() -> None:
+    """Whoever doubts a rule finds its source, our reading and the test; each plugin has rules or is left to the scheduler."""
+    page = (ROOT / "docs/reference/how-we-read-kubernetes.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    rules = {cells[0]: cells for cells in rows if len(cells) == 5 and cells[0] != "Rule" and set(cells[0]) != {"-"}}
+    for name, (_, _, source, ours, test) in rules.items():
+        assert re.search(r"`[\w./-]+`", source), name
+        paths = re.findall(r"`((?:core|tests)/[\w/]+\.py)`", f"{ours} {test}")
+        assert len(paths) >= 2, name
+        assert [path for path in paths if not (ROOT / path).exists()] == [], name
+    of_plugin = {cells[0]: cells[1] for cells in rows if len(cells) == 2 and cells[0] in PLUGINS}
+    assert list(of_plugin) == PLUGINS
+    named = {rule for text in of_plugin.values() for rule in text.split(", ")} - {"left to the scheduler"}
+    assert named <= rules.keys()

@@ -9,12 +9,14 @@ import msgspec
 import pytest
 
 from core import labels
+from core.model.catalogue import InstanceType
 from core.model.pod import (
     EBS_DRIVER,
     WAIT_FOR_FIRST_CONSUMER,
     HostPort,
     NodeSelectorTerm,
     Owner,
+    Pod,
     PodAffinityTerm,
     PreferredTerm,
     StorageClass,
@@ -369,3 +371,63 @@ def test_a_pod_with_volumes_has_their_requirements() -> None:
     group = group_of(context, "p")
     assert [context.table.single(way, labels.ZONE) for way in group.steps[0].alternatives] == [ZONES[2]]
     assert not group.is_plain
+
+
+# Pods that may wait get room that is there, or spot nodes, until it is time for their deadline.
+
+
+def waiting(name: str = "job", start: str = "8h", **annotations: str) -> Pod:
+    return a_pod(name, cpu="1800m", annotations={labels.START_BEFORE: start, **annotations})
+
+
+def spot_and_on_demand(*capacity_types: str) -> InstanceType:
+    return a_type("m5.large", cpu="2", price=0.1, capacity_types=capacity_types or (labels.ON_DEMAND, labels.SPOT))
+
+
+def test_a_pod_that_may_wait_gets_a_spot_node_but_none_on_demand() -> None:
+    (claim,) = plan_of(types=(spot_and_on_demand(),), node_pools=(a_pool(),), pods=(waiting(),)).claims
+    assert claim.capacity_types == (labels.SPOT,)
+    (entry,) = plan_of(types=(spot_and_on_demand(),), node_pools=(a_pool(),), pods=(waiting(),)).waiting
+    assert (entry.at_once, entry.cost) == (40_000_000, 40_000_000)
+    plan = plan_of(types=(spot_and_on_demand(labels.ON_DEMAND),), node_pools=(a_pool(),), pods=(waiting(),))
+    assert reasons_of(plan) == {"job": PodReason.HELD_BACK}
+    assert "from 2026-" in plan.unschedulable[0].message
+    assert [(entry.at_once, entry.cost) for entry in plan.waiting] == [(100_000_000, 0)]
+
+
+def test_a_pod_that_waits_for_room_gets_no_new_node_and_takes_room_that_is_there() -> None:
+    claim, node = a_node_of(spot_and_on_demand(), "there")
+    pods = (waiting("first", **{labels.WAITS_FOR: "room"}), waiting("second", **{labels.WAITS_FOR: "room"}))
+    plan = plan_of(
+        types=(spot_and_on_demand(),), node_pools=(a_pool(),), nodes=(node,), node_claims=(claim,), pods=pods
+    )
+    assert [binding.pod for binding in plan.bindings] == ["default/first"]
+    assert reasons_of(plan) == {"second": PodReason.HELD_BACK}
+
+
+def test_a_node_is_bought_at_any_price_when_the_deadline_is_near() -> None:
+    near = waiting(start="20m", **{labels.WAITS_FOR: "room"})
+    plan = plan_of(types=(spot_and_on_demand(labels.ON_DEMAND),), node_pools=(a_pool(),), pods=(near,))
+    assert [claim.pods for claim in plan.claims] == [("default/job",)]
+
+
+def test_pods_that_may_wait_do_not_hold_back_others() -> None:
+    plan = plan_of(
+        types=(spot_and_on_demand(labels.ON_DEMAND),), node_pools=(a_pool(),), pods=(waiting(), a_pod("web", cpu="1"))
+    )
+    assert [claim.pods for claim in plan.claims] == [("default/web",)]
+    assert reasons_of(plan) == {"job": PodReason.HELD_BACK}
+
+
+def test_pods_that_may_wait_take_room_last() -> None:
+    """Otherwise, a node is bought for a pod that cannot wait, and the other one is in its place."""
+    claim, node = a_node_of(spot_and_on_demand(), "there")
+    plan = plan_of(
+        types=(spot_and_on_demand(labels.ON_DEMAND),),
+        node_pools=(a_pool(),),
+        nodes=(node,),
+        node_claims=(claim,),
+        pods=(waiting(), a_pod("web", cpu="1")),
+    )
+    assert [(binding.pod, binding.node) for binding in plan.bindings] == [("default/web", "there")]
+    assert reasons_of(plan) == {"job": PodReason.HELD_BACK}

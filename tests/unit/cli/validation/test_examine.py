@@ -19,6 +19,7 @@ from cli.validation.examine import (
     repeated_objects,
     template_findings,
 )
+from core import labels
 from core.model.catalogue import Catalogue
 from tests.builders import a_type
 from tests.unit.api.objects import NODE_CLASS, NODE_POOL, changed
@@ -457,3 +458,17 @@ def test_objects_of_older_versions_get_no_suggestion() -> None:
     old = {"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "spec": {"requirements": [{"operator": "in"}]}}
     assert probably_meant(Document("a.yaml", 0, old), "spec.requirements[0].operator") == ""
     assert probably_meant(Document("a.yaml", 0, old), "apiVersion") == ""
+
+
+@pytest.mark.parametrize(
+    ("annotations", "key"),
+    [
+        ({labels.START_BEFORE: "tomorrow"}, labels.START_BEFORE),
+        ({labels.START_BEFORE: "8h", labels.WAITS_FOR: "luck"}, labels.WAITS_FOR),
+    ],
+)
+def test_a_pod_that_would_not_wait_as_it_says_is_told(annotations: dict[str, str], key: str) -> None:
+    ((severity, field, message),) = found_in(pod({"containers": [{}]}, annotations=annotations))
+    assert (severity, field) == ("error", f"metadata.annotations[{key}]")
+    assert message.endswith("the pod does not wait")
+    assert found_in(pod({"containers": [{}]}, annotations={labels.START_BEFORE: "8h"})) == []
