@@ -661,7 +661,11 @@ class SchedulingContext:
             other.holds = msgspec.structs.replace(plan, sized_for=sized_for)
             members = {pod.key for gang in self.gangs for pod in (*gang.waiting, *gang.coming)}
             pins = caps.sizes(exceeded, self.templates, claims)
-            other.pod_groups = self.pod_groups.pinned({key: pins[key] for key in pins if key not in members})
+            cheap = {key for key, pod in self.holds.waiting.items() if pod.takes_spot}
+            pins = {
+                key: pins[key].merged([_CHEAP]) if key in cheap else pins[key] for key in pins if key not in members
+            }
+            other.pod_groups = self.pod_groups.pinned(pins)
             return other
         held = caps.held(exceeded, claims, keeps_part=plan.plans < PARTIAL_PLANS_MAX)
         for gang in self.gangs:

@@ -19,7 +19,7 @@ from core.reasons.pods import PodReason
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.existing_node import Attachments, ExistingNode
 from core.scheduling.instance_types import OFFERING_KEYS, unmet
-from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate, copies, in_group
+from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate, copies, group_or_cap, in_group
 from core.scheduling.pods import PodGroup, PodSignature
 from core.scheduling.primitives import IMPOSSIBLE, NO_TYPES, RequirementId, TypeMask, conflict, positions
 from core.scheduling.volume_binding import NO_VOLUMES, VolumeNeeds
@@ -249,7 +249,7 @@ class NodePoolLimits(Constraint):
 
 
 def _owner(group: str) -> str:
-    return f"group {group}'s" if group else "its"
+    return f"{group_or_cap(group)}'s" if group else "its"
 
 
 class _ReservationChoice(NamedTuple):
