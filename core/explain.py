@@ -342,8 +342,9 @@ def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], floa
     plan = Planner(snapshot).plan(out_of_time)
     planned = next((group for group in plan.groups if group.name == gang.name), None)
     if planned is None or planned.reason:
-        message = gang.message if planned is None else planned.message
-        reason = gang.reason if planned is None else planned.reason
+        reason, message = ("", "") if planned is None else (planned.reason, planned.message)
+        if planned is None and gang.refusal is not None:
+            reason, message = gang.refusal.reason, gang.refusal.message
         details = (*_meaning(PodReason, reason), *about, on_one_line(message), *_page(reason))
         return Explanation(subject=subject, outcome="waits", reason=reason, details=details, has_no_place=True)
     places = _places(plan, gang.pods)
