@@ -81,7 +81,12 @@ def pytest_collection_finish() -> None:
     test with a session of its own would parse the models of a dozen services.
     """
     if loaders := sys.modules.get("botocore.loaders"):
-        loaders.JSONFileLoader.load_file = staticmethod(functools.cache(loaders.JSONFileLoader().load_file))
+        read = loaders.JSONFileLoader().load_file
+        read_once = functools.cache(read)
+        # botocore takes the bucket out of the paths in S3's model, so that one is read anew for each session.
+        loaders.JSONFileLoader.load_file = staticmethod(
+            lambda path: read(path) if "s3" in Path(path).parts else read_once(path)
+        )
     gc.collect()
     gc.freeze()
 
