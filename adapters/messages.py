@@ -220,31 +220,35 @@ def woken_by(event: JsonObject) -> WokenBy:
     )
 
 
+UNREADABLE: Final = (msgspec.MsgspecError, TypeError, RecursionError)
+"""What decoding a body raises that is none of our messages."""
+
+
 def _is_first(body: Any) -> bool:
     try:
         return msgspec.json.decode(body, type=_WakeUp).until is None
-    except (msgspec.MsgspecError, TypeError):
+    except UNREADABLE:
         return False
 
 
 def _is_between_schedules(body: Any) -> bool:
     try:
         return msgspec.json.decode(body, type=_WakeUp).between_schedules
-    except (msgspec.MsgspecError, TypeError):
+    except UNREADABLE:
         return False
 
 
 def _hops_of(body: Any) -> int:
     try:
         return msgspec.json.decode(body, type=_WakeUp).hops
-    except (msgspec.MsgspecError, TypeError):
+    except UNREADABLE:
         return 0
 
 
 def _end_of(body: Any, now: datetime) -> datetime:
     try:
         message = msgspec.json.decode(body, type=_WakeUp)
-    except (msgspec.MsgspecError, TypeError):
+    except UNREADABLE:
         return now
     return now + FRESH_CHAIN if message.until is None else message.until
 
@@ -288,7 +292,7 @@ def read_work(body: Any) -> WorkItem:
     """
     try:
         item = msgspec.json.decode(body, type=WorkItem)
-    except (msgspec.MsgspecError, TypeError) as error:
+    except UNREADABLE as error:
         raise InvalidInputError(str(error), subject="work message") from error
     if sum(map(bool, (item.claim, item.claims, item.command))) != 1:
         raise InvalidInputError("must name either a claim, several claims or a command", subject="work message")

@@ -340,6 +340,7 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
         f"{render(max(0, amount), name)} of {render(bounds[name], name)} left"
         for name, amount in sorted(remaining.left.items())
     ]
+    lines += _of_caps(context, pool)
     lines += [f"pods need a toleration of {taint}" for taint in pool.taints]
     lines += hours_of(pool)
     lines += _launched(Planner(snapshot, context).plan(out_of_time), pool)
@@ -347,6 +348,14 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
     return Explanation(
         subject=subject, outcome=f"can launch {count}, from ${dollars(offers.price):.4f} an hour", details=tuple(lines)
     )
+
+
+def _of_caps(context: SchedulingContext, pool: NodePool) -> Iterator[str]:
+    """Return what the caps that count a NodePool's nodes by their pods leave."""
+    rooms = context.remaining.caps.rooms
+    for cap in pool.caps:
+        for name, amount in rooms[cap.name].items():
+            yield f"cap {cap.name}: {render(max(0, amount), name)} of {render(cap.limits[name], name)} of {name} left"
 
 
 def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], float] | None = None) -> Explanation:
@@ -366,8 +375,9 @@ def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], floa
     plan = Planner(snapshot).plan(out_of_time)
     planned = next((group for group in plan.groups if group.name == gang.name), None)
     if planned is None or planned.reason:
-        message = gang.message if planned is None else planned.message
-        reason = gang.reason if planned is None else planned.reason
+        reason, message = ("", "") if planned is None else (planned.reason, planned.message)
+        if planned is None and gang.refusal is not None:
+            reason, message = gang.refusal.reason, gang.refusal.message
         details = (*_meaning(PodReason, reason), *about, on_one_line(message), *_page(reason))
         return Explanation(subject=subject, outcome="waits", reason=reason, details=details, has_no_place=True)
     places = _places(plan, gang.pods)

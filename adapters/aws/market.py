@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from adapters.aws.services import AwsService
-from adapters.observability import MISSING_PERMISSIONS
+from adapters.observability import MISSING_PERMISSIONS, logger
 from adapters.ports import Clock, DeniedError, JsonObject, NotFoundError, PortError, TransientError
 from core.catalogue.build import DEFAULTS, CatalogueBuilder, MarketFacts
 from core.catalogue.document import Market, Shape, estimated_prices, read_shape
+from core.decompression import of_gzip
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
 from core.model.values import quantity
@@ -27,8 +28,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SHAPES_FRESH_FOR: Final = timedelta(hours=12)
+CLOCKS_APART: Final = timedelta(minutes=5)
+"""The most by which the clock of another cluster's function may be ahead."""
+
 PRICES_FRESH_FOR: Final = timedelta(minutes=55)
 """An hour less one period of `refresh_catalogue`, so that a run that starts slightly early still reads."""
+
+CONFIRMED_FOR: Final = timedelta(hours=1)
+"""How long types and zones that a sandbox has read itself count instead of others that a neighbour stored: two releases that
+read them differently would else read them again in turn."""
 
 _SPOT_PRODUCTS: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 _TYPE_FILTERS: Final = (
@@ -66,6 +74,8 @@ class AwsMarket:
         self._author = author
         self._own: Market | None = None
         """What this sandbox read last: prices in it are confirmed."""
+        self._own_types: _Types | None = None
+        """The types and zones that this sandbox read last."""
 
     def read(self, previous: MarketFacts | None, *, is_used: bool = False) -> MarketFacts:
         """Return the current facts.
@@ -75,7 +85,9 @@ class AwsMarket:
         (`Market.unlisted_spot`). On-demand prices that were never read come from the shipped list, and estimates replace those
         that it lacks: some regions have no Pricing service, some accounts no permission.
 
-        Prices that another cluster stored are read again if they are far from every list, and are not believed until then.
+        Every cluster of the account writes the stored reading, so it is input. Prices far from every list are read again, and
+        are not believed until then. Types and zones are believed once this sandbox has read the same. A time in the future
+        counts as long ago.
 
         With `is_used`, spot prices are read in any case; `prices_read_at` remains the time of all prices.
 
@@ -87,12 +99,9 @@ class AwsMarket:
         kept = previous or MarketFacts(
             shapes=(), market=Market(region=self._region), shapes_read_at=now, prices_read_at=now
         )
-        kept = self._believed(kept, problems)
-        market, shapes, shapes_at, prices_at = kept.market, kept.shapes, kept.shapes_read_at, kept.prices_read_at
-        if not shapes or now - shapes_at >= SHAPES_FRESH_FOR:
-            read = _attempt(self._shapes_and_zones, problems, is_required=not shapes)
-            if read is not None:
-                shapes, market, shapes_at = read[0], msgspec.structs.replace(market, offered=read[1]), now
+        stored = kept.market
+        kept = self._believed(self._with_own_types(_without_future(kept, now), now, problems), problems)
+        market, shapes, prices_at = kept.market, kept.shapes, kept.prices_read_at
         is_estimated = kept.prices_are_estimates
         if not market.on_demand or is_estimated or now - prices_at >= PRICES_FRESH_FOR:
             market, is_estimated, is_whole = self._all_prices(market, shapes, problems, is_estimated=is_estimated)
@@ -104,11 +113,11 @@ class AwsMarket:
         return MarketFacts(
             shapes=shapes,
             market=market,
-            shapes_read_at=shapes_at,
+            shapes_read_at=kept.shapes_read_at,
             prices_read_at=prices_at,
             prices_are_estimates=is_estimated,
             problems=tuple(problems),
-            author=kept.author if market == kept.market else self._author,
+            author=kept.author if market == stored else self._author,
         )
 
     def _all_prices(
@@ -122,6 +131,20 @@ class AwsMarket:
             listed, problem = _without_reading(self._region, shapes)
             problems.append(problem)
         return _with_prices(market, listed or {}, spot), is_estimated, listed is not None and spot is not None
+
+    def _with_own_types(self, kept: MarketFacts, now: datetime, problems: list[str]) -> MarketFacts:
+        """Return the reading with types and zones that are fresh, and that this sandbox has read itself if it could."""
+        types, own = _Types(kept.shapes, kept.market.offered, kept.shapes_read_at), self._own_types
+        is_fresh = bool(types.shapes) and now - types.read_at < SHAPES_FRESH_FOR
+        if own is None or not is_fresh or (types.differ(own) and now - own.read_at >= CONFIRMED_FOR):
+            read = _attempt(self._shapes_and_zones, problems, is_required=not types.shapes)
+            if read is None:
+                return kept
+            types = self._own_types = _Types(*read, now)
+        elif types.differ(own):
+            types = own
+        market = msgspec.structs.replace(kept.market, offered=types.offered)
+        return msgspec.structs.replace(kept, shapes=types.shapes, market=market, shapes_read_at=types.read_at)
 
     def _believed(self, kept: MarketFacts, problems: list[str]) -> MarketFacts:
         """Return the stored reading without doubtful prices; if there are any, all prices are due to be read."""
@@ -196,6 +219,25 @@ class AwsMarket:
         for (instance_type, zone), (_, price_now) in sorted(latest.items()):
             prices.setdefault(instance_type, {})[zone] = price_now
         return prices
+
+
+class _Types(msgspec.Struct, frozen=True):
+    """The instance types, the zones that sell each, and when they were read."""
+
+    shapes: tuple[Shape, ...]
+    offered: dict[str, tuple[str, ...]]
+    read_at: datetime
+
+    def differ(self, others: _Types) -> bool:
+        """Whether the types or their zones are others, whenever they were read."""
+        return (self.shapes, self.offered) != (others.shapes, others.offered)
+
+
+def _without_future(kept: MarketFacts, now: datetime) -> MarketFacts:
+    """Return the reading with parts of long ago where it says that they will be read in the future."""
+    times = {name: getattr(kept, name) for name in ("shapes_read_at", "prices_read_at")}
+    future = {name: now - SHAPES_FRESH_FOR for name, read_at in times.items() if read_at > now + CLOCKS_APART}
+    return msgspec.structs.replace(kept, **future)
 
 
 def pricing_region(region: str) -> str:
@@ -299,6 +341,9 @@ def _must_have(found: bool, call: str) -> None:
 
 
 KEY: Final = "catalogue/market.json.gz"
+READ_AT_MOST: Final = 64 << 20
+"""The most bytes of a reading; one has about two million."""
+
 _UNCHANGED: Final = "304"
 
 
@@ -318,7 +363,7 @@ class S3CatalogueStore:
         self._lock = Lock()  # not held during calls to S3
 
     def facts(self) -> MarketFacts | None:
-        """Return the last reading, None before the first. Raises PortError."""
+        """Return the last reading, None before the first and where it cannot be read. Raises PortError."""
         known = {"IfNoneMatch": self._etag} if self._etag else {}
         try:
             answer = self._s3.call("GetObject", Bucket=self._bucket, Key=KEY, **known)
@@ -328,7 +373,12 @@ class S3CatalogueStore:
             if error.detail.startswith(_UNCHANGED):
                 return self._facts
             raise
-        facts = msgspec.json.decode(gzip.decompress(answer["Body"].read()), type=MarketFacts)
+        try:
+            document = of_gzip(answer["Body"].read(), at_most=READ_AT_MOST, subject=KEY)
+            facts = msgspec.json.decode(document, type=MarketFacts)
+        except (InvalidInputError, msgspec.MsgspecError, RecursionError) as error:
+            logger.error("the market cannot be read", extra={"problem": f"{type(error).__name__}: {error}"})
+            return None
         with self._lock:
             if self._facts is None or (facts.shapes, facts.market) != (self._facts.shapes, self._facts.market):
                 self._builder = facts.builder(self._settings)
@@ -349,12 +399,15 @@ class S3CatalogueStore:
     def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
         """Return the catalogue for these EC2NodeClass manifests, at the prices of the terms.
 
+        It is of the last reading that this sandbox could read, until `refresh_catalogue` replaces one that is damaged.
+
         Raises:
             NotFoundError: Before the first reading.
-            PortError: If it cannot be read.
+            PortError: If the bucket does not answer.
         """
-        if self.facts() is None or self._builder is None:
-            raise NotFoundError("s3:GetObject", f"{KEY}: the market was never read; run refresh_catalogue")
+        self.facts()
+        if self._builder is None:
+            raise NotFoundError("s3:GetObject", f"{KEY}: there is no market that can be read; run refresh_catalogue")
         with self._lock:
             listed = self._builder.catalogue(node_classes)
             return listed if self._terms is None else self._terms.of(listed, node_classes)

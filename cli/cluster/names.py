@@ -13,6 +13,7 @@ import msgspec
 from core import labels
 from core.api import node_class
 from core.api.objects import JsonObject, mapping, sequence
+from core.api.translation import without_unknown_fields
 from core.catalogue.free_addresses import read_reading
 from core.catalogue.node_class import AddressReading
 from core.catalogue.node_memory import with_renamed_images
@@ -561,15 +562,15 @@ class Pseudonyms:
         namespaces, names = set[str](), set[str]()
         collect = ObjectRenaming(_noted(namespaces), _noted(names))
         for obj in objects:
-            collect.object(obj)
+            collect.object(without_unknown_fields(obj))
         # `namespace/name` is the form in which pods are compared.
         self._namespaces = _ranked("ns", sorted(namespaces, key=lambda name: f"{name}/"))
         self._names = _ranked("n", sorted(names))
         self._renaming = ObjectRenaming(self._namespaces.__getitem__, self._names.__getitem__)
 
     def of(self, obj: JsonObject) -> JsonObject:
-        """Return the object with pseudonyms."""
-        return self._renaming.object(obj)
+        """Return the object with pseudonyms. A field that its kind lacks is left out: nobody knows what its text names."""
+        return self._renaming.object(without_unknown_fields(obj))
 
     @property
     def names(self) -> Mapping[str, str]:

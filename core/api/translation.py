@@ -61,9 +61,36 @@ _MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {
 
 def unknown_fields(obj: JsonObject) -> tuple[str, ...]:
     """Return the paths of the unknown fields in an object's spec, sorted; none for other kinds and older versions."""
-    model = _MODELS.get((*group_and_version(obj), kind_of(obj)))
-    spec = dict(parts(model)).get("spec") if model is not None else None
+    spec = _spec_model(obj)
     return tuple(sorted(map(path_of, unknown_in(obj.get("spec"), spec, ("spec",))))) if spec is not None else ()
+
+
+def without_unknown_fields(obj: JsonObject) -> JsonObject:
+    """Return an object with only the known fields of its spec, as an API server stores it; other kinds unchanged."""
+    spec = _spec_model(obj)
+    return {**obj, "spec": _known_part(obj["spec"], spec)} if spec is not None and "spec" in obj else obj
+
+
+def _spec_model(obj: JsonObject) -> type[ApiModel] | None:
+    model = _MODELS.get((*group_and_version(obj), kind_of(obj)))
+    return dict(parts(model)).get("spec") if model is not None else None
+
+
+def _known_part(value: Any, model: type[ApiModel]) -> Any:
+    if not isinstance(value, dict) or model.model_config.get("extra") == "forbid":
+        return value
+    known = _names(model)
+    kept = {key: inner for key, inner in value.items() if key in known}
+    for name, part in parts(model):
+        inner = kept.get(name)
+        if inner is not None:
+            is_list = isinstance(inner, list)
+            kept[name] = [_known_part(item, part) for item in inner] if is_list else _known_part(inner, part)
+    return kept
+
+
+def _names(model: type[ApiModel]) -> set[str]:
+    return {field.alias or name for name, field in model.model_fields.items()}
 
 
 def not_ignored(obj: JsonObject) -> tuple[str, ...]:
@@ -80,7 +107,7 @@ def unknown_in(value: object, model: type[ApiModel], at: Location) -> Iterator[L
     """Yield the place of each field of a value that its model does not have; the kubelet's fields have a check of their own."""
     if not isinstance(value, dict) or model.model_config.get("extra") == "forbid":
         return
-    known = {field.alias or name for name, field in model.model_fields.items()}
+    known = _names(model)
     yield from ((*at, key) for key in value if key not in known)
     for name, part in parts(model):
         inner = value.get(name)

@@ -17,7 +17,8 @@ import msgspec
 from core.errors import InvalidInputError
 from core.ledger.compression import compressed, compressed_by_elements, decompressed
 from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part
-from core.model.plan import Command, DisruptionPlan, PlannedClaim
+from core.model.plan import Command, DisruptionPlan, PlannedClaim, WaitingPod
+from core.model.values.quantity import dollars
 from core.model.values.quotas import names_node
 from core.reasons.code import ClaimReason
 from core.reasons.runs import RunReason
@@ -321,7 +322,10 @@ class DecisionSummary(msgspec.Struct, frozen=True):
 
 
 def of_provisioning(
-    claims: Sequence[PlannedClaim], bindings: Iterable[tuple[str, str]], refused: Iterable[tuple[str, str]]
+    claims: Sequence[PlannedClaim],
+    bindings: Iterable[tuple[str, str]],
+    refused: Iterable[tuple[str, str]],
+    waiting: Sequence[WaitingPod] = (),
 ) -> DecisionSummary:
     """Summarize a plan for waiting pods.
 
@@ -329,13 +333,15 @@ def of_provisioning(
         claims: The claims to launch, under their final names.
         bindings: Pod and node of each pod that fits on existing capacity.
         refused: Pod and reason of each pod without a place.
+        waiting: Pods that may wait, with what they cost as planned and would cost at once.
     """
     parts = tuple(
         LedgerPart(id=claim.name, reason=ClaimReason.LAUNCHED, pods=claim.pods, hourly=claim.price) for claim in claims
     )
     bound, without = tuple(bindings), tuple(refused)
+    words = _provisioning_words(claims, len(bound), len(without)) + _waiting_words(waiting)
     return DecisionSummary(
-        what="; ".join(_provisioning_words(claims, len(bound), len(without))) or "nothing to do",
+        what="; ".join(words) or "nothing to do",
         reason=_provisioning_reason(parts, bound, without),
         parts=parts,
         bindings=bound,
@@ -404,6 +410,13 @@ def _provisioning_words(claims: Sequence[PlannedClaim], bound: int, without: int
     if without:
         words.append(f"{_counted(without, 'pod')} without a place")
     return words
+
+
+def _waiting_words(waiting: Sequence[WaitingPod]) -> list[str]:
+    if not waiting:
+        return []
+    saved = dollars(sum(pod.at_once - pod.cost for pod in waiting))
+    return [f"{_counted(len(waiting), 'pod')} may wait: ${saved:.4f} an hour less than at once"]
 
 
 def _provisioning_reason(

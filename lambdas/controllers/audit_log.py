@@ -6,9 +6,9 @@ It is best effort; the schedules do not depend on it.
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import math
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,6 +23,7 @@ from adapters.run_report import RunReport
 from adapters.store import PodEnds
 from core.errors import InvalidInputError
 from core.lifecycle.records import ANY_NODE
+from core.model.values.requirements import DOMAIN_LENGTH_MAX, SUBDOMAIN
 from core.reasons.code import DecisionKind
 from core.reasons.runs import RunReason
 from installation.metric_names import SET_ASIDE
@@ -39,14 +40,23 @@ def has_happened(entry: dict[str, Any]) -> bool:
 
 
 def moment_of(text: Any) -> datetime | None:
-    """Return the time in a field, with its zone; None if the field has none."""
+    """Return the time in a field, in UTC; None if the field has none, or one without a zone."""
     if not isinstance(text, str):
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.astimezone(UTC) if moment.tzinfo else None
+    except (ValueError, OverflowError):
         return None
-    return moment if moment.tzinfo else None
+
+
+_NAME: Final = re.compile(SUBDOMAIN)
+
+
+def name_of(value: Any) -> str:
+    """Return the name of an object in a field; empty if it can be none: it becomes part of a message or of a row's key."""
+    is_short = isinstance(value, str) and len(value) <= DOMAIN_LENGTH_MAX
+    return value if is_short and _NAME.fullmatch(value) else ""
 
 
 def object_of(value: Any) -> dict[str, Any]:
@@ -98,10 +108,10 @@ class PodEndWriter:
         self._written: dict[str, datetime] = {}
 
     def write(self, ends: Iterable[PodEnd], now: datetime) -> int:
-        """Write new ends; return for how many nodes. Raises PortError."""
+        """Write new ends; return for how many nodes. An end in the future counts as one of now. Raises PortError."""
         latest: dict[str, datetime] = {}
         for end in ends:
-            at = rounded_up(end.at)
+            at = rounded_up(min(end.at, now))
             if at > max(latest.get(end.node, _LONG_AGO), self._written.get(end.node, _LONG_AGO)):
                 latest[end.node] = at
         if len(latest) > NODES_PER_DELIVERY:
@@ -142,9 +152,8 @@ def pod_end(entry: dict[str, Any], at: datetime | None) -> PodEnd | None:
         node = named_node
     else:
         return None
-    if not isinstance(node, str) or not node or _is_daemon(answer) or _was_seen(answer, at):
-        return None
-    return PodEnd(node, at)
+    name = name_of(node)
+    return None if not name or _is_daemon(answer) or _was_seen(answer, at) else PodEnd(name, at)
 
 
 def _is_daemon(pod: dict[str, Any]) -> bool:
@@ -277,17 +286,8 @@ def read_delivery(event: Any) -> Iterator[Any]:
     """
     try:
         payload = msgspec.json.decode(gzip.decompress(base64.b64decode(event["awslogs"]["data"])))
-        kind, lines = payload["messageType"], payload.get("logEvents") or ()
-    except (
-        KeyError,
-        TypeError,
-        AttributeError,
-        OSError,
-        EOFError,
-        zlib.error,
-        binascii.Error,
-        msgspec.MsgspecError,
-    ) as e:
+        kind, lines = payload["messageType"], iter(payload.get("logEvents") or ())
+    except (KeyError, TypeError, AttributeError, OSError, EOFError, ValueError, zlib.error, RecursionError) as e:
         raise InvalidInputError(f"is not a CloudWatch Logs delivery: {e}", subject="audit log") from e
     if kind == "DATA_MESSAGE":
         yield from lines
@@ -332,7 +332,7 @@ def _node_claim_of(entry: dict[str, Any], verb: str) -> str:
     groups = user.get("groups")
     is_ours = isinstance(groups, list) and any(str(group).startswith(OUR_GROUPS) for group in groups)
     named = target.get("name") or object_of(object_of(entry.get("responseObject")).get("metadata")).get("name")
-    return str(named or "") if has_happened(entry) and not is_ours else ""
+    return name_of(named) if has_happened(entry) and not is_ours else ""
 
 
 def _nominates(request: Any) -> bool:

@@ -455,9 +455,14 @@ def _read(records: Iterable[dict[str, Any]], report: RunReport) -> list[_Message
     return [*messages, *commands.values()]
 
 
+DIGITS_MAX: Final = 4
+"""The most digits of a number of deliveries: SQS delivers a message again some hundred times at most."""
+
+
 def _deliveries(record: dict[str, Any]) -> int:
     """Return how often SQS has delivered the message, one if unknown."""
-    return int(record.get("attributes", {}).get("ApproximateReceiveCount", 1))
+    counted = str((record.get("attributes") or {}).get("ApproximateReceiveCount", ""))
+    return int(counted) if counted.isdecimal() and len(counted) <= DIGITS_MAX else 1
 
 
 def _owners(messages: Sequence[_Message]) -> list[tuple[_Message, tuple[str, ...]]]:

@@ -99,7 +99,8 @@ def _scheduled_change(detail: dict[str, Any]) -> Interruption | None:
         return None
     if detail.get("statusCode") == "closed":
         return None
-    entities = detail.get("affectedEntities") or ()
+    listed = detail.get("affectedEntities")
+    entities = [entity for entity in listed if isinstance(entity, dict)] if isinstance(listed, list) else []
     instances = tuple(str(entity.get("entityValue", "")) for entity in entities if entity.get("status") not in _SPARED)
     if entities and not instances:
         return None
@@ -107,16 +108,21 @@ def _scheduled_change(detail: dict[str, Any]) -> Interruption | None:
 
 
 def _moment(written: Any) -> datetime | None:
-    """Parse a time in EventBridge's (RFC 3339) or Health's (RFC 1123) format to UTC; None if it is neither."""
+    """Parse a time in EventBridge's (RFC 3339) or Health's (RFC 1123) format to UTC; None if it is neither, or no such year."""
     if not isinstance(written, str):
         return None
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
             at = parse(written)
-        except ValueError:
+            moment = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        except (ValueError, OverflowError):
             continue
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        return moment if moment.year in _YEARS else None
     return None
+
+
+_YEARS: Final = range(2000, 3000)
+"""Years to which hours can be added, and from which they can be taken."""
 
 
 _ANNOUNCED: Final = frozenset(

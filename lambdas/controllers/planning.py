@@ -480,7 +480,7 @@ class PlanDecision:
 def _summary(records: Iterable[ClaimRecord], plan: Plan) -> DecisionSummary:
     bindings = ((binding.pod, binding.node) for binding in plan.bindings)
     refused = ((unplaced.pod, unplaced.reason) for unplaced in plan.unschedulable)
-    return of_provisioning([record.plan for record in records], bindings, refused)
+    return of_provisioning([record.plan for record in records], bindings, refused, plan.waiting)
 
 
 def _postponed(plan: Plan, late: Collection[str]) -> Plan:

@@ -261,14 +261,14 @@ class RemainsJudge:
                 )
 
     def _counters(self) -> None:
-        """Check that each counter is the sum over the claims."""
+        """Check that each counter is the sum over the claims; those without a NodePool are counted nowhere."""
         wanted: dict[str, dict[str, int]] = {}
         for claim in self._remains.claims:
             sums = wanted.setdefault(claim["plan"]["node_pool"], {})
             for name, amount in (claim.get("reserved") or {}).items():
                 sums[f"r:{name}"] = sums.get(f"r:{name}", 0) + amount
             sums["disrupting"] = sums.get("disrupting", 0) + bool(claim.get("is_disrupting"))
-        for pool in sorted({*wanted, *self._remains.usage}):
+        for pool in sorted({*wanted, *self._remains.usage} - {""}):
             counted, summed = self._remains.usage.get(pool, {}), wanted.get(pool, {})
             for name in sorted({*counted, *summed}):
                 if counted.get(name, 0) != summed.get(name, 0):

@@ -286,6 +286,23 @@ def test_every_service_takes_a_role_only_for_this_account(provisioner: Template)
         assert [trust.get("Condition") for trust in role["AssumeRolePolicyDocument"]["Statement"]] == [mine]
 
 
+def test_buckets_are_private_and_refuse_plain_http(state: Template) -> None:
+    buckets, policies = of_type(state, "AWS::S3::Bucket"), of_type(state, "AWS::S3::BucketPolicy")
+    assert buckets
+    for bucket in buckets.values():
+        blocked = bucket["Properties"]["PublicAccessBlockConfiguration"]
+        assert set(blocked) == {"BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"}
+        assert all(blocked.values())
+    guarded = set()
+    for policy in policies.values():
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+            if statement.get("Condition") == {"Bool": {"aws:SecureTransport": "false"}}:
+                assert (statement["Effect"], statement["Action"]) == ("Deny", "s3:*")
+                assert statement["Principal"] in ("*", {"AWS": "*"})
+                guarded.add(policy["Properties"]["Bucket"]["Ref"])
+    assert guarded == set(buckets)
+
+
 def test_every_log_group_goes_with_the_stack(provisioner: Template) -> None:
     """Lambda makes a group for a function without one, and nothing removes it."""
     groups = of_type(provisioner, "AWS::Logs::LogGroup")

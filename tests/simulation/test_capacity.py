@@ -238,6 +238,24 @@ def test_pods_that_may_wait_take_spot_nodes_at_once_and_room_that_others_leave(t
     assert_lawful(result)
 
 
+def test_jobs_that_wait_for_room_cost_less_than_at_once(tmp_path: Path) -> None:
+    """The room that a scaled-in Deployment leaves for a while is enough for them."""
+    pool = node_pool(disruption={"consolidateAfter": "20m"})
+    steps = [{"at": "5m", "scale": {"kind": "Deployment", "name": "web", "replicas": 2}}]
+    costs = {}
+    for name in ("at-once", "waiting"):
+        jobs = _waiting_jobs(4, **{labels.WAITS_FOR: "room"})
+        if name == "at-once":
+            del jobs["spec"]["template"]["metadata"]["annotations"]
+        folder = tmp_path / name
+        folder.mkdir()
+        result = play(folder, pool, deployment(6), jobs, steps=steps, duration="40m", nodeBootSeconds=30)
+        assert result.summary["podsPending"] == 0
+        assert_lawful(result)
+        costs[name] = result.summary["dollars"]
+    assert costs["waiting"] < 0.8 * costs["at-once"], costs
+
+
 # Plans stay within EC2's vCPU quotas, so EC2 has nothing to refuse, and whoever waits is told the code.
 
 

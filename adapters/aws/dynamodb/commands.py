@@ -26,6 +26,7 @@ from adapters.aws.dynamodb.table import (
     sort_of,
     unpacked,
 )
+from adapters.observability import logger
 from adapters.ports import ConflictError
 from adapters.store import COMMANDS
 from core.approval.proposal import Proposal, ProposalVerdict, deciding
@@ -100,7 +101,11 @@ KEPT_FOR: Final = timedelta(days=7)
 
 
 SIGNERS_MAX: Final = 20
-"""The most writers of verdicts that are asked about one proposal."""
+"""The most writers of verdicts that are asked about one proposal. Anybody who may answer may add notes in any name, so that a
+rejection might be among those beyond it: a proposal with more is decided by nobody."""
+
+NOTES_MAX: Final = 5_000
+"""The most notes that are read; with more, no proposal is decided. They expire some days after their proposals."""
 
 
 class DynamoProposals:
@@ -150,13 +155,19 @@ class DynamoProposals:
         return self._verdict(proposal, self._signers().get(proposal.id, ()))
 
     def _signers(self) -> dict[str, list[str]]:
-        """Return the writers that notes name, by the proposal's id; a bounded number of each, since anybody may add notes."""
+        """Return the writers that notes name, by the proposal's id; no proposal that has more than may be asked."""
         signers: dict[str, list[str]] = {}
-        for item in self._table.query(self._notes):
+        for read, item in enumerate(self._table.query(self._notes)):
+            if read >= NOTES_MAX:
+                logger.error("too many notes of verdicts", extra={"partition": self._notes, "most": NOTES_MAX})
+                return {}
             proposal, _, signer = item[TABLE.sort_key]["S"].partition("#")
-            if signer and len(signers.setdefault(proposal, [])) < SIGNERS_MAX:
-                signers[proposal].append(signer)
-        return signers
+            if signer:
+                signers.setdefault(proposal, []).append(signer)
+        for proposal, names in signers.items():
+            if len(names) > SIGNERS_MAX:
+                logger.error("too many signers of a proposal", extra={"proposal": proposal, "most": SIGNERS_MAX})
+        return {proposal: names for proposal, names in signers.items() if len(names) <= SIGNERS_MAX}
 
     def _verdict(self, proposal: Proposal, signers: Iterable[str]) -> ProposalVerdict | None:
         sort = f"{proposal.id}#{proposal.digest}"

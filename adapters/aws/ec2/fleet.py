@@ -278,9 +278,9 @@ class FleetLauncher:
         """
         request = rendered.request
         for attempt in range(1, ATTEMPTS_MAX + 1):
-            self._templates.ensure(rendered.templates)
             sent = self._turns.take()
             try:
+                self._templates.ensure(rendered.templates)  # as many requests as the launch, from the same bucket
                 answer = self._ec2.call("CreateFleet", **request)
             except TransientError as error:
                 self._turns.slow_down(sent, error.answers)

@@ -72,8 +72,8 @@ def _existing_date(text: str) -> str:
 
 TimeZone = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_known_zone)]
 Cron = Annotated[str, Field(pattern=fields.SCHEDULE), AfterValidator(_readable_schedule)]
-Date = Annotated[str, Field(pattern=fields.DATE), AfterValidator(_existing_date)]
-WallTime = Annotated[str, Field(pattern=fields.WALL_TIME), AfterValidator(_existing_date)]
+Date = Annotated[str, Field(pattern=fields.DATE, max_length=10), AfterValidator(_existing_date)]
+WallTime = Annotated[str, Field(pattern=fields.WALL_TIME, max_length=16), AfterValidator(_existing_date)]
 
 
 def _shapes(window: JsonObject) -> list[tuple[str, ...]]:
@@ -170,6 +170,18 @@ def _force_without_time(settings: JsonObject) -> list[Location]:
     return [("forceAfter",)] if is_forced != ("forceAfter" in settings) else []
 
 
+REQUIREMENTS_MAX: Final = 10
+VALUES_MAX: Final = 100
+BUDGETS_MAX: Final = 10
+"""Of one rule. The API server refuses a definition whose rules may cost too much for the longest lists."""
+
+
+class CalendarRequirement(PoolRequirement):
+    """One of `settings.requirements`: as of a NodePool, with a shorter list of values."""
+
+    values: Annotated[list[fields.LabelValue], Field(max_length=VALUES_MAX)] = []
+
+
 class SettingsEntry(ApiModel):
     """`rules[].settings`: what holds while the rule does."""
 
@@ -182,8 +194,8 @@ class SettingsEntry(ApiModel):
     capacity_types: (
         Annotated[list[Literal["reserved", "spot", "on-demand"]], Field(min_length=1, max_length=3)] | None
     ) = None
-    requirements: Annotated[list[PoolRequirement], Field(max_length=30)] | None = None
-    budgets: Annotated[list[BudgetEntry], Field(max_length=50)] | None = None
+    requirements: Annotated[list[CalendarRequirement], Field(max_length=REQUIREMENTS_MAX)] | None = None
+    budgets: Annotated[list[BudgetEntry], Field(max_length=BUDGETS_MAX)] | None = None
     warm: WarmEntry | None = None
 
     rules = (

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from adapters.aws.dynamodb.claims import SHARDS, shard_partition
-from adapters.aws.dynamodb.commands import DynamoProposals, DynamoTargets
+from adapters.aws.dynamodb.commands import SIGNERS_MAX, DynamoProposals, DynamoTargets
 from adapters.aws.dynamodb.table import DynamoTable, key
 from adapters.ports import ConflictError, TransientError
 from adapters.store import CLAIMS, CommandChange, Disrupted
@@ -345,3 +345,22 @@ def test_a_verdict_is_read_where_iam_lets_its_writer_write(table: DynamoTable, r
     no = ProposalVerdict(is_approved=False, by="AIDABOB", at=NOW)
     proposals.answer(first, no)
     assert proposals.verdict_on(first) == no
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_notes_in_other_names_hide_no_rejection(
+    table: DynamoTable, request: pytest.FixtureRequest, *, is_other: bool
+) -> None:
+    """Whoever may approve may add notes in any name: with twenty before Zoe's, her rejection was never read."""
+    cluster = request.node.name
+    proposals = DynamoProposals(table, cluster)
+    first = proposals.add(msgspec.structs.replace(PROPOSAL, proposed_at=NOW))
+    proposals.answer(first, ProposalVerdict(is_approved=True, by="AIDAADA", at=NOW))
+    proposals.answer(first, ProposalVerdict(is_approved=False, by="AIDAZOE", at=NOW))
+    named = "other" if is_other else first.id
+    for number in range(SIGNERS_MAX):
+        table.put(key(f"{cluster}#verdicts", f"{named}#AIDAM{number:02}"))
+    verdict = proposals.verdict_on(first)
+    assert verdict == proposals.all()[0].verdict
+    assert (verdict is None) != is_other
+    assert verdict is None or not verdict.is_approved

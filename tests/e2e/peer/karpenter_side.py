@@ -33,6 +33,7 @@ class KarpenterSide(Together):
 
     name = "karpenter"
     elects_leader = False
+    feature_gates = ""
 
     def apply_pools(self, pools: Iterable[dict[str, Any]]) -> None:
         """With a KWOKNodeClass whose nodes take as long to boot as our kubelets."""
@@ -83,6 +84,7 @@ class KarpenterSide(Together):
             "HEALTH_PROBE_PORT": str(health),
             "SYSTEM_NAMESPACE": "default",
             "CPU_REQUESTS": CPU_REQUESTS,
+            **({"FEATURE_GATES": self.feature_gates} if self.feature_gates else {}),
         }
         self._part = self.processes.start(
             "karpenter", [self._program], environment=environment, ready=answers(health, "/healthz")

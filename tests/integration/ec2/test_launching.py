@@ -326,6 +326,20 @@ class TestThrottling:
             account.cloud.launch(an_order())
         assert turns.slowed == [1]
 
+    def test_of_its_template(self, account: Account, turns: NotedTurns) -> None:
+        """A launch makes up to a template for each kind of machine: 13 launches made 116 requests in half a minute."""
+        account.denied = {"CreateLaunchTemplate": ("RequestLimitExceeded", "Request limit exceeded.")}
+        with pytest.raises(ThrottledError):
+            account.cloud.launch(an_order())
+        assert turns.slowed == [1]
+        assert account.fleets == []
+
+    def test_that_lasts_sends_nothing_before_its_turn(self, account: Account) -> None:
+        account.cloud = account.new_sandbox(turns=NoTurns())
+        with pytest.raises(ThrottledError):
+            account.cloud.launch(an_order())
+        assert "CreateLaunchTemplate" not in account.called
+
     def test_of_a_fleet_that_launched_nothing(self, account: Account, turns: NotedTurns) -> None:
         account.answer_fleet = lambda request: fleet_answer(request, launched=None, codes={0: "RequestLimitExceeded"})
         with pytest.raises(UnfulfilledError):
@@ -341,6 +355,13 @@ class TestThrottling:
         account.answer_fleet = lambda request: fleet_answer(request, launched=1, codes={0: "Unsupported"})
         account.cloud.launch(an_order())
         assert turns.slowed == [0]
+
+
+class NoTurns(LaunchTurns):
+    """Has no turn soon."""
+
+    def take(self) -> datetime | None:
+        raise ThrottledError("CreateFleet", "throttled")
 
 
 class NotedTurns(LaunchTurns):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -12,7 +13,15 @@ import msgspec
 import pytest
 from moto import mock_aws
 
-from adapters.aws.market import PRICES_FRESH_FOR, SHAPES_FRESH_FOR, AwsMarket, S3CatalogueStore, pricing_region
+from adapters.aws.market import (
+    KEY,
+    PRICES_FRESH_FOR,
+    READ_AT_MOST,
+    SHAPES_FRESH_FOR,
+    AwsMarket,
+    S3CatalogueStore,
+    pricing_region,
+)
 from adapters.aws.services import AwsService
 from adapters.ports import JsonObject, NotFoundError, PortError, TransientError
 from adapters.run_report import RunReport
@@ -440,3 +449,54 @@ def test_prices_within_the_band_are_believed_and_what_was_read_itself_however_it
     assert raised.market.on_demand["m5.large"] == 9_600_000_000
     region.asked.clear()
     assert (market.read(raised).market, region.asked) == (raised.market, [])
+
+
+@pytest.mark.parametrize("is_new_sandbox", [True, False])
+def test_types_that_a_neighbour_stored_are_believed_once_they_are_read(
+    region: Region, clock: Clock, *, is_new_sandbox: bool
+) -> None:
+    """With ten times the memory of a type, every cluster of the account would put ten times the pods on it."""
+    service: Any = region
+    market = AwsMarket(service, service, region="us-east-1", clock=clock, author="shop")
+    facts = market.read(None)
+    if is_new_sandbox:
+        market = AwsMarket(service, service, region="us-east-1", clock=clock, author="shop")
+    first, *others = facts.shapes
+    larger = msgspec.structs.replace(first, v_cpu_info=msgspec.structs.replace(first.v_cpu_info, default_v_cpus=999))
+    zones = msgspec.structs.replace(facts.market, offered={first.instance_type: ("us-east-1a",)})
+    clock.time += timedelta(minutes=5)
+    told = msgspec.structs.replace(facts, shapes=(larger, *others), market=zones, shapes_read_at=clock.time)
+    read = market.read(told)
+    assert (read.shapes, read.market.offered, read.author) == (facts.shapes, facts.market.offered, "shop")
+    region.asked.clear()
+    assert market.read(told).shapes == facts.shapes
+    assert region.asked == [], "two releases that read types differently do not make each other read"
+
+
+@pytest.mark.parametrize("field", ["shapes_read_at", "prices_read_at"])
+def test_a_reading_of_the_future_is_due(market: AwsMarket, region: Region, clock: Clock, field: str) -> None:
+    """With a time ten years ahead, no cluster of the account would read prices or types again."""
+    facts = market.read(None)
+    region.asked.clear()
+    read = market.read(msgspec.structs.replace(facts, **{field: NOW + timedelta(days=3650)}))
+    assert getattr(read, field) == clock.now()
+    assert ("DescribeInstanceTypes" if field == "shapes_read_at" else "GetProducts") in region.asked
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"no gzip", gzip.compress(b"[" * 5_000), gzip.compress(b"{}"), gzip.compress(b" " * (READ_AT_MOST + 1))],
+)
+def test_a_damaged_reading_is_replaced_and_ends_no_plan(
+    market: AwsMarket, clock: Clock, bucket: str, body: bytes
+) -> None:
+    """Every cluster of the account writes the object; the reader of the market raised, and so it stayed for ever."""
+    warm = a_store(bucket)
+    CatalogueRefresh(market, warm, clock).refresh(RunReport())
+    warm.catalogue([])
+    boto3.client("s3", region_name="us-east-1").put_object(Bucket=bucket, Key=KEY, Body=body)
+    assert [planned.name for planned in warm.catalogue([]).default] == sorted(TYPES)
+    with pytest.raises(NotFoundError, match="refresh_catalogue"):
+        a_store(bucket).catalogue([])
+    CatalogueRefresh(market, a_store(bucket), clock).refresh(RunReport())
+    assert [planned.name for planned in a_store(bucket).catalogue([]).default] == sorted(TYPES)

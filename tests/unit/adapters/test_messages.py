@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from adapters.messages import FRESH_CHAIN, chain_ends_at, hops_of, read_work, wake_up
+from adapters.messages import FRESH_CHAIN, WokenBy, chain_ends_at, hops_of, read_work, wake_up, woken_by
 from core.errors import InvalidInputError
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -30,8 +30,11 @@ def test_news_begin_a_new_chain() -> None:
     assert hops_of({}) == hops_of({"Records": []}) == 0
 
 
-@pytest.mark.parametrize("body", [None, 7, "", "[]", "{", '{"until": 7}'])
+@pytest.mark.parametrize("body", [None, 7, "", "[]", "{", '{"until": 7}', '{"x":' * 20_000])
 def test_a_malformed_message_ends_its_series_now(body: object) -> None:
+    with pytest.raises(InvalidInputError):
+        read_work(body)
+    assert woken_by({"Records": [{"body": body}]}) is WokenBy.ITSELF
     assert chain_ends_at({"Records": [{"body": body}]}, NOW) == NOW
     assert chain_ends_at({"Records": []}, NOW) == NOW
     assert chain_ends_at({}, NOW) > NOW + timedelta(0)

@@ -132,6 +132,35 @@ def test_a_call_that_aws_does_not_know_is_noticed(command: str) -> None:
         aws_call(command)
 
 
+# A promise names the test that would fail if it were not true.
+
+
+MODELS: Final = [ROOT / "docs" / "explanation" / f"{name}-model.md" for name in ("failure", "threat")]
+NAMED_FILE: Final = re.compile(r"`(tests/[\w/]+\.py)`")
+NAMED_TEST: Final = re.compile(r"`(test_\w+)`")
+A_TARGET: Final = re.compile(r"`make \w[\w-]*`")
+DEFINED: Final = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
+
+
+def test_every_test_that_a_page_names_is_there() -> None:
+    files = [*(ROOT / "tests").rglob("test_*.py")]
+    known = {name for file in files for name in DEFINED.findall(file.read_text(encoding="utf-8"))}
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        missing = [name for name in NAMED_FILE.findall(text) if not (ROOT / name).is_file()]
+        assert missing + [name for name in NAMED_TEST.findall(text) if name not in known] == [], page.name
+
+
+@pytest.mark.parametrize("page", MODELS, ids=lambda page: page.stem)
+def test_every_promise_about_failures_and_attackers_names_a_test(page: Path) -> None:
+    heading, rows = ("| what fails |", 25) if page.stem == "failure-model" else ("| attacker |", 15)
+    _, _, table = page.read_text(encoding="utf-8").partition(heading)
+    promises = table.partition("\n\n")[0].splitlines()[2:]
+    assert len(promises) >= rows
+    named = (NAMED_FILE, NAMED_TEST, A_TARGET)
+    assert [row for row in promises if not any(pattern.search(row) for pattern in named)] == []
+
+
 # Whoever comes from Karpenter finds each of its metrics on the page, and what the page names here exists.
 
 

@@ -179,7 +179,7 @@ def test_missing_tools_are_named_with_how_to_get_them(monkeypatch: pytest.Monkey
 
 def test_a_release_has_programs_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The releases share etcd and kwok; the control plane is built from the module that pins it."""
-    monkeypatch.delenv(builds.RELEASE_VARIABLE, raising=False)
+    monkeypatch.setenv(builds.RELEASE_VARIABLE, "1.35")
     usual = {one.name: one for one in builds.recipes()}
     monkeypatch.setenv(builds.RELEASE_VARIABLE, "1.31")
     older = {one.name: one for one in builds.recipes()}
@@ -189,7 +189,7 @@ def test_a_release_has_programs_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_release_without_a_module_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(builds.RELEASE_VARIABLE, "1.37")
+    monkeypatch.delenv(builds.RELEASE_VARIABLE, raising=False)
     newest = {one.name: one for one in builds.recipes()}
     assert newest["etcd"].folder.name == newest["kube-apiserver"].folder.name == "controlplane_1_37"
     assert any("gitVersion=v1.37.2 " in word for word in newest["kube-scheduler"].command)

@@ -36,7 +36,7 @@ from core.ledger.entry import (
     replayed_clock,
 )
 from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part, decode_outcomes, encode_outcomes
-from core.model.plan import Blocked, Command, DisruptionPlan, Move, ObjectRef, PlannedClaim
+from core.model.plan import Blocked, Command, DisruptionPlan, Move, ObjectRef, PlannedClaim, WaitingPod
 from core.reasons.code import ClaimReason
 from core.scheduling import schedule
 from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
@@ -213,6 +213,8 @@ def test_a_decision_is_found_by_its_pods_and_nodes() -> None:
 def test_an_empty_decision_is_shown_as_such() -> None:
     assert of_disruption(DisruptionPlan(now=NOW), ()).reason == "NothingToDo"
     assert of_provisioning((), (), ()).what == "nothing to do"
+    waiting = WaitingPod("shop/job", NOW, NOW, takes_spot=True, at_once=100_000_000, cost=40_000_000)
+    assert of_provisioning((), (), (), [waiting]).what == "1 pod may wait: $0.0600 an hour less than at once"
 
 
 def test_outcomes_round_trip() -> None:

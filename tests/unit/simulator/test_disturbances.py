@@ -11,6 +11,7 @@ from core.errors import InvalidInputError
 from simulator.disturbances import typed
 from simulator.scenario import read_scenario
 from simulator.world import Result, run
+from tests.simulation.worlds import catalogue
 
 TERMS = [{"tags": {"karpenter.sh/discovery": "fleetwright"}}]
 
@@ -18,7 +19,7 @@ TERMS = [{"tags": {"karpenter.sh/discovery": "fleetwright"}}]
 def manifests(*, replicas: int = 4, pool_extra: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     requirements = [
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c6a.xlarge"]},
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["test.medium"]},
     ]
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}}
@@ -60,11 +61,18 @@ def manifests(*, replicas: int = 4, pool_extra: dict[str, Any] | None = None) ->
 
 def play(folder: Path, *steps: dict[str, Any], duration: str = "20m", replicas: int = 4, **spec: Any) -> Result:
     (folder / "base.json").write_text(json.dumps({"kind": "List", "items": manifests(replicas=replicas)}))
-    whole = {"duration": duration, "manifests": ["base.json"], "steps": list(steps), **spec}
+    (folder / "catalog.json").write_text(json.dumps(catalogue()))
+    given = {"duration": duration, "catalog": "catalog.json", "steps": list(steps), **spec}
+    whole = {"manifests": ["base.json"], **{name: one for name, one in given.items() if one is not None}}
     scenario = {"apiVersion": "fleetwright.dev/v1", "kind": "Scenario", "metadata": {"name": "s"}, "spec": whole}
     path = folder / "s.json"
     path.write_text(json.dumps(scenario))
     return run(path)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    return play(tmp_path_factory.mktemp("undisturbed"))
 
 
 def named(result: Result, *names: str) -> list[dict[str, Any]]:
@@ -120,8 +128,8 @@ def test_the_next_nodes_that_join_can_be_troubled(tmp_path: Path) -> None:
     assert ready[1] - ready[0] >= 4
 
 
-def test_a_stuck_pod_stays_until_the_end_of_the_step(tmp_path: Path) -> None:
-    first = named(play(tmp_path), "podBound")[0]["pod"]
+def test_a_stuck_pod_stays_until_the_end_of_the_step(tmp_path: Path, undisturbed: Result) -> None:
+    first = named(undisturbed, "podBound")[0]["pod"]
     result = play(
         tmp_path,
         {"at": "6m", "kubelet": {"fraction": 0, "stuck": [first], "for": "6m"}},
@@ -154,7 +162,7 @@ def test_one_drawn_by_the_seed_is_stuck_copied_stopped_or_a_model_for_strangers(
 def test_boot_faults_can_concern_one_zone_and_nodes_that_never_become_ready(tmp_path: Path) -> None:
     nowhere = {"at": "0s", "boot": {"fail": 9, "zone": "us-east-1z"}}
     assert named(play(tmp_path, nowhere), "nodeReady")
-    spoiled = play(tmp_path, {"at": "0s", "boot": {"notReady": 99, "instanceType": "c6a.xlarge"}}, duration="6m")
+    spoiled = play(tmp_path, {"at": "0s", "boot": {"notReady": 99, "instanceType": "test.medium"}}, duration="6m")
     assert named(spoiled, "nodeJoined")
     assert not named(spoiled, "nodeReady")
 
@@ -173,9 +181,9 @@ def test_nothing_passes_a_queue_that_is_down(tmp_path: Path) -> None:
     assert result.summary["podsPending"] == 0
 
 
-def test_past_messages_are_delivered_once_more(tmp_path: Path) -> None:
+def test_past_messages_are_delivered_once_more(tmp_path: Path, undisturbed: Result) -> None:
     result = play(tmp_path, {"at": "10m", "queue": {"replay": {"since": "10m"}}})
-    before = [e for e in named(play(tmp_path), "invocation") if e["trigger"] == "queue:work"]
+    before = [e for e in named(undisturbed, "invocation") if e["trigger"] == "queue:work"]
     after = [e for e in named(result, "invocation") if e["trigger"] == "queue:work"]
     assert len(after) > len(before)
     assert result.summary["nodesLaunched"] == 2
@@ -255,8 +263,8 @@ def test_the_api_server_is_as_it_was_and_instances_stay(tmp_path: Path) -> None:
     assert result.summary["podsPending"] == 0
 
 
-def test_a_copy_has_the_same_id_and_a_namespace_takes_its_objects_along(tmp_path: Path) -> None:
-    joined = named(play(tmp_path), "nodeJoined")[0]
+def test_a_copy_has_the_same_id_and_a_namespace_takes_its_objects_along(tmp_path: Path, undisturbed: Result) -> None:
+    joined = named(undisturbed, "nodeJoined")[0]
     result = play(
         tmp_path,
         {"at": "6m", "copy": {"kind": "Node", "name": joined["node"], "as": "twin"}},
@@ -268,8 +276,8 @@ def test_a_copy_has_the_same_id_and_a_namespace_takes_its_objects_along(tmp_path
     assert len([e for e in named(result, "podDeleted") if minute(e) >= 15]) == 4
 
 
-def test_strangers_launch_instances_with_copied_tags_and_stop_others(tmp_path: Path) -> None:
-    first = named(play(tmp_path), "instanceLaunched")[0]
+def test_strangers_launch_instances_with_copied_tags_and_stop_others(tmp_path: Path, undisturbed: Result) -> None:
+    first = named(undisturbed, "instanceLaunched")[0]
     result = play(
         tmp_path,
         {"at": "6m", "instances": {"launch": 2, "tagsOf": first["instance"]}},
@@ -292,16 +300,15 @@ def test_a_stranger_writes_a_row(tmp_path: Path) -> None:
     }
 
 
-def test_counted_work_takes_virtual_time_the_same_in_every_run(tmp_path: Path) -> None:
-    clock = {"cpu": "counted", "factor": 1}
-    one, again = (play(tmp_path, duration="6m", clock=clock) for _ in range(2))
+def test_counted_work_takes_virtual_time(tmp_path: Path) -> None:
+    one = play(tmp_path, duration="6m", clock={"cpu": "counted", "factor": 1})
     planned = [e for e in named(one, "invocation") if e["function"] == "provision"]
     assert max(e["cpuMillis"] for e in planned) > 1
     assert one.summary["cpuSeconds"].keys() >= {"provision", "execute"}
     assert one.summary["peakMemoryMiB"]["provision"] > 100
-    slow = play(tmp_path, duration="6m", clock={"cpu": "counted", "factor": 1000})
+    slow = play(tmp_path, duration="6m", catalog=None, clock={"cpu": "counted", "factor": 1000})
     assert {e["outcome"] for e in named(slow, "invocation")} > {"timeout"}
-    assert again.summary["podsPending"] == 0
+    assert one.summary["podsPending"] == 0
 
 
 def test_a_function_that_uses_more_memory_than_it_has_crashes(tmp_path: Path) -> None:
@@ -323,8 +330,8 @@ def test_times_of_the_account_can_be_constant_or_drawn(tmp_path: Path) -> None:
     assert late.summary["podsPending"] == 0
 
 
-def test_hops_count_the_runs_of_a_function_that_messages_join_to_a_chain(tmp_path: Path) -> None:
-    runs = named(play(tmp_path), "invocation")
+def test_hops_count_the_runs_of_a_function_that_messages_join_to_a_chain(undisturbed: Result) -> None:
+    runs = named(undisturbed, "invocation")
     assert {e["hops"] for e in runs if e["function"] == "watch_audit_log"} == {1}
     assert max(e["hops"] for e in runs if e["function"] == "execute") > 1
 

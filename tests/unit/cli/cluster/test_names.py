@@ -529,6 +529,33 @@ def test_no_field_of_any_kind_tells_whose_it_is(resource: Resource) -> None:
     assert [*told(found)] == []
 
 
+def test_a_field_that_its_kind_lacks_is_left_out() -> None:
+    """A misspelt `userData` in a file would be shown as it is."""
+    class_spec = {
+        "role": "Nodes",
+        "userdata": "hush",
+        "metadataOptions": {"httpToken": "hush", "httpTokens": "required"},
+    }
+    disruption = {"budgets": [{"nodes": "1", "why": "hush"}]}
+    shown = hidden(
+        {
+            "apiVersion": "karpenter.k8s.aws/v1",
+            "kind": "EC2NodeClass",
+            "metadata": {"name": "a"},
+            "spec": class_spec,
+        },
+        {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": "b"},
+            "spec": {"disruption": disruption},
+        },
+    )
+    assert "hush" not in json.dumps(shown)
+    assert shown[0]["spec"]["metadataOptions"] == {"httpTokens": "required"}
+    assert shown[1]["spec"]["disruption"]["budgets"] == [{"nodes": "1"}]
+
+
 def told(value: Any, path: str = "") -> Iterator[str]:
     """Where in an object a text of the user still is."""
     if isinstance(value, dict):

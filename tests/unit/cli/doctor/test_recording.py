@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterator
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import boto3
 import pytest
@@ -40,14 +41,23 @@ UNKNOWN_TO_MOTO: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    leave_requests_unchecked(monkeypatch)
-    with mock_aws():
+class Recording(NamedTuple):
+    """A recording of an emulated account, and the checks that were printed with it."""
+
+    file: Path
+    checks: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """Made once: all checks and probes take seconds."""
+    file, said = tmp_path_factory.mktemp("recording") / "answers.json", io.StringIO()
+    with pytest.MonkeyPatch.context() as changed, mock_aws(), redirect_stdout(said):
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            changed.setenv(name, "testing")
+        leave_requests_unchecked(changed)
         made = boto3.Session(region_name=REGION)
-        monkeypatch.setattr(boto3, "Session", lambda **_: made)
+        changed.setattr(boto3, "Session", lambda **_: made)
         gone = {"Error": {"Code": "ValidationError", "Message": f"Stack of {OWNER} does not exist"}}
         answer(made, "cloudformation.DescribeStacks", gone, 400)
         answer(made, "sts.GetCallerIdentity", {"Arn": f"arn:aws:sts::{OWNER}:assumed-role/Admin/jane@corp.example"})
@@ -58,43 +68,34 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
         answer(made, "ec2.RunInstances", {"Error": {"Code": "DryRunOperation", "Message": "it would"}}, 412)
         a_cluster(made, resourcesVpcConfig={"subnetIds": ["subnet-1"], "publicAccessCidrs": ["203.0.113.7/32"]})
         concurrency(made, 1000)
-        yield made
+        assert main(["doctor", "--cluster", "prod", "--probe", "--record", str(file), "-o", "json"]) in (0, 1)
+    return Recording(file, json.loads(said.getvalue())["checks"])
 
 
-def recorded(folder: Path) -> Path:
-    file = folder / "answers.json"
-    assert main(["doctor", "--cluster", "prod", "--probe", "--record", str(file), "-o", "json"]) in (0, 1)
-    return file
-
-
-def test_a_recording_answers_as_aws_did(
-    session: boto3.Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recording_answers_as_aws_did(recording: Recording, capsys: pytest.CaptureFixture[str]) -> None:
     """Who has the file sees the same findings, without an account; the API server is not recorded."""
-    file = recorded(tmp_path)
-    there = json.loads(capsys.readouterr().out)["checks"]
-    main(["doctor", "--probe", "--from", str(file), "-o", "json"])
+    main(["doctor", "--probe", "--from", str(recording.file), "-o", "json"])
     here = json.loads(capsys.readouterr().out)["checks"]
     assert [one["check"] for one in here] == [*CHECKS, *PROBES]
     asked_of_the_cluster = ("api-server", "definitions", "cluster-roles", "class-roles", "kubelets", "clock")
     differing = [
         (one["check"], one["state"], other["state"])
-        for one, other in zip(there, here, strict=True)
+        for one, other in zip(recording.checks, here, strict=True)
         if one["state"] != other["state"] and one["check"] not in asked_of_the_cluster
     ]
     assert differing == []
 
 
-def test_a_recording_has_nobody_in_it(session: boto3.Session, tmp_path: Path) -> None:
+def test_a_recording_has_nobody_in_it(recording: Recording) -> None:
     """People send it to others: it has no account number, no session, no address, no line of the log, no cluster's name."""
-    text = recorded(tmp_path).read_text(encoding="utf-8")
+    text = recording.file.read_text(encoding="utf-8")
     for private in (OWNER, "jane", "corp.example", "203.0.113.7", '"prod"', "cluster/prod", "testing"):
         assert private not in text
     assert "arn:aws:sts::123456789012:assumed-role/Admin/recorded" in text
 
 
-def test_what_was_measured_is_what_a_scenario_takes(session: boto3.Session, tmp_path: Path) -> None:
-    document = read_recording(recorded(tmp_path))
+def test_what_was_measured_is_what_a_scenario_takes(recording: Recording) -> None:
+    document = read_recording(recording.file)
     assert document["aws"] == {"auditLogLag": {"p50": "9s", "p99": "9s"}}
     assert measured([]) == {}
 
@@ -155,9 +156,9 @@ def problems_of_recording(document: dict[str, Any]) -> list[str]:
     return found if redacted(document) == document else [*found, "not redacted"]
 
 
-def test_recordings_of_real_aws_are_answers_of_aws(session: boto3.Session, tmp_path: Path) -> None:
+def test_recordings_of_real_aws_are_answers_of_aws(recording: Recording) -> None:
     """Those of `tests/cassettes`, and one of an emulated account, so that the rule is tried while there is none."""
-    files = [recorded(tmp_path), *sorted(FOLDER.glob("*.json"))]
+    files = [recording.file, *sorted(FOLDER.glob("*.json"))]
     for file in files:
         document = read_recording(file)
         assert document["calls"]

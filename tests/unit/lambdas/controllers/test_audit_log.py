@@ -66,6 +66,8 @@ def test_only_a_complete_request_with_a_success_has_happened(entry: dict[str, An
         ("2026-11-20T00:00:00Z", datetime(2026, 11, 20, tzinfo=UTC)),
         ("2026-11-20T01:00:00+01:00", datetime(2026, 11, 20, 1, tzinfo=timezone(timedelta(hours=1)))),
         ("2026-11-20T00:00:00", None),
+        ("0001-01-01T00:00:00+23:59", None),
+        ("9999-12-31T23:59:59-23:59", None),
         ("at noon", None),
         ("", None),
         (20, None),
@@ -159,7 +161,14 @@ def test_a_control_message_wakes_no_function() -> None:
 
 
 @pytest.mark.parametrize(
-    "event", [{}, {"awslogs": {"data": "%%%"}}, {"awslogs": {"data": base64.b64encode(b"x").decode()}}]
+    "event",
+    [
+        {},
+        {"awslogs": {"data": "%%%"}},
+        {"awslogs": {"data": "é"}},
+        {"awslogs": {"data": base64.b64encode(b"x").decode()}},
+        {"awslogs": {"data": base64.b64encode(gzip.compress(b'{"messageType": "DATA_MESSAGE", "logEvents": 7}'))}},
+    ],
 )
 def test_a_malformed_delivery_is_refused(event: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
@@ -312,10 +321,31 @@ def test_a_node_on_which_many_pods_end_costs_a_write_in_two_seconds() -> None:
 def test_a_flood_counts_for_every_node() -> None:
     """Otherwise, a delivery of thousands takes longer than the function may."""
     lab = Lab()
-    ends = [PodEnd(f"n{number}", NOW + timedelta(minutes=number)) for number in range(NODES_PER_DELIVERY + 1)]
+    ends = [PodEnd(f"n{number}", NOW + timedelta(minutes=number)) for number in range(-NODES_PER_DELIVERY, 1)]
     assert PodEndWriter(lab.app.adapters.stores.pod_ends).write(ends, NOW) == 1
     assert lab.rows.pod_ends == {ANY_NODE: ends[-1].at}, "the last of them"
     assert PodEndWriter(lab.app.adapters.stores.pod_ends).write(ends[1:], NOW) == NODES_PER_DELIVERY
+
+
+def test_an_end_in_the_future_counts_as_one_of_now() -> None:
+    """The node would otherwise not be consolidated until then."""
+    lab = Lab()
+    far = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert PodEndWriter(lab.app.adapters.stores.pod_ends).write([PodEnd("n", far)], NOW) == 1
+    assert lab.rows.pod_ends == {"n": NOW}
+
+
+@pytest.mark.parametrize("name", ["x" * 254, "x" * 300_000, "*", "a#b", "A", "\x1b[8m", "", 7, None, ["n"]])
+def test_what_can_be_no_name_becomes_no_message_and_no_row(name: Any) -> None:
+    """A message of 300 KB is refused by SQS, a key of 2 KB by DynamoDB: the whole delivery would come again and again."""
+    wake_ups, work, stored = FakeQueue(), FakeQueue(), pod_ends()
+    target = {"resource": "nodeclaims", "name": name}
+    ended = an_entry("delete", part="", responseObject={"spec": {"nodeName": name}})
+    lines = [a_deletion(objectRef=target), a_deletion(objectRef=target, verb="create"), ended]
+    AuditLog(queues(wake_ups, work), stored, FakeClock(NOW)).run(a_delivery(*map(json.dumps, lines)), RunReport())
+    assert work.take() == []
+    assert stored.latest(NOW) == {}
+    assert wake_ups.take() == [{"wakeUp": "PodDeleted"}]
 
 
 @pytest.mark.parametrize(("age", "counts"), [(SEEN_WITHIN, True), (SEEN_WITHIN + timedelta(seconds=1), False)])

@@ -688,6 +688,16 @@ def test_a_message_that_cannot_be_read_fails_alone(lab: Lab) -> None:
     assert all(claim.deletion is not None and claim.deletion.tainted_at is not None for claim in lab.claims)
 
 
+@pytest.mark.parametrize("counted", ["x", "-1", "9" * 50, "", None, 7])
+def test_a_number_of_deliveries_that_is_none_counts_as_one(lab: Lab, counted: object) -> None:
+    records = [
+        {"messageId": "m", "body": written(message), "attributes": {"ApproximateReceiveCount": counted}}
+        for message in lab.work.take()
+    ]
+    lab.app.execution.run(records, RunReport(), deadline=lab.clock.now() + timedelta(minutes=1))
+    assert all(claim.deletion is not None and claim.deletion.tainted_at is not None for claim in lab.claims)
+
+
 def test_a_notice_comes_before_a_longer_chain_of_checks() -> None:
     """Nothing repeats a notice; `reconcile` repeats checks."""
     lab = Lab()

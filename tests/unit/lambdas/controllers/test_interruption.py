@@ -168,6 +168,9 @@ def a_health_event(**detail: Any) -> dict[str, Any]:
         ("2026-11-20T00:00:00", NOW),
         ("at night", None),
         (20, None),
+        ("0001-01-01T00:00:00Z", None),
+        ("9999-12-31T23:59:59-23:59", None),
+        ("Wed, 31 Dec 9999 23:59:59 -2359", None),
     ],
 )
 def test_the_date_of_a_retirement_is_read_in_either_format(written: Any, moment: object) -> None:
@@ -213,6 +216,21 @@ def test_an_instance_that_a_health_event_calls_well_stays(status: str | None, *,
     assert both is not None
     assert both.instance_ids == (("i-other", "i-ill") if concerns else ("i-ill",))
     assert (read_event(a_health_event(affectedEntities=[other])) is not None) == concerns
+
+
+@pytest.mark.parametrize("odd", [None, True, 7, "i-odd", [], ["i-odd"]])
+def test_an_odd_entity_hides_no_other(odd: object) -> None:
+    ill = {"entityValue": "i-ill", "status": "IMPAIRED"}
+    both = read_event(a_health_event(affectedEntities=[odd, ill]))
+    assert both is not None
+    assert both.instance_ids == ("i-ill",)
+    assert read_event(a_health_event(affectedEntities=odd)) is not None
+
+
+def test_a_notice_with_a_time_that_is_none_counts(lab: Lab) -> None:
+    event = {**interruption_an_event(SPOT, "9999-12-31T23:59:59Z"), "detail": {"instance-id": lab.claim.instance_id}}
+    lab.app.interruptions.run(event, RunReport())
+    assert lab.claim.deletion is not None
 
 
 def test_a_health_event_without_instances_concerns_none() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from core import labels
 from core.calendars import with_calendars
+from core.explain import explain_pool
 from core.model.node_pool import Calendar, Cap
 from core.model.plan import Plan
 from core.model.pod import Pod
@@ -171,6 +172,7 @@ def test_a_cap_on_all_pods_is_a_limit_that_node_pools_share() -> None:
     plan = planned(*(a_pod(f"p{n}", cpu="1800m") for n in range(4)), types=(ON_DEMAND,), caps=(cap,), node_pools=pools)
     assert len(plan.claims) == 2
     assert set(reasons_of(plan).values()) == {PodReason.BUDGET_EXHAUSTED}
+    assert "cap costs/all's limit" in plan.unschedulable[0].message
 
 
 def test_the_cap_of_a_calendar_for_other_node_pools_does_not_count() -> None:
@@ -205,3 +207,16 @@ def test_a_node_whose_pods_a_cap_would_hold_back_is_not_drained() -> None:
     planner = Planner(capped(a_cap(limits={NODES: 1}), **world))
     results = planner.what_if(("old",), consolidation=True)
     assert [unplaced.reason for unplaced in results.plan.unschedulable] == [PodReason.BUDGET_EXHAUSTED]
+
+
+def test_a_cap_does_not_make_a_pod_that_waits_for_spot_take_on_demand_capacity() -> None:
+    waiting = [msgspec.structs.replace(pod, annotations={labels.START_BEFORE: "8h"}) for pod in shop_pods(4)]
+    plan = planned(*waiting)
+    assert plan.claims
+    assert {claim.capacity_types for claim in plan.claims} == {(labels.SPOT,)}
+    assert set(reasons_of(plan).values()) == {PodReason.BUDGET_EXHAUSTED}
+
+
+def test_a_node_pool_says_what_its_caps_leave() -> None:
+    snapshot = capped(a_cap(limits={NODES: 3}), types=(ON_DEMAND,))
+    assert "cap costs/shop: 3 of 3 of nodes left" in explain_pool(snapshot, snapshot.node_pools[0]).details

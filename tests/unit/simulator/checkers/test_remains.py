@@ -177,6 +177,11 @@ def test_what_is_left_half_done_is_found(found: Remains, law: str) -> None:
     assert laws(world(), found) == {law}
 
 
+def test_a_claim_without_a_node_pool_is_counted_nowhere() -> None:
+    """A NodeClaim made by hand needs none: an instance of one that was launched late was blamed."""
+    assert laws(world(), remains(claim(plan={"node_pool": ""}), usage={})) == set()
+
+
 def test_a_claim_and_a_node_whose_instance_is_gone_are_found() -> None:
     """If this failed, what has no machine behind it could stay forever."""
     assert {"claimsWithoutInstance", "nodesWithoutInstance"} <= laws(world(ended=True), remains())
