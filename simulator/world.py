@@ -360,6 +360,7 @@ def run(
     record: Path | None = None,
     ledger: Path | None = None,
     progress: Progress | None = None,
+    beside: Callable[[World], object] = lambda _: None,
 ) -> Result:
     """Run a scenario.
 
@@ -369,13 +370,13 @@ def run(
         record: Where the record goes, one JSON object a line.
         ledger: The folder in which the functions' ledger is kept; None: they keep none.
         progress: Called from time to time with the run's progress.
+        beside: Called with the world before its time begins, to put another program into it.
 
     Raises:
         InvalidInputError: If the scenario, or a file that it names, cannot be read.
     """
     scenario = read_scenario(path)
-    region = read_region(scenario.catalogue_file)
-    region = msgspec.structs.replace(region, vcpu_quotas={**region.vcpu_quotas, **scenario.vcpu_quotas})
+    region = _region_of(scenario)
     traced = [] if scenario.trace is None else read_trace(scenario.file(scenario.trace.file), scenario.trace)
     own_seed = scenario.seed if seed is None else seed
     began = time.perf_counter()
@@ -391,11 +392,17 @@ def run(
         if ledger is not None:
             world.account.wire.listen(LedgerFolder(ledger).see)
         recorder.emit("simulationStarted", scenario=scenario.name, seed=own_seed)
+        beside(world)
         world.play(traced)
         _run_to_end(world, scenario, progress)
         world.finish()
         recorder.emit("simulationEnded")
         return _result(world, events, time.perf_counter() - began)
+
+
+def _region_of(scenario: Scenario) -> Region:
+    region = read_region(scenario.catalogue_file)
+    return msgspec.structs.replace(region, vcpu_quotas={**region.vcpu_quotas, **scenario.vcpu_quotas})
 
 
 def _run_to_end(world: World, scenario: Scenario, progress: Progress | None) -> None:

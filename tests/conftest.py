@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from installation.array_threads import ARRAY_THREADS
+from tests.checked_requests import check_every_request
 
 os.environ.update(ARRAY_THREADS)  # before numpy is loaded: texts of whole results are compared to the last byte
 
@@ -53,6 +54,8 @@ os.environ["FLEETWRIGHT_CACHE_DIR"] = ""
 os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
 """No test asks for one of the 1,300 images that moto would make for each account of a test, and again at its end."""
 
+
+check_every_request()
 
 _CORE: Final = Path(__file__).parents[1] / "core"
 _UNIT: Final = Path(__file__).parent / "unit"

@@ -122,8 +122,13 @@ def room_of(limits: Mapping[str, int], used: Mapping[str, int]) -> Room:
 
 
 def in_group(group: str) -> str:
-    """Return words for the group that shares a limit; none for a NodePool's own."""
-    return f" in group {group}" if group else ""
+    """Return words for the group that shares a limit, or for the cap of a Calendar; none for a NodePool's own."""
+    return f" in {group_or_cap(group)}" if group else ""
+
+
+def group_or_cap(group: str) -> str:
+    """Return a group's name with its kind: a cap is named `Calendar/cap`, and no group of an annotation has a slash."""
+    return f"cap {group}" if "/" in group else f"group {group}"
 
 
 def copies(remaining: Iterable[RemainingLimits]) -> list[RemainingLimits]:

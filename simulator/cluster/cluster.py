@@ -157,6 +157,10 @@ _KUBELET: Final = "system:node:"
 _OK: Final = 200
 _CREATED: Final = 201
 
+_WITH_BODIES, _METADATA = "RequestResponse", "Metadata"
+_NOT_NAMED_BY_EKS: Final = "karpenter.sh"
+"""A group that EKS's audit policy does not name (docs/engineering/aws-facts.md#metadata-only-audit)."""
+
 
 class AuditLog:
     """Turns changes into audit events of the stage ResponseComplete and passes them to its listeners."""
@@ -230,10 +234,9 @@ class AuditLog:
         event = self._event(resource, obj, verb, user)
         if subresource:
             event["objectRef"]["subresource"] = subresource
-        if request is not None:
-            event["requestObject"] = request
-        if response is not None:
-            event["responseObject"] = response
+        if event["level"] == _WITH_BODIES:
+            bodies = {"requestObject": request, "responseObject": response}
+            event |= {name: body for name, body in bodies.items() if body is not None}
         event["responseStatus"] = {"metadata": {}, "code": code}
         for listener in self._listeners:
             listener(event)
@@ -242,12 +245,16 @@ class AuditLog:
         namespace, name = key_of(obj)
         stamp = self._store.clock.now().replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
         reference = {"resource": resource.plural, "name": name, "uid": uid_of(obj), "apiVersion": resource.version}
+        if (
+            verb == "create" and "generateName" in obj["metadata"]
+        ):  # the API server chooses the name after it has read the URI
+            del reference["name"]
         reference |= {"namespace": namespace} if namespace else {}
         reference |= {"apiGroup": resource.group} if resource.group else {}
         return {
             "kind": "Event",
             "apiVersion": "audit.k8s.io/v1",
-            "level": "RequestResponse",
+            "level": _METADATA if resource.group == _NOT_NAMED_BY_EKS else _WITH_BODIES,
             "auditID": f"00000000-0000-4000-8000-{self._count:012d}",
             "stage": "ResponseComplete",
             "requestURI": resource.path(name, namespace),

@@ -1,4 +1,4 @@
-"""Evaluates identity policies for a request by IAM's rules.
+"""Evaluates policies of identities and of resources for a request by IAM's rules.
 
 An explicit deny wins, else one statement must allow. A statement counts if action, resource and every condition match.
 Anything that this evaluator does not know raises an error and never counts as a match.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -20,24 +21,31 @@ class UnknownPolicyError(Exception):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One authorization: `context` holds the condition keys, each with its values."""
+    """One authorization: `context` holds the condition keys, each with its values.
+
+    Attributes:
+        principal: Who asks, as a policy of a resource names it (`Service:events.amazonaws.com`); empty for the identity whose
+            policy is asked.
+    """
 
     action: str
     resource: str
     context: dict[str, tuple[str, ...]] = {}
+    principal: str = ""
 
     def __str__(self) -> str:
         told = ", ".join(f"{key}={'|'.join(values)}" for key, values in sorted(self.context.items()))
-        return f"{self.action} on {self.resource} ({told})"
+        return f"{self.principal}{' asks for ' if self.principal else ''}{self.action} on {self.resource} ({told})"
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """One statement with its wildcards; conditions by operator, then key."""
+    """One statement with its wildcards; conditions by operator, then key; no principals in a policy of an identity."""
 
     actions: tuple[str, ...]
     resources: tuple[str, ...]
     conditions: dict[str, dict[str, tuple[str, ...]]] = {}
     allows: bool = True
+    principals: tuple[str, ...] = ()
 
     @property
     def scope(self) -> tuple[tuple[str, ...], dict[str, dict[str, tuple[str, ...]]]]:
@@ -47,10 +55,11 @@ class Statement(msgspec.Struct, frozen=True):
     def matches(self, request: Request) -> bool:
         """Return whether the statement applies to the request."""
         return (
-            any(_is_like(request.action.lower(), action.lower()) for action in self.actions)
-            and any(_is_like(request.resource, resource) for resource in self.resources)
+            any(matches(request.action.lower(), action.lower()) for action in self.actions)
+            and any(matches(request.resource, resource) for resource in self.resources)
+            and (not self.principals or any(matches(request.principal, who) for who in self.principals))
             and all(
-                _holds(operator, values, _values(request.context, key))
+                _holds(operator, _filled(values, request.context), _values(request.context, key))
                 for operator, keys in self.conditions.items()
                 for key, values in keys.items()
             )
@@ -85,25 +94,38 @@ class Policy:
 
 def read_statement(written: Mapping[str, Any]) -> Statement:
     """Return a statement read from the policy's JSON."""
-    unknown = set(written) - {"Sid", "Effect", "Action", "Resource", "Condition"}
+    unknown = set(written) - {"Sid", "Effect", "Action", "Resource", "Condition", "Principal"}
     if unknown:
         raise UnknownPolicyError(f"statement with {', '.join(sorted(unknown))}")
     conditions = {
         operator: {key: _listed(value) for key, value in keys.items()}
         for operator, keys in written.get("Condition", {}).items()
     }
-    for operator in conditions:
+    for operator in conditions.keys() - {_PRESENCE}:
         _operator(operator)
     return Statement(
         actions=_listed(written["Action"]),
-        resources=_listed(written["Resource"]),
+        resources=_listed(written.get("Resource", "*")),  # a role's trust is about the role alone
         conditions=conditions,
         allows={"Allow": True, "Deny": False}[written["Effect"]],
+        principals=_principals(written.get("Principal", {})),
     )
+
+
+def _principals(written: Mapping[str, Any] | str) -> tuple[str, ...]:
+    if isinstance(written, str):
+        return (written,)
+    named = (("*" if who == "*" else f"{kind}:{who}") for kind, all_ in written.items() for who in _listed(all_))
+    return tuple(named)
 
 
 def _listed(value: Any) -> tuple[str, ...]:
     return tuple(value) if isinstance(value, list) else (str(value),)
+
+
+def _filled(patterns: Iterable[str], context: Context) -> list[str]:
+    """Return the patterns with the request's values in place of variables; one that the request lacks matches nothing."""
+    return [_VARIABLE.sub(lambda found: (_values(context, found[1]) or ("\0",))[0], pattern) for pattern in patterns]
 
 
 def _values(context: Context, key: str) -> tuple[str, ...] | None:
@@ -117,6 +139,8 @@ def _values(context: Context, key: str) -> tuple[str, ...] | None:
 
 
 def _holds(operator: str, wanted: Iterable[str], found: tuple[str, ...] | None) -> bool:
+    if operator == _PRESENCE:
+        return any(_IS_TRUE[one] == (found is None) for one in wanted)
     every_value, compare = _operator(operator)
     if every_value:
         return all(any(compare(value, one) for one in wanted) for value in found or ())
@@ -131,14 +155,24 @@ def _operator(name: str) -> tuple[bool, Callable[[str, str], bool]]:
     return prefix == "ForAllValues", _OPERATORS[rest]
 
 
-def _is_like(value: str, pattern: str) -> bool:
+def matches(value: str, pattern: str) -> bool:
+    """Whether a value meets a pattern with `*` and `?`."""
+    return _expression(pattern).fullmatch(value) is not None
+
+
+@cache
+def _expression(pattern: str) -> re.Pattern[str]:
     parts = (".*" if c == "*" else "." if c == "?" else re.escape(c) for c in pattern)
-    return re.fullmatch("".join(parts), value, re.DOTALL) is not None
+    return re.compile("".join(parts), re.DOTALL)
 
 
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z0-9:]+)\}")
+_PRESENCE: Final = "Null"
+_IS_TRUE: Final = {"true": True, "false": False}
 _OPERATORS: Final[Mapping[str, Callable[[str, str], bool]]] = {
     "StringEquals": lambda value, one: value == one,
-    "StringLike": _is_like,
-    "ArnEquals": _is_like,
-    "ArnLike": _is_like,
+    "StringLike": matches,
+    "ArnEquals": matches,
+    "ArnLike": matches,
+    "Bool": lambda value, one: value.lower() == one.lower(),
 }

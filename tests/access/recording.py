@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from adapters.ports import DeniedError
 from core.manifests.wire.resources import PODS, Resource
-from tests.access.iam import Policy, Request
+from tests.access.iam import Context, Policy, Request
 from tests.access.requests import Authorizations
 
 Verb = tuple[str, str, str]
@@ -21,7 +23,10 @@ _VERBS: Final = ("list", "changes", "count", "get", "create", "patch", "delete",
 
 
 class Access:
-    """What one function may do and did.
+    """What one caller may do and did.
+
+    Args:
+        caller: Condition keys that say who calls.
 
     Attributes:
         used: AWS actions that were requested and allowed.
@@ -31,8 +36,15 @@ class Access:
         refused: A description of each refused call.
     """
 
-    def __init__(self, policy: Policy, verbs: frozenset[Verb], authorizations: Authorizations) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        verbs: frozenset[Verb],
+        authorizations: Authorizations,
+        caller: Context = MappingProxyType({}),
+    ) -> None:
         self._policy = policy
+        self._caller = dict(caller)
         self._verbs = verbs
         self._authorizations = authorizations
         self.used: set[str] = set()
@@ -56,6 +68,7 @@ class Access:
 
     def ask(self, request: Request, name: str) -> None:
         """Record an authorization. Raises ClientError if the policy does not allow it."""
+        request = msgspec.structs.replace(request, context={**request.context, **self._caller})
         if not self._policy.allows(request):
             self.refused.add(str(request))
             error = {"Code": "AccessDenied", "Message": f"not authorized to perform: {request}"}

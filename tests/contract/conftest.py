@@ -6,13 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.checked_requests import check_every_request
 from tests.e2e.parts.builds import unbuilt
 from tests.e2e.parts.dynamodb_local import DynamoDBLocal
 from tests.e2e.parts.processes import Processes
 from tests.e2e.suite import shared_dynamodb
-
-check_every_request()
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,9 @@ No call is refused, and no permission is unused without a reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,26 +15,40 @@ import boto3
 import msgspec
 import pytest
 
+from adapters.aws.dynamodb.commands import DynamoProposals
+from adapters.aws.dynamodb.table import DynamoTable
 from adapters.composition.cluster_api import kubernetes_of
+from adapters.ports import DeniedError
+from core.approval.proposal import ProposalVerdict
 from core.manifests.wire import resources
 from infra.constructs.grants.instances import LAUNCH_ACTIONS
 from installation.cluster_roles import RULES_OF, SHADOW_RULES_OF, group_of, manifests, verbs
 from installation.wiring import BY_NAME, SHADOW_FUNCTIONS
 from simulator.world import run
 from tests.access import page, world
-from tests.access.iam import Policy, Request, UnknownPolicyError, read_statement
+from tests.access.iam import Policy, Request, Statement, UnknownPolicyError, matches, read_statement
 from tests.access.reasons import BY_LAMBDA, SELDOM, SELDOM_DONE, SELDOM_LISTED
-from tests.access.recording import Access
-from tests.access.service_reference import problems_of_request, problems_of_statement
-from tests.access.template import ACCOUNT, KINDS, Deployment, actions_of
-from tests.access.world import held_to
+from tests.access.recording import Access, CheckedSession
+from tests.access.requests import Authorizations
+from tests.access.service_reference import (
+    named_actions,
+    neighbours,
+    problems_of_request,
+    problems_of_statement,
+    reference,
+)
+from tests.access.template import ACCOUNT, KINDS, Deployment, actions_of, count_statements
+from tests.access.world import held_to, seldom_asked
 from tests.access.world import played as play_worlds
 from tests.builders import NOW
+from tests.fakes.account import FakeAccount
 from tests.fakes.world import FakeClock
 from tests.infra.conftest import synthesize
+from tests.infra.test_private_network import VPC
 from tests.simulation.karpenter import Karpenter, beside_karpenter
 from tests.simulation.operated import operated
 from tests.simulation.test_takeover import Site
+from tests.unit.approval.test_proposal import PROPOSAL
 
 
 @pytest.fixture(scope="module")
@@ -91,65 +107,160 @@ def test_requests_carry_what_aws_puts_into_them(played: dict[str, Access], funct
     assert sorted(problem for problem in problems if not problem.startswith(REFERENCE_LACKS)) == []
 
 
-@pytest.mark.parametrize("function", sorted(BY_NAME))
-def test_each_condition_keeps_out_what_does_not_meet_it(
-    played: dict[str, Access], deployment: Deployment, function: str
+# Every statement of every policy, from both sides: what it is for is allowed, and whatever lies beside that is refused.
+
+
+WIDE: Final = {
+    **page.CONTEXT,
+    "vpc": VPC,
+    "imageParameters": ["/images/*"],
+    "nodeAccessEntries": True,
+    "followZonalShift": "true",
+}
+"""Every option that adds a statement."""
+
+Asked = Mapping[str, Sequence[Request]]
+"""Role → what is asked for with it; empty: what services of AWS ask for as themselves."""
+
+
+@pytest.fixture(scope="module")
+def wide_templates(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Any]]:
+    return synthesize(tmp_path_factory.mktemp("wide"), WIDE)
+
+
+@pytest.fixture(scope="module")
+def wide(wide_templates: Mapping[str, Mapping[str, Any]]) -> Deployment:
+    return Deployment(wide_templates)
+
+
+@pytest.fixture(scope="module")
+def asked(wide: Deployment, played: dict[str, Access]) -> Asked:
+    """By services of AWS as the templates wire them, and by the functions in the worlds.
+
+    A function may make a call that only another one makes in the worlds: most of their code is shared.
+    """
+    asked = wide.asked_by_services()
+    recorded = [request for access in played.values() for request in access.requests.values()]
+    for function in BY_NAME:
+        asked[wide.role(function)] += [*recorded, *seldom_asked(wide)]
+    return asked
+
+
+def statements_of(deployment: Deployment) -> Iterator[tuple[str, Policy, Statement, bool]]:
+    """Name, whole policy and statement, and whether it is a role's, of every statement of the templates."""
+    for is_role, policies in ((True, deployment.identities()), (False, deployment.resource_policies())):
+        for name, policy in policies.items():
+            yield from ((name, policy, statement, is_role) for statement in policy.statements)
+
+
+def test_no_statement_is_left_out(wide: Deployment, wide_templates: Mapping[str, Mapping[str, Any]]) -> None:
+    """A policy in a form that is not read here would be tested from no side. Permissions to invoke have no statements."""
+    written = sum(map(count_statements, wide_templates.values()))
+    invocations = sum(
+        resource["Type"] == "AWS::Lambda::Permission"
+        for template in wide_templates.values()
+        for resource in template["Resources"].values()
+    )
+    assert len(list(statements_of(wide))) == written + invocations > 150
+
+
+def test_every_statement_allows_what_it_is_for(wide: Deployment, asked: Asked) -> None:
+    """Each of its actions and of its resources is asked for. A new statement without a call fails here."""
+    idle = []
+    for name, policy, statement, is_role in statements_of(wide):
+        if not statement.allows:
+            continue
+        allowed = [request for request in asked[name if is_role else ""] if statement.matches(request)]
+        assert all(policy.allows(request) for request in allowed)
+        actions = set(statement.actions) - {request.action for request in allowed}
+        resources = [one for one in statement.resources if not any(matches(r.resource, one) for r in allowed)]
+        idle += [f"{name}: nobody asks for {one}" for one in (*sorted(actions), *resources)]
+    assert idle == []
+
+
+def test_services_of_aws_may_do_what_the_templates_wire(wide: Deployment, asked: Asked) -> None:
+    """A rule without the permission to invoke its function, or to write into its queue, is a trigger that never comes."""
+    identities, policies = wide.identities(), list(wide.resource_policies().values())
+    for role, requests in wide.asked_by_services().items():
+        granting = [identities[role]] if role else policies
+        refused = [str(request) for request in requests if not any(policy.allows(request) for policy in granting)]
+        assert refused == [], role
+    assert {request.action for request in asked[""]} >= {"sts:AssumeRole", "lambda:InvokeFunction", "sqs:SendMessage"}
+
+
+def test_every_statement_refuses_what_lies_beside(wide: Deployment, asked: Asked) -> None:
+    """Another action, region, account, name, path or principal, another value of each condition key, or none."""
+    passed = []
+    for name, policy, statement, is_role in statements_of(wide):
+        if statement.allows:
+            beside = list(beside_it(statement, policy, asked[name if is_role else ""]))
+            assert beside, f"{name}: nothing lies beside {statement}"
+            passed += [f"{name}: {request}" for request in beside if policy.allows(request) and not is_lambdas(request)]
+    assert passed == []
+
+
+def is_lambdas(request: Request) -> bool:
+    """Whether Lambda may make it in any region with a role of a function in a VPC, as AWS's own policy has it."""
+    return (request.action, request.resource) == ("ec2:DescribeSubnets", "*")
+
+
+def beside_it(statement: Statement, policy: Policy, requests: Iterable[Request]) -> Iterator[Request]:
+    """The neighbours of the requests that it allows, but for actions that the same policy grants on purpose."""
+    granted = {action.lower() for one in policy.statements for action in one.actions}
+    for request in {str(one): one for one in requests if statement.matches(one)}.values():
+        for other in neighbours(request, statement):
+            if other.action == request.action or other.action.lower() not in granted:
+                yield other
+
+
+@pytest.mark.parametrize(
+    "widened",
+    [
+        lambda one: msgspec.structs.replace(one, conditions={}),
+        lambda one: msgspec.structs.replace(one, resources=("*",)),
+        lambda one: msgspec.structs.replace(one, actions=(f"{one.actions[0].partition(':')[0]}:*",)),
+        lambda one: msgspec.structs.replace(one, principals=("*",) if one.principals else ()),
+    ],
+    ids=["conditions", "resources", "actions", "principals"],
+)
+def test_a_wider_statement_is_noticed(
+    wide: Deployment, asked: Asked, widened: Callable[[Statement], Statement]
 ) -> None:
-    """The other side of each statement: the same request with another value of the key, or without it, is refused."""
-    policy, access = deployment.policy(function), played[function]
-    conditioned = [
-        (request, key)
-        for request in access.requests.values()
-        for statement in policy.statements
-        if statement.matches(request)
-        for condition, keys in statement.conditions.items()
-        if not condition.startswith("ForAllValues")
-        for key in keys
-    ]
-    passed = [
-        f"{request} without {key}"
-        for request, key in conditioned
-        for other in (without(request, key), without(request, key, "of-somebody-else"))
-        if policy.allows(other) and not _is_any(policy, key)
-    ]
-    assert sorted(set(passed)) == []
+    """If this failed, the test above would pass whatever a statement grants."""
+    unnoticed = []
+    for name, policy, statement, is_role in statements_of(wide):
+        other = widened(statement)
+        # The trust of a role is about that role, whatever its resource.
+        if other == statement or not statement.allows or "sts:AssumeRole" in statement.actions:
+            continue
+        changed = Policy([other if one is statement else one for one in policy.statements])
+        beside = list(beside_it(statement, policy, asked[name if is_role else ""]))
+        if other.actions != statement.actions and {request.action for request in beside} <= {*statement.actions}:
+            continue  # AWS can do nothing else to its resources
+        if not any(map(changed.allows, beside)):
+            unnoticed.append(f"{name}: {statement}")
+    assert unnoticed == []
 
 
-def without(request: Request, key: str, value: str = "") -> Request:
-    """The request without a condition key, or with another value of it."""
-    context = {name: values for name, values in request.context.items() if name.lower() != key.lower()}
-    return msgspec.structs.replace(request, context=context | ({key: (value,)} if value else {}))
+def test_every_denial_denies_what_meets_it_and_nothing_else(wide: Deployment, asked: Asked) -> None:
+    """Calls without TLS, and calls of our own code to network interfaces, which Lambda alone may manage."""
+    everything = [request for requests in asked.values() for request in requests]
+    denials = [statement for _, _, statement, _ in statements_of(wide) if not statement.allows]
+    assert len(denials) > 7
+    for statement in denials:
+        ((operator, keys),) = statement.conditions.items()
+        ((key, _),) = keys.items()
+        value = {"Bool": "false", "Null": "arn:aws:lambda:us-east-1:123456789012:function:ours"}[operator]
+        unconditional = msgspec.structs.replace(statement, conditions={})
+        concerned = [request for request in everything if unconditional.matches(request)]
+        assert concerned, statement
+        assert not any(map(statement.matches, concerned))
+        assert all(statement.matches(with_key(request, key, value)) for request in concerned)
 
 
-def _is_any(policy: Policy, key: str) -> bool:
-    """Whether a condition asks only that the key is there, with any value."""
-    asked = [
-        values
-        for one in policy.statements
-        for keys in one.conditions.values()
-        for name, values in keys.items()
-        if name == key
-    ]
-    return all(values == ("*",) for values in asked)
-
-
-@pytest.mark.parametrize("function", sorted(BY_NAME))
-def test_policies_keep_out_the_resources_of_others(
-    played: dict[str, Access], deployment: Deployment, function: str
-) -> None:
-    """The same request in another account is refused, unless the action is allowed on anything."""
-    policy, access = deployment.policy(function), played[function]
-    elsewhere = [
-        msgspec.structs.replace(request, resource=request.resource.replace(ACCOUNT, "999999999999"))
-        for request in access.requests.values()
-        if ACCOUNT in request.resource and not _is_on_anything(policy, request)
-    ]
-    assert sorted(str(request) for request in elsewhere if policy.allows(request)) == []
-
-
-def _is_on_anything(policy: Policy, request: Request) -> bool:
-    found = [one for one in policy.statements if one.matches(request)]
-    return any(resource == "*" or f":{ACCOUNT}:" not in resource for one in found for resource in one.resources)
+def with_key(request: Request, key: str, value: str) -> Request:
+    """The request with this value of a condition key."""
+    return msgspec.structs.replace(request, context={**request.context, key: (value,)})
 
 
 def test_policies_are_shorter_than_iam_takes(deployment: Deployment) -> None:
@@ -160,6 +271,74 @@ def test_policies_are_shorter_than_iam_takes(deployment: Deployment) -> None:
             for one in deployment.policy(function).statements
         ]
         assert len(msgspec.json.encode(written)) < POLICY_CHARACTERS_MAX
+
+
+# The policies that pages give to people.
+
+
+HOW_TO: Final = page.ROOT / "docs" / "how-to"
+
+
+def test_a_person_who_approves_answers_as_themselves_alone() -> None:
+    """The page's policy: reading proposals and every verdict, and writing one's own."""
+    account, cluster = FakeAccount(), "prod"
+    text = (HOW_TO / "approve.md").read_text(encoding="utf-8")
+    arn = f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/{account.table}"
+    written = re.findall(r'\{"Effect".*?\}\}\}', text.replace("TABLE_ARN", arn), re.DOTALL)
+    policy = Policy([read_statement(json.loads(one)) for one in written])
+    assert len(policy.statements) == 2
+
+    def proposals_as(access: Access) -> DynamoProposals:
+        session: Any = CheckedSession(account.account.session, access)
+        return DynamoProposals(DynamoTable(session.client("dynamodb"), account.table), cluster)
+
+    def person(name: str) -> Access:
+        return Access(policy, frozenset(), Authorizations("Nodes"), {"aws:userid": (name,)})
+
+    table = DynamoTable(account.client("dynamodb"), account.table)
+    proposal = DynamoProposals(table, cluster).add(PROPOSAL)
+    ada = person("AIDAADA")
+    yes = ProposalVerdict(is_approved=True, by="AIDAADA", at=NOW)
+    proposals_as(ada).answer(proposal, yes)
+    assert proposals_as(ada).verdict_on(proposal) == yes
+    assert [one.id for one in proposals_as(ada).all()] == [proposal.id]
+    assert ada.refused == set()
+    for refused in (
+        lambda: proposals_as(person("AIDABOB")).answer(proposal, yes),
+        lambda: proposals_as(person("AIDABOB")).change(proposal, proposal),
+        lambda: proposals_as(person("AIDABOB")).add(msgspec.structs.replace(PROPOSAL, id="another")),
+    ):
+        with pytest.raises(DeniedError):
+            refused()
+    for statement in policy.statements:
+        beside = list(beside_it(statement, policy, ada.requests.values()))
+        assert beside
+        assert [str(request) for request in beside if policy.allows(request)] == []
+
+
+@pytest.mark.parametrize(("name", "writes"), [("deploy.md", set()), ("proving-run.md", {"ec2:RunInstances"})])
+def test_a_policy_for_the_doctor_reads_alone(name: str, writes: set[str]) -> None:
+    """Its actions have no conditions and no resources. RunInstances is asked with DryRun, for which AWS has no key."""
+    (written,) = re.findall(r"```json\n(\{\"Version\".*?)```", (HOW_TO / name).read_text(encoding="utf-8"), re.DOTALL)
+    (statement,) = (read_statement(one) for one in json.loads(written)["Statement"])
+    assert problems_of_statement(statement) == []
+    levels = {action: reference()[action].level for action in statement.actions}
+    assert {action for action, level in levels.items() if level not in ("List", "Read")} == writes
+
+
+def test_pages_name_actions_that_aws_has() -> None:
+    """A permission with a misspelt name is one that nobody can grant. What else looks like an action is a condition key."""
+    unknown = {name for name in named_actions() if name not in reference()}
+    assert unknown <= NO_ACTIONS
+
+
+NO_ACTIONS: Final = {
+    *(f"aws:{key}" for key in ("RequestTag", "RequestedRegion", "ResourceTag", "SecureTransport", "TagKeys")),
+    *("aws:SourceAccount", "aws:SourceArn", "dynamodb:LeadingKeys", "ec2:CreateAction", "iam:PassedToService"),
+    *("lambda:SourceFunctionArn", "sts:RoleSessionName", "fleetwright:FUNCTION", "service:Operation"),
+    "sqs:SendMessageBatch",
+}
+"""Condition keys, placeholders, and a call whose permission has another name."""
 
 
 POLICY_CHARACTERS_MAX: Final = 10_240

@@ -19,6 +19,7 @@ from adapters.ports import Launched
 from core import labels
 from core.launch.denials import END_RULES, RULES, LaunchErrorRule, Remembered, rule_of
 from core.model.plan import LaunchOrder
+from installation.wiring import FunctionSpec, deployed_functions
 from simulator.invocation.faults import latency
 from simulator.record import Event
 from simulator.world import Result
@@ -330,6 +331,44 @@ def test_a_lost_answer_that_is_not_repeated_launches_nothing_twice(tmp_path: Pat
     result = silent(tmp_path)
     assert len(named(result, "instanceLaunched")) == 6
     assert_lawful(result)
+
+
+# Lambda's rule about loops (docs/engineering/aws-facts.md#lambda-loops): `execute` waits for a node by messages to itself.
+
+
+def burst(folder: Path, boot_seconds: int) -> Result:
+    """Six pods, each with a node of its own, off the schedule's minute."""
+    pods = deployment(6)
+    pods["spec"]["template"]["spec"]["affinity"] = APART
+    folder.mkdir()
+    steps = [{"at": "70s", "apply": [pods]}]
+    return play(folder, node_pool(), steps=steps, duration="8m", nodeBootSeconds=boot_seconds)
+
+
+@pytest.mark.parametrize("boot_seconds", [25, 60, 90])
+def test_pods_wait_no_longer_than_with_endless_chains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot_seconds: int
+) -> None:
+    """A chain that Lambda cut would leave the node to `reconcile`, which comes every two minutes."""
+    ruled = burst(tmp_path / "ruled", boot_seconds)
+    monkeypatch.setattr("simulator.events.LINEAGE_MAX", 10**6)
+    endless = burst(tmp_path / "endless", boot_seconds)
+    assert ruled.summary["pendingSeconds"] == endless.summary["pendingSeconds"]
+    assert ruled.summary["pendingSeconds"]["max"] < boot_seconds + 40
+    assert happened(ruled, "invocationDropped") == []
+
+
+def test_a_setting_that_is_forgotten_shows_in_the_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this failed, the tests above would pass whatever the template allows."""
+
+    def forgetful(*, is_shadow: bool) -> tuple[FunctionSpec, ...]:
+        deployed = deployed_functions(is_shadow=is_shadow)
+        return tuple(msgspec.structs.replace(function, may_loop=False) for function in deployed)
+
+    monkeypatch.setattr("simulator.world.deployed_functions", forgetful)
+    result = burst(tmp_path / "forgetful", 60)
+    assert happened(result, "invocationDropped")
+    assert result.summary["pendingSeconds"]["max"] > 60 + 60
 
 
 # A plan is asked for as a whole: one request for claims of one shape, side by side, within the rates that EC2 documents.

@@ -225,6 +225,15 @@ def test_node_claims_made_by_hand_that_cannot_be_launched_say_why(tmp_path: Path
     assert result.summary["nodesLaunched"] == 0
 
 
+def test_a_node_claim_whose_name_the_api_server_chooses_is_launched_by_reconcile(tmp_path: Path) -> None:
+    """Its audit line has no name, so no message can name it."""
+    generated = {**BY_HAND, "metadata": {"name": "mine-x1", "generateName": "mine-"}}
+    result = play(tmp_path, node_pool(), generated, duration="10m")
+    assert result.summary["nodesLaunched"] == 1
+    assert conditions_of(applied(result)[-1])["Ready"] == "True"
+    assert_lawful(result)
+
+
 def test_a_node_claim_made_by_hand_is_launched_once_without_the_audit_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from cli.doctor.probe import PROBES
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs/engineering/aws-facts.md"
 CITED: Final = re.compile(r"aws-facts\.md#([a-z0-9-]+)")
-FOLDERS: Final = ("core", "adapters", "lambdas", "installation", "infra", "simulator", "cli", "tests")
+FOLDERS: Final = ("core", "adapters", "lambdas", "installation", "infra", "simulator", "cli", "benchmarks", "tests")
 PARTS: Final = ("Source", "Certainty", "Code")
 NAMED: Final = re.compile(r"`([a-z_0-9/]+\.py)(?:(::?)([^`]+))?`")
 """A file, a test in it (`file::test`), or words in it (`file:words`)."""

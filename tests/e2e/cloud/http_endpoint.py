@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partialmethod
 from typing import Any, Final, Protocol
+from unittest.mock import patch
 
 from botocore.awsrequest import AWSPreparedRequest
 from botocore.compat import HTTPHeaders
 from moto.core.models import botocore_stubber
+from moto.sqs.models import SQSBackend
 
 from simulator.aws.queues import AwsError, refusal
 from simulator.invocation import faults
@@ -114,11 +118,22 @@ def _ask_moto(request: SignedRequest) -> RawResponse:
         headers[key] = request.host if key.lower() == "host" else value
     url = f"https://{request.host}{request.path}"
     prepared = AWSPreparedRequest(request.method, url, headers, request.body, stream_output=False)
-    response = botocore_stubber.process_request(prepared)
+    with _traced(request):
+        response = botocore_stubber.process_request(prepared)
     if response is None:
         return error_response(request.service, 404, "UnknownOperationException", f"nobody answers {request.name}")
     status, given, body = response
     return status, given, body
+
+
+def _traced(request: SignedRequest) -> AbstractContextManager[object]:
+    """Return a context in which moto keeps the request's trace header with the messages that are sent, as SQS does."""
+    header = next((value for key, value in request.headers.items() if key.lower() == "x-amzn-trace-id"), "")
+    if not header or not request.name.startswith("sqs:SendMessage"):
+        return nullcontext()
+    attributes = {"AWSTraceHeader": {"DataType": "String", "StringValue": header}}
+    send = partialmethod(SQSBackend.send_message, system_attributes=attributes)
+    return patch.object(SQSBackend, "send_message", send)
 
 
 def _handler(endpoint: HttpEndpoint) -> type[Handler]:

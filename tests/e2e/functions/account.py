@@ -7,9 +7,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from statistics import median
+from types import MappingProxyType
 from typing import Any, Final
 
 from installation.wiring import FUNCTIONS, FunctionSpec
+from simulator.aws.queues import Lineage
 from tests.e2e.functions.package import Package
 from tests.e2e.functions.sandbox import Invocation, Sandbox
 from tests.e2e.parts.processes import Processes
@@ -50,13 +52,18 @@ class Functions:
         """Call `listener` with each invocation that ends."""
         self._listeners.append(listener)
 
-    def invoke(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str) -> Invocation:
-        """Run the function and wait for its end; at its concurrency limit, first wait until another ends."""
+    def invoke(
+        self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str, lineage: Lineage = MappingProxyType({})
+    ) -> Invocation:
+        """Run the function and wait for its end; at its concurrency limit, first wait until another ends.
+
+        `lineage` is the chain of messages that led to the event.
+        """
         with self._lock:
             self._asked += 1
         try:
             with self._room[spec.name]:
-                return self._run(spec, event, trigger)
+                return self._run(spec, event, trigger, lineage)
         finally:
             with self._lock:
                 self._asked -= 1
@@ -67,7 +74,7 @@ class Functions:
         if not room.acquire(blocking=False):
             return None
         try:
-            return self._run(spec, event, trigger)
+            return self._run(spec, event, trigger, {})
         finally:
             room.release()
 
@@ -102,10 +109,10 @@ class Functions:
         for spec in FUNCTIONS:
             self.kill(spec)
 
-    def _run(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str) -> Invocation:
+    def _run(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str, lineage: Lineage) -> Invocation:
         sandbox = self._sandbox(spec)
         try:
-            invocation = sandbox.run(event, trigger)
+            invocation = sandbox.run(event, trigger, lineage)
         finally:
             with self._lock:
                 self._busy[spec.name].remove(sandbox)

@@ -15,9 +15,11 @@ from typing import Any, Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from installation.wiring import FunctionSpec, QueueSpec
+from simulator.aws.queues import Lineage
 from simulator.aws.session import next_fire
-from simulator.events import QueuedMessage, queue_event
+from simulator.events import QueuedMessage, is_dropped, lineage_of, queue_event
 from tests.e2e.functions.account import Functions
+from tests.e2e.functions.runtime_api import lineage_in
 from tests.e2e.functions.sandbox import OK
 
 RECEIVE_MAX: Final = 10
@@ -34,7 +36,12 @@ CONCURRENCY_MIN: Final = 2
 
 
 class EventSource:
-    """Carries one queue's messages to its function until it is closed, `at_once` batches at most. `url` is the queue's."""
+    """Carries one queue's messages to its function until it is closed, `at_once` batches at most.
+
+    Attributes:
+        url: The queue's.
+        dropped: How many batches had too long a chain for the function (docs/engineering/aws-facts.md#lambda-loops).
+    """
 
     def __init__(
         self, sqs: Any, url: str, queue: QueueSpec, function: FunctionSpec, functions: Functions, *, at_once: int
@@ -50,6 +57,8 @@ class EventSource:
         self._receiving.set()
         self._idle = threading.Event()
         self._sent = threading.Event()
+        self._lineages: dict[str, Lineage] = {}
+        self.dropped = 0
 
     def start(self, workers: Executor) -> None:
         """Begin; batches are run by `workers`."""
@@ -122,12 +131,19 @@ class EventSource:
             )
         except (ClientError, BotoCoreError):
             return []
-        return [_message(found) for found in answer.get("Messages", ())]
+        messages = answer.get("Messages", ())
+        for found in messages:
+            self._lineages[found["MessageId"]] = lineage_in(found["Attributes"].get("AWSTraceHeader", ""))
+        return [_message(found) for found in messages]
 
     def _deliver(self, batch: list[QueuedMessage]) -> None:
         try:
             event = queue_event(self._queue.name, batch)
-            invocation = self._functions.invoke(self._function, event, f"queue:{self._queue.name}")
+            lineage = lineage_of(self._lineages.pop(message.id, {}) for message in batch)
+            if is_dropped(self._function, lineage):  # the messages come back when their visibility timeout ends
+                self.dropped += 1
+                return
+            invocation = self._functions.invoke(self._function, event, f"queue:{self._queue.name}", lineage)
             if invocation.outcome == OK:
                 kept = _failed(invocation.response)
                 self._delete([message for message in batch if message.id not in kept])

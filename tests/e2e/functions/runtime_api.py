@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from simulator.aws.queues import Lineage
 from tests.e2e.local_server import Handler, LocalServer
 
 PREFIX: Final = "/2018-06-01/runtime/"
@@ -21,12 +22,30 @@ JSON: Final = {"Content-Type": "application/json"}
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """One invocation as the function receives it; `deadline` is in epoch seconds."""
+    """One invocation as the function receives it; `deadline` is in epoch seconds, `lineage` the chain that ends with it."""
 
     request_id: str
     function_arn: str
     deadline: float
     event: bytes
+    lineage: Lineage = {}
+
+
+def trace_header(lineage: Lineage) -> str:
+    """Return the trace header in which Lambda carries a chain: the SDK sends it along with each call.
+
+    Lambda names functions by a hash, and here they have their names (docs/engineering/aws-facts.md#lambda-loops).
+    """
+    chain = ",".join(f"{name}:{number}" for name, number in sorted(lineage.items()))
+    root = "Root=1-00000000-000000000000000000000000;Parent=0000000000000000;Sampled=0"
+    return f"{root};Lineage={chain}" if chain else root
+
+
+def lineage_in(header: str) -> dict[str, int]:
+    """Return the chain that a trace header carries."""
+    _, found, chain = header.partition("Lineage=")
+    pairs = (part.partition(":") for part in chain.partition(";")[0].split(",")) if found else ()
+    return {name: int(number) for name, _, number in pairs}
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +138,7 @@ class _Handler(Handler):
             "Lambda-Runtime-Aws-Request-Id": order.request_id,
             "Lambda-Runtime-Deadline-Ms": str(int(order.deadline * 1000)),
             "Lambda-Runtime-Invoked-Function-Arn": order.function_arn,
-            "Lambda-Runtime-Trace-Id": "Root=1-00000000-000000000000000000000000;Parent=0000000000000000;Sampled=0",
+            "Lambda-Runtime-Trace-Id": trace_header(order.lineage),
         }
         self.reply(200, {**JSON, **headers}, order.event)
 

@@ -9,11 +9,13 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from installation.wiring import FunctionSpec
+from simulator.aws.queues import Lineage
 from simulator.events import ACCOUNT, REGION
 from tests.e2e.functions.package import Package
 from tests.e2e.functions.runtime_api import Answer, Order, RuntimeApi
@@ -89,15 +91,19 @@ class Sandbox:
         """Return whether the sandbox can take another invocation."""
         return self._part.is_running
 
-    def run(self, event: Mapping[str, Any], trigger: str) -> Invocation:
-        """Hand over an event and wait for the answer; past the function's time-out the process is killed."""
+    def run(self, event: Mapping[str, Any], trigger: str, lineage: Lineage = MappingProxyType({})) -> Invocation:
+        """Hand over an event and wait for the answer; past the function's time-out the process is killed.
+
+        `lineage` is the chain of messages that led to the event, without this invocation.
+        """
         failed = self._await_start()
         request_id, started_at = str(uuid.uuid4()), time.time()
         began, seconds = time.monotonic(), self.spec.timeout.total_seconds()
         if failed is None:
             arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{self.spec.name}"
-            order = Order(request_id=request_id, function_arn=arn, deadline=started_at + seconds, event=_encoded(event))
-            self.api.give(order)
+            chain = {**lineage, self.spec.name: lineage.get(self.spec.name, 0) + 1}
+            deadline, body = started_at + seconds, _encoded(event)
+            self.api.give(Order(request_id=request_id, function_arn=arn, deadline=deadline, event=body, lineage=chain))
             outcome, answer = self._await_answer(began + seconds * self._slack)
         else:
             outcome, answer = failed

@@ -7,7 +7,8 @@ import json
 import math
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from benchmarks import __main__ as benchmarks
 from benchmarks.cases import Case
 from benchmarks.files import Files, written
 from benchmarks.flexibility import flexibility
-from benchmarks.latency import BURSTS, VARIANTS, percentiles, scenario, silences
+from benchmarks.latency import BURSTS, KARPENTER, TARGET, VARIANTS, Karpenter, percentiles, scenario, silences
 from benchmarks.measure import Repeats, clock, measured
 from benchmarks.operations import bill, clusters
 from benchmarks.operations.cost_page import GOALS, costs, total
@@ -38,7 +39,10 @@ from benchmarks.workloads.diverse import diverse
 from core.model.catalogue import Catalogue
 from core.model.plan import Plan, PlannedClaim
 from core.packing.settings import DEFAULT_SETTINGS
+from simulator.invocation.faults import Call
 from simulator.scenario import read_scenario
+from simulator.world import World as SimulatedWorld
+from simulator.world import run
 from tests.builders import CLASS_REF, NOW, ZONES, a_snapshot, a_type
 from tests.figures import DOCS
 
@@ -194,21 +198,45 @@ def test_a_profile_names_the_parts_of_the_planner(files: Files) -> None:
 
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
 def test_a_variant_changes_its_own_part_of_a_world_alone(tmp_path: Path, variant: str) -> None:
-    """Otherwise, the table would compare worlds, and not ways to be woken."""
-    settings, replaced = VARIANTS[variant]
+    """Otherwise, the table would compare worlds, and not provisioners or ways to be woken."""
+    settings = VARIANTS[variant]
     usual, other = tmp_path / "usual", tmp_path / "other"
     usual.mkdir()
     other.mkdir()
-    one, two = read_scenario(scenario(usual, 7, {}, {})), read_scenario(scenario(other, 7, settings, replaced))
+    one, two = read_scenario(scenario(usual, 7, {})), read_scenario(scenario(other, 7, settings))
     assert [step.at for step in one.steps] == [step.at for step in two.steps]
     assert (usual / "burst-1.yaml").read_text() == (other / "burst-1.yaml").read_text()
     assert (one.settings == two.settings) is not bool(settings)
-    assert (one.aws == two.aws) is not bool(replaced)
+    assert one.aws == two.aws
+
+
+def test_karpenters_model_launches_for_every_pod_within_its_window(tmp_path: Path) -> None:
+    """Its figures would be of another program: it plans a second after the last pod, and launches a batch with one request."""
+    calls: list[tuple[datetime, int]] = []
+
+    def beside(world: SimulatedWorld) -> None:
+        Karpenter(world)
+        world.account.wire.listen(lambda call, _: heard(world, call))
+
+    def heard(world: SimulatedWorld, call: Call) -> None:
+        if call.name == "ec2:CreateFleet":
+            capacity = call.parameters["TargetCapacitySpecification"]
+            calls.append((world.clock.now(), capacity["TotalTargetCapacity"]))
+
+    result = run(scenario(tmp_path, 0, VARIANTS[KARPENTER]), beside=beside)
+    waiting = [datetime.fromisoformat(event.t) for event in result.events if event.event == "podCreated"]
+    bursts = [len(list(group)) for _, group in groupby(waiting, lambda at: at.replace(second=0, microsecond=0))]
+    assert [count for _, count in calls] == bursts
+    a_minute = timedelta(minutes=1)
+    delays = [(at - min(pod for pod in waiting if at - pod < a_minute)).total_seconds() for at, _ in calls]
+    # The scheduler's verdict, a second without a new pod, the gathering of requests, and the call itself.
+    assert all(2.5 < delay < 5 for delay in delays)
+    assert len([event for event in result.events if event.event == "podBound"]) == len(waiting)
 
 
 def test_bursts_do_not_come_with_the_schedule(tmp_path: Path) -> None:
     """Pods that come on whole minutes hide what the log costs: the schedule runs then, too."""
-    steps = read_scenario(scenario(tmp_path, 3, {}, {})).steps
+    steps = read_scenario(scenario(tmp_path, 3, {})).steps
     assert len(steps) == BURSTS
     assert any(step.at.total_seconds() % 60 for step in steps)
 
@@ -219,6 +247,20 @@ def test_silences_stay_within_what_is_known_of_aws() -> None:
     assert len(lags) > 2
     assert all(int(one["auditLogLag"]["p99"].removesuffix("s")) <= 180 for one in drawn)
     assert all(25 <= int(one["boot"]["p50"].removesuffix("s")) <= 180 for one in drawn)
+
+
+def test_pages_have_the_figures_of_the_last_run() -> None:
+    """Otherwise, a new run would leave the table and the README as they were."""
+    waits = json.loads(TARGET.read_text(encoding="utf-8"))["waits"]
+    assert waits.keys() == VARIANTS.keys()
+    page = (TARGET.parent / "engineering" / "aws-facts.md").read_text(encoding="utf-8")
+    for parts in waits.values():
+        cells = [f"{parts[part]['p50']:.0f}, {parts[part]['p99']:.0f}" for part in ("all", "quick", "slow")]
+        assert f"| {' | '.join(cells)} |" in page
+    readme = (TARGET.parents[1] / "README.md").read_text(encoding="utf-8")
+    for name in ("default", KARPENTER):
+        assert f"{waits[name]['all']['p50']:.0f} s" in readme
+        assert f"{waits[name]['all']['p99']:.0f} s" in readme
 
 
 def test_percentiles_are_values_that_were_seen() -> None:

@@ -40,6 +40,7 @@ from tests.e2e.cloud.identities import Caller, TokenError, caller_of
 from tests.e2e.cloud.kubelets import Kubelets, Pace
 from tests.e2e.cloud.server import Cloud, HostedCluster, in_zones
 from tests.e2e.cloud.wall_clock import WallClock
+from tests.e2e.functions.runtime_api import lineage_in, trace_header
 from tests.unit.simulator.aws.ec2.test_boot import rendered
 
 PROVISION = BY_NAME["provision"]
@@ -122,6 +123,18 @@ def test_messages_wait_for_their_delay_in_real_time(cloud: Cloud) -> None:
     (message,) = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=8)["Messages"]
     assert time.monotonic() - sent >= 1.9
     sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+
+def test_a_message_keeps_the_chain_that_led_to_it(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK sends the trace header of its invocation along, and SQS hands it to the next one: so Lambda counts a chain."""
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "execute")
+    monkeypatch.setenv("_X_AMZN_TRACE_ID", trace_header({"execute": 3, "provision": 1}))
+    sqs, url = as_provision(cloud, "sqs"), cloud.queue_urls["looks"]
+    sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "0", "MessageBody": "{}"}])
+    (message,) = sqs.receive_message(QueueUrl=url, MessageSystemAttributeNames=["All"])["Messages"]
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    assert lineage_in(message["Attributes"]["AWSTraceHeader"]) == {"execute": 3, "provision": 1}
+    assert lineage_in(trace_header({})) == {}, "a first invocation has no chain"
 
 
 def test_calls_that_moto_answers_come_one_after_another(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

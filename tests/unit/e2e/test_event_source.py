@@ -11,6 +11,7 @@ from threading import Event
 from typing import Any
 
 import boto3
+import msgspec
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from moto import mock_aws
@@ -18,6 +19,7 @@ from moto import mock_aws
 from installation.wiring import BY_NAME, WORK, FunctionSpec
 from tests.e2e.functions import event_source
 from tests.e2e.functions.event_source import EventSource, Timers, Windows
+from tests.e2e.functions.runtime_api import trace_header
 
 SECONDS = 30.0
 
@@ -44,14 +46,38 @@ class Heard:
     def __init__(self) -> None:
         self.invoked = Event()
 
-    def invoke(self, spec: FunctionSpec, event: dict[str, Any], trigger: str) -> Any:
+    def invoke(self, spec: FunctionSpec, event: dict[str, Any], trigger: str, lineage: dict[str, int]) -> Any:
+        self.lineage = lineage
         self.invoked.set()
         raise RuntimeError("enough")
 
 
-def message() -> dict[str, Any]:
-    moments = {"SentTimestamp": "1000", "ApproximateFirstReceiveTimestamp": "1000", "ApproximateReceiveCount": "1"}
-    return {"MessageId": "1", "ReceiptHandle": "1", "Body": "{}", "Attributes": moments}
+def message(lineage: dict[str, int] | None = None) -> dict[str, Any]:
+    attributes = {
+        "SentTimestamp": "1000",
+        "ApproximateFirstReceiveTimestamp": "1000",
+        "ApproximateReceiveCount": "1",
+        "AWSTraceHeader": trace_header(lineage or {}),
+    }
+    return {"MessageId": "1", "ReceiptHandle": "1", "Body": "{}", "Attributes": attributes}
+
+
+@pytest.mark.parametrize(("may_loop", "hops", "is_invoked"), [(True, 40, True), (False, 15, True), (False, 16, False)])
+def test_a_chain_is_cut_where_the_function_allows_none(may_loop: bool, hops: int, is_invoked: bool) -> None:
+    """Lambda would cut it, so a function whose setting is forgotten must not work here."""
+    queue, heard = Queue(), Heard()
+    queue.messages.append(message({"execute": hops, "provision": 2}))
+    function = msgspec.structs.replace(BY_NAME["execute"], may_loop=may_loop)
+    source = EventSource(queue, "url", WORK, function, heard, at_once=5)  # type: ignore[arg-type]
+    end = time.monotonic() + SECONDS
+    with ThreadPoolExecutor(1) as workers:
+        source.start(workers)
+        while not (source.dropped or heard.invoked.is_set()) and time.monotonic() < end:
+            time.sleep(0.01)
+        source.close()
+    assert (heard.invoked.is_set(), source.dropped) == (is_invoked, 0 if is_invoked else 1)
+    if is_invoked:
+        assert heard.lineage == {"execute": hops, "provision": 2}
 
 
 def test_a_notified_source_reads_before_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,6 +172,7 @@ def test_a_cap_on_all_pods_is_a_limit_that_node_pools_share() -> None:
     plan = planned(*(a_pod(f"p{n}", cpu="1800m") for n in range(4)), types=(ON_DEMAND,), caps=(cap,), node_pools=pools)
     assert len(plan.claims) == 2
     assert set(reasons_of(plan).values()) == {PodReason.BUDGET_EXHAUSTED}
+    assert "cap costs/all's limit" in plan.unschedulable[0].message
 
 
 def test_the_cap_of_a_calendar_for_other_node_pools_does_not_count() -> None:

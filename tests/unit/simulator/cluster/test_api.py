@@ -167,6 +167,17 @@ def test_the_audit_log_tells_of_unschedulable_and_deleted_pods_and_of_node_pools
     assert heard[1]["stageTimestamp"] == "2026-11-20T00:00:00.300000Z"
 
 
+def test_the_audit_log_has_no_bodies_of_karpenters_objects_and_no_name_that_the_server_chooses(world: World) -> None:
+    """As on EKS: what only a body tells would work here, and only here."""
+    heard: list[JsonObject] = []
+    world.cluster.on_audit_event(heard.append)
+    claim = a_node_claim("c1")
+    generated = {**claim, "metadata": {"name": "c-x1", "generateName": "c-"}}
+    world.cluster.apply([claim, generated])
+    assert [entry["objectRef"].get("name") for entry in heard] == ["c1", None]
+    assert {(entry["level"], "requestObject" in entry) for entry in heard} == {("Metadata", False)}
+
+
 def test_a_running_pods_end_is_heard_when_it_is_asked_for_and_when_it_comes(world: World) -> None:
     heard: list[JsonObject] = []
     world.cluster.apply([a_node("n1"), a_workload("ReplicaSet", replicas=1)])
