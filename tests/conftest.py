@@ -80,13 +80,8 @@ def pytest_collection_finish() -> None:
     Else a full collection in any test, or in a fork of one, would look through 15,000 tests and all that they import; and each
     test with a session of its own would parse the models of a dozen services.
     """
-    if loaders := sys.modules.get("botocore.loaders"):
-        read = loaders.JSONFileLoader().load_file
-        read_once = functools.cache(read)
-        # botocore takes the bucket out of the paths in S3's model, so that one is read anew for each session.
-        loaders.JSONFileLoader.load_file = staticmethod(
-            lambda path: read(path) if "s3" in Path(path).parts else read_once(path)
-        )
+    if session := sys.modules.get("botocore.session"):
+        session.create_loader = functools.cache(session.create_loader)
     gc.collect()
     gc.freeze()
 
