@@ -143,7 +143,10 @@ def hollow_kubelet() -> Path:
 def karpenter_sources() -> Path:
     """Karpenter's module in Go's cache: its CustomResourceDefinitions are there. Raises PartError."""
     command = ["go", "list", "-m", "-f", "{{.Dir}}", KARPENTER_MODULE]
-    done = subprocess.run(command, cwd=MODULES / "karpenter", capture_output=True, text=True, check=False)
+    environment = {**os.environ, **dict(_go())}
+    done = subprocess.run(
+        command, cwd=MODULES / "karpenter", env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode or not done.stdout.strip():
         raise PartError(f"{KARPENTER_MODULE} is not in Go's cache; run `go mod download` there: {done.stderr[-1000:]}")
     return Path(done.stdout.strip())
@@ -190,7 +193,13 @@ def _kubernetes(name: str) -> Recipe:
 
 
 def _go() -> tuple[tuple[str, str], ...]:
-    return (("CGO_ENABLED", "0"), ("GOFLAGS", f"{os.environ.get('GOFLAGS', '')} -p=2".strip()))
+    """Return Go's settings. Images with Go in them forbid it to fetch the release that a module asks for (`local`)."""
+    toolchain = os.environ.get("GOTOOLCHAIN", "")
+    return (
+        ("CGO_ENABLED", "0"),
+        ("GOFLAGS", f"{os.environ.get('GOFLAGS', '')} -p=2".strip()),
+        ("GOTOOLCHAIN", "auto" if toolchain in ("", "local") else toolchain),
+    )
 
 
 def _existing(recipe: Recipe) -> Path | None:
