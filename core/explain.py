@@ -19,6 +19,8 @@ from core.disruption import disrupt
 from core.disruption.consolidation_nodes import payback_minutes
 from core.disruption.expiration import ending_reservations, objections
 from core.gangs import Gang
+from core.launch.denials import refused
+from core.model.catalogue import InstanceType
 from core.model.node_pool import GRACE_PERIOD, NodePool
 from core.model.plan import Command, DisruptionPlan, Plan, PlannedClaim
 from core.model.pod import Pod
@@ -107,6 +109,37 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
         has_no_place=True,
         pools=tuple(sorted(finding.pools, key=lambda pool: -nearness(pool))),
     )
+
+
+def with_missing_capacity(explanation: Explanation, snapshot: Snapshot, pod: Pod) -> Explanation:
+    """Return an explanation whose reason is missing capacity, and when EC2 is asked again, if nothing else keeps the pod.
+
+    Args:
+        explanation: Of a pod without a place.
+        snapshot: The input of the decision, in which offerings that EC2 refused are not available.
+        pod: The pod.
+    """
+    claims = Planner(_with_capacity(snapshot), explains=False).results().plan.claims
+    claim = next((claim for claim in claims if pod.key in claim.pods), None)
+    if claim is None:
+        return explanation
+    reason = PodReason.NO_OFFERING_AVAILABLE
+    details = (*_meaning(PodReason, reason), refused(claim), *_page(reason))
+    return msgspec.structs.replace(explanation, reason=reason, details=details)
+
+
+def _with_capacity(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot as if EC2 had capacity for every offering outside of reservations."""
+
+    def opened(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+        return tuple(
+            replace(one, offerings=tuple(o if o.reservation_id else replace(o, available=True) for o in one.offerings))
+            for one in types
+        )
+
+    replace, catalogue = msgspec.structs.replace, snapshot.catalogue
+    by_class = {name: opened(types) for name, types in catalogue.by_node_class.items()}
+    return replace(snapshot, catalogue=replace(catalogue, default=opened(catalogue.default), by_node_class=by_class))
 
 
 def _of_scoring(pod: Pod) -> tuple[str, ...]:
@@ -342,8 +375,9 @@ def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], floa
     plan = Planner(snapshot).plan(out_of_time)
     planned = next((group for group in plan.groups if group.name == gang.name), None)
     if planned is None or planned.reason:
-        message = gang.message if planned is None else planned.message
-        reason = gang.reason if planned is None else planned.reason
+        reason, message = ("", "") if planned is None else (planned.reason, planned.message)
+        if planned is None and gang.refusal is not None:
+            reason, message = gang.refusal.reason, gang.refusal.message
         details = (*_meaning(PodReason, reason), *about, on_one_line(message), *_page(reason))
         return Explanation(subject=subject, outcome="waits", reason=reason, details=details, has_no_place=True)
     places = _places(plan, gang.pods)

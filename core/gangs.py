@@ -27,6 +27,7 @@ from core import labels
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
 from core.model.snapshot import Snapshot
 from core.pods import names_group
+from core.reasons.code import Refusal
 from core.reasons.pods import PodReason
 
 NO_GROUP: Final = "none"
@@ -60,7 +61,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
             and do not have the label. Without any, whatever nodes have and NodePools offer.
         disrupts_all: Whether members stop together.
         moves_alone: Whether its owner says that one member may move while the others run.
-        reason, message: Why nothing is bought for it whatever there is room for; empty if nothing prevents it.
+        refusal: Why nothing is bought for it whatever there is room for; None if nothing prevents it.
     """
 
     name: str
@@ -76,8 +77,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     places: tuple[str, ...] = ()
     disrupts_all: bool = False
     moves_alone: bool = False
-    reason: str = ""
-    message: str = ""
+    refusal: Refusal | None = None
 
     @property
     def runs(self) -> bool:
@@ -240,9 +240,7 @@ class _Reading:
             return None
         coming, promised = self._coming(), self._promised()
         total = max(len(self._pods) + len(coming), self._stated_total() or 0)
-        reason, message = self._refusal(minimum, total)
-        if not reason:
-            reason, message = self._absence(minimum, len(coming), promised)
+        refusal = self._refusal(minimum, total) or self._absence(minimum, len(coming), promised)
         return Gang(
             name=f"{self._namespace}/{self._name}",
             source=self._source,
@@ -256,8 +254,7 @@ class _Reading:
             topology_keys=keys,
             disrupts_all=disrupts_all,
             moves_alone=self._pods[0].annotations.get(labels.GROUP_DISRUPTION) == "single",
-            reason=reason,
-            message=message,
+            refusal=refusal,
         )
 
     def _object_of(self, spelling: _Spelling) -> GroupObject | None:
@@ -333,37 +330,41 @@ class _Reading:
                     coming.append(_member(first, template, name, self._created_at()))
         return tuple(coming)
 
-    def _refusal(self, minimum: int, total: int) -> tuple[str, str]:
-        """Return the code and text of a mistake for which nothing is bought."""
+    def _refusal(self, minimum: int, total: int) -> Refusal | None:
+        """Return a mistake for which nothing is bought."""
         name = f"{self._source} {self._namespace}/{self._name}"
         if self._spellings[0].source in _OF_OBJECTS and self._object is None:
-            return PodReason.GROUP_NOT_FOUND, f"there is no {name}, or it cannot be read"
+            return Refusal(PodReason.GROUP_NOT_FOUND, f"there is no {name}, or it cannot be read")
         if any(spelling.minimum == -1 for spelling in self._spellings):
-            return PodReason.GROUP_INVALID, f"{name}: an annotation that states its size is not a number"
+            return Refusal(PodReason.GROUP_INVALID, f"{name}: an annotation that states its size is not a number")
         if self._source is GroupSource.ANNOTATION and self._spellings[0].minimum is None:
-            return PodReason.GROUP_INVALID, f"{name}: annotation {labels.GROUP_MINIMUM} is missing"
+            return Refusal(PodReason.GROUP_INVALID, f"{name}: annotation {labels.GROUP_MINIMUM} is missing")
         if (stated := self._stated_total()) is not None and minimum > max(stated, total):
-            return PodReason.GROUP_MINIMUM_TOO_HIGH, f"{name} starts with {minimum} members and has only {stated}"
+            return Refusal(
+                PodReason.GROUP_MINIMUM_TOO_HIGH, f"{name} starts with {minimum} members and has only {stated}"
+            )
         return self._contradiction(name, minimum)
 
-    def _contradiction(self, name: str, minimum: int) -> tuple[str, str]:
-        """Return the code and text where what is written about a group cannot all be true."""
+    def _contradiction(self, name: str, minimum: int) -> Refusal | None:
+        """Return where what is written about a group cannot all be true."""
         others = [s for s in self._spellings[1:] if s.source not in _BY_OWNER or s.minimum is not None]
         for other in others:
             theirs = self._minimum_of(other)
             if theirs is not None and theirs != minimum and other.source is not GroupSource.LEADER_WORKER_SET:
                 text = f"{name} starts with {minimum} members, and {other.source} {other.name} with {theirs}"
-                return PodReason.GROUP_SPELLINGS_DIFFER, text
+                return Refusal(PodReason.GROUP_SPELLINGS_DIFFER, text)
         key_sets = {tuple(_own_keys(pod)) for pod in self._pods}
         if len(key_sets) > 1:
             shown = sorted(", ".join(each) or "none" for each in key_sets)
-            return PodReason.GROUP_DOMAINS_DIFFER, f"members of {name} name different domains: {'; '.join(shown)}"
+            return Refusal(
+                PodReason.GROUP_DOMAINS_DIFFER, f"members of {name} name different domains: {'; '.join(shown)}"
+            )
         if self._source in _NATIVE:
             kinds = {(pod.spec.priority, pod.spec.scheduler_name) for pod in self._pods}
             if len(kinds) > 1:
                 text = f"members of {name} have different priorities or schedulers, so kube-scheduler starts none"
-                return PodReason.GROUP_INVALID, text
-        return "", ""
+                return Refusal(PodReason.GROUP_INVALID, text)
+        return None
 
     def _minimum_of(self, spelling: _Spelling) -> int | None:
         """Return the minimum that one way of writing states; None if it states none."""
@@ -374,19 +375,19 @@ class _Reading:
         """Return how many members are launched for although they do not exist yet."""
         return sum(key.startswith(f"{self._namespace}/{self._name}-") for key in self._snapshot.requested_members)
 
-    def _absence(self, minimum: int, coming: int, promised: int) -> tuple[str, str]:
-        """Return the code and text if too few members exist, or may be planned for."""
+    def _absence(self, minimum: int, coming: int, promised: int) -> Refusal | None:
+        """Return which members do not exist, or may not be planned for; None if enough do."""
         gated = sum(pod.is_gated and not is_settled(pod) for pod in self._pods)
         ready = len(self._pods) - gated + coming + promised
         if ready >= minimum:
-            return "", ""
+            return None
         missing = minimum - len(self._pods) - coming - promised
         parts = [f"{missing} {_has(missing)} not been created"] if missing > 0 else []
         parts += [f"{gated} still {_has(gated)} a scheduling gate"] if gated else []
         since = self._created_at()
         age = f" since {since:%Y-%m-%d %H:%M} UTC" if since is not None else ""
         text = f"{ready} of {minimum} members can be planned for: {' and '.join(parts)}; it waits for them{age}"
-        return PodReason.GROUP_INCOMPLETE, text
+        return Refusal(PodReason.GROUP_INCOMPLETE, text)
 
 
 def _has(count: int) -> str:

@@ -80,8 +80,8 @@ def pytest_collection_finish() -> None:
     Else a full collection in any test, or in a fork of one, would look through 15,000 tests and all that they import; and each
     test with a session of its own would parse the models of a dozen services.
     """
-    if loaders := sys.modules.get("botocore.loaders"):
-        loaders.JSONFileLoader.load_file = staticmethod(functools.cache(loaders.JSONFileLoader().load_file))
+    if session := sys.modules.get("botocore.session"):
+        session.create_loader = functools.cache(session.create_loader)
     gc.collect()
     gc.freeze()
 

@@ -161,8 +161,8 @@ def running_groups(snapshot: Snapshot) -> list[core_plan.PlannedGroup]:
                 placed=len(gang.settled),
                 domain={labels.ZONE: min(zones)} if len(zones) == 1 else {},
                 hourly=sum(paid_price(state, snapshot) for state in there.values() if state.is_managed),
-                reason=gang.reason,
-                message=gang.message,
+                reason=gang.refusal.reason if gang.refusal is not None else "",
+                message=gang.refusal.message if gang.refusal is not None else "",
             )
         )
     return groups + [_booked(request) for request in snapshot.provisioning_requests if is_booked(request, snapshot.now)]

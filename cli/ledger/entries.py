@@ -25,7 +25,7 @@ from core.cost_report import ReportBuilder, ReportedDecision, lives
 from core.counterfactual.simulated_fleet import RecordedFleet, fleet_minimum
 from core.counterfactual.simulation import SimulationRules, simulated_periods
 from core.errors import InvalidInputError
-from core.explain import Explanation, explain_node, explain_pod
+from core.explain import Explanation, explain_node, explain_pod, with_missing_capacity
 from core.ledger.encoding import FormReader, SnapshotForm
 from core.ledger.entry import (
     DISRUPT,
@@ -400,7 +400,10 @@ def _provisioning(entry: LedgerEntry, snapshot: Snapshot, target: PastTarget) ->
     bounded = msgspec.structs.replace(snapshot, options=options)
     pod = next((pod for pod in snapshot.pods if pod.key == target.pod), None)
     if pod is not None:
-        return _as_decided(explain_pod(bounded, pod, recorded_clock(entry)), entry, pod.key)
+        explained = explain_pod(bounded, pod, recorded_clock(entry))
+        if explained.has_no_place:
+            explained = with_missing_capacity(explained, bounded, pod)
+        return _as_decided(explained, entry, pod.key)
     for part in entry.parts:
         if part.id == target.node:
             outcome = f"was launched for {', '.join(part.pods)}"

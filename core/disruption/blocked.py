@@ -64,18 +64,8 @@ def _method_block(candidate: Candidate, disruption_pass: DisruptionPass) -> Bloc
 
 def _spent(candidate: Candidate, disruption_pass: DisruptionPass, reason: str) -> Blocked | None:
     """Return which budget or command of this pass keeps the candidate; None if none does."""
-    name = candidate.name
-    why = disruption_pass.budgets.objection(candidate, reason)
-    if why:
-        return Blocked(name, NodeReason.BUDGET, why)
-    if not disruption_pass.budgets.evictions_allowed([candidate]):
-        text = f"pods of node {name} share a PodDisruptionBudget with those of nodes that go in this pass"
-        return Blocked(name, NodeReason.POD_DISRUPTION_BUDGET, text)
-    ceiling = disruption_pass.budgets.rate_objection(candidate)
-    if ceiling:
-        return Blocked(name, NodeReason.EVICTION_RATE, ceiling)
-    shrinking = disruption_pass.budgets.shrink_objection(candidate)
-    return Blocked(name, NodeReason.SHRINKING, shrinking) if shrinking else None
+    refusal = disruption_pass.budgets.refusal(candidate, reason)
+    return None if refusal is None else Blocked(candidate.name, refusal.reason, refusal.message)
 
 
 def _refused(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked:

@@ -184,9 +184,8 @@ def find_unhealthy(disruption_pass: DisruptionPass) -> list[Command]:
         elif health.is_widespread(pool):
             text = f"too many nodes of NodePool {pool} are unhealthy for a replacement to help"
             disruption_pass.refuse_repair(candidate, Blocked(name, NodeReason.MANY_UNHEALTHY, text))
-        elif not disruption_pass.budgets.allow_repair(candidate):
-            text = disruption_pass.budgets.objection(candidate, TerminationReason.UNHEALTHY)
-            disruption_pass.refuse_repair(candidate, Blocked(name, NodeReason.BUDGET, text))
+        elif (refusal := disruption_pass.budgets.repair_objection(candidate)) is not None:
+            disruption_pass.refuse_repair(candidate, Blocked(name, refusal.reason, refusal.message))
         else:
             command = _repair(candidate, disruption_pass, closed)
             if command is not None:

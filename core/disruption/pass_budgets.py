@@ -14,7 +14,8 @@ from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.pod_disruption_budgets import DisruptionBudgets, RemainingEvictions
 from core.pods import reschedulable
-from core.reasons.code import NAMED_BY_BUDGETS, TerminationReason
+from core.reasons.code import NAMED_BY_BUDGETS, Refusal, TerminationReason
+from core.reasons.nodes import NodeReason
 
 # Ceilings on how many pods commands evict in an hour: of the cluster (a setting), and of a NodePool (an annotation).
 
@@ -53,21 +54,22 @@ class EvictionRate:
         """Whether the pods of all these nodes may be evicted now."""
         return not self.objection(candidates)
 
-    def objection(self, candidates: Iterable[Candidate]) -> str:
-        """Return which ceiling keeps these nodes, and how many evictions it counts; empty if none does."""
+    def objection(self, candidates: Iterable[Candidate]) -> Refusal | None:
+        """Return which ceiling keeps these nodes, and how many evictions it counts; None if none does."""
         if not self._ceilings:
-            return ""
+            return None
         wanted: Counter[str] = Counter()
         for candidate in candidates:
             wanted.update({candidate.pool.name: len(candidate.pods), CLUSTER: len(candidate.pods)})
         for name, ceiling in sorted(self._ceilings.items()):
             if wanted[name] and self._evicted[name] + wanted[name] > ceiling:
                 where = f"NodePool {name}" if name else "the cluster"
-                return (
+                message = (
                     f"{wanted[name]} pods to evict: {where} allows {ceiling} evictions an hour, "
                     f"and {self._evicted[name]} of them are used up"
                 )
-        return ""
+                return Refusal(NodeReason.EVICTION_RATE, message)
+        return None
 
     def take(self, candidate: Candidate) -> None:
         """Count the pods of a node that goes."""
@@ -131,7 +133,7 @@ class PassBudgets:
         self._going: dict[str, dict[str, list[str]]] = {
             reason: going_nodes(snapshot, states, reason) for reason in NAMED_BY_BUDGETS
         }
-        self._objections: dict[tuple[str, str, int], str] = {}
+        self._objections: dict[tuple[str, str, int], Refusal] = {}
 
     def allow(self, candidates: Collection[Candidate], reason: str) -> bool:
         """Whether all budgets let all of these go together, after the commands already found."""
@@ -169,33 +171,41 @@ class PassBudgets:
         """Whether the NodePool's budgets let it go."""
         return self._budgets_left.allows(candidate.pool.name, reason)
 
-    def objection(self, candidate: Candidate, reason: str) -> str:
-        """Return why the NodePool's budgets keep the node, with the nodes that use them up; empty if they let it go."""
+    def objection(self, candidate: Candidate, reason: str) -> Refusal | None:
+        """Return why the NodePool's budgets keep the node, with the nodes that use them up; None if they let it go."""
         if self.has_place(candidate, reason):
-            return ""
+            return None
         pool = candidate.pool
         going = self._going[reason].get(pool.name, [])
         key = pool.name, reason, len(going)
         if key not in self._objections:  # cached: hundreds of nodes share the text, and each evaluation reads windows
             nodes = self.node_counts.get(pool.name, 0)
-            self._objections[key] = budget_explanation(pool, nodes, reason, going, self._snapshot.now)
+            message = budget_explanation(pool, nodes, reason, going, self._snapshot.now)
+            self._objections[key] = Refusal(NodeReason.BUDGET, message)
         return self._objections[key]
+
+    def refusal(self, candidate: Candidate, reason: str) -> Refusal | None:
+        """Return which budget or command of this pass keeps the node; None if none does."""
+        return (
+            self.objection(candidate, reason)
+            or self._eviction_objection(candidate)
+            or self._rate.objection([candidate])
+            or self._shrink.objection([candidate])
+        )
+
+    def _eviction_objection(self, candidate: Candidate) -> Refusal | None:
+        if self.evictions_allowed([candidate]):
+            return None
+        message = f"pods of node {candidate.name} share a PodDisruptionBudget with those of nodes that go in this pass"
+        return Refusal(NodeReason.POD_DISRUPTION_BUDGET, message)
 
     def evictions_allowed(self, candidates: Iterable[Candidate]) -> bool:
         """Whether the PodDisruptionBudgets let all of these go together."""
         return self._evictions.allows_together(c.state.pods for c in candidates)
 
-    def rate_objection(self, candidate: Candidate) -> str:
-        """Return which ceiling on evictions per hour keeps the node, empty if none does."""
-        return self._rate.objection([candidate])
-
     def rate_left(self) -> EvictionRate:
         """Return the ceilings on evictions per hour after the commands decided so far."""
         return self._rate.copy()
-
-    def shrink_objection(self, candidate: Candidate) -> str:
-        """Return why the node's NodePool would shrink too fast without it, empty if it would not."""
-        return self._shrink.objection([candidate])
 
     def shrink_left(self) -> ShrinkLimit:
         """Return the limits on shrinking after the commands decided so far."""
@@ -205,12 +215,12 @@ class PassBudgets:
         """Return the PodDisruptionBudgets now, or for a later wave, in which all pods that moved before run again."""
         return self._evictions.copy() if is_first else RemainingEvictions(self.pod_budgets)
 
-    def allow_repair(self, candidate: Candidate) -> bool:
-        """Whether the NodePool's budgets let an unhealthy node go (Karpenter).
+    def repair_objection(self, candidate: Candidate) -> Refusal | None:
+        """Return why the NodePool's budgets keep an unhealthy node; None if they let it go (Karpenter).
 
         Its pods do not keep it, since its drain is bounded. A node that never initialized runs nothing, and needs no budget.
         """
-        return not candidate.state.is_initialized or self.has_place(candidate, TerminationReason.UNHEALTHY)
+        return self.objection(candidate, TerminationReason.UNHEALTHY) if candidate.state.is_initialized else None
 
     def take(self, candidate: Candidate, reason: str) -> None:
         """Count a leaving node, Ready or not (Karpenter).

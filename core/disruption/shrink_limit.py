@@ -19,7 +19,8 @@ from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import CPU
 from core.pods import reschedulable
-from core.reasons.code import TerminationReason
+from core.reasons.code import Refusal, TerminationReason
+from core.reasons.nodes import NodeReason
 
 ALWAYS_ALLOWED: Final = 32_000
 """What any NodePool may lose within the hour, in millicores: a share says nothing about a few small nodes."""
@@ -84,31 +85,31 @@ class ShrinkLimit:
         """Whether the capacity of all these nodes may go now."""
         return not self.objection(candidates)
 
-    def objection(self, candidates: Iterable[Candidate]) -> str:
-        """Return which NodePool would shrink too fast, and by how much; empty if none would."""
-        return self._objection((c.pool.name, cpu_of(c.state)) for c in candidates if c.pods) if self._rooms else ""
+    def objection(self, candidates: Iterable[Candidate]) -> Refusal | None:
+        """Return which NodePool would shrink too fast, and by how much; None if none would."""
+        return self._objection((c.pool.name, cpu_of(c.state)) for c in candidates if c.pods) if self._rooms else None
 
     def take(self, candidate: Candidate) -> None:
         """Count a node that goes."""
         if candidate.pods and candidate.pool.name in self._rooms:
             self._taken[candidate.pool.name] += cpu_of(candidate.state)
 
-    def beyond(self, commands: Iterable[tuple[str, Command]], states: Iterable[StateNode]) -> dict[str, str]:
+    def beyond(self, commands: Iterable[tuple[str, Command]], states: Iterable[StateNode]) -> dict[str, Refusal]:
         """Return id → why, for each of these commands that the limit holds back if those before it are carried out."""
         by_name = {state.name: state for state in states}
-        reasons: dict[str, str] = {}
+        refusals: dict[str, Refusal] = {}
         for name, command in commands:
             if command.reason == TerminationReason.UNHEALTHY:
                 continue
             going = [by_name[node] for node in command.nodes if node in by_name and reschedulable(by_name[node].pods)]
             amounts = [(state.node_pool, cpu_of(state)) for state in going if state.node_pool in self._rooms]
-            why = self._objection(amounts)
-            if why:
-                reasons[name] = why
+            refusal = self._objection(amounts)
+            if refusal is not None:
+                refusals[name] = refusal
                 continue
             for pool, amount in amounts:
                 self._taken[pool] += amount
-        return reasons
+        return refusals
 
     def brakes(self, states: Iterable[StateNode]) -> tuple[Brake, ...]:
         """Return the brake of each NodePool that has shrunk so far that none of its nodes with pods may follow now."""
@@ -116,10 +117,10 @@ class ShrinkLimit:
         for state in states:
             if state.claim is not None and reschedulable(state.pods):
                 least[state.node_pool] = min(cpu_of(state), least.get(state.node_pool, cpu_of(state)))
-        whys = {pool: self._objection([(pool, cpu)]) for pool, cpu in sorted(least.items()) if pool in self._rooms}
-        return tuple(brake(pool, why) for pool, why in whys.items() if why)
+        refusals = {pool: self._objection([(pool, cpu)]) for pool, cpu in sorted(least.items()) if pool in self._rooms}
+        return tuple(brake(pool, refusal.message) for pool, refusal in refusals.items() if refusal is not None)
 
-    def _objection(self, amounts: Iterable[tuple[str, int]]) -> str:
+    def _objection(self, amounts: Iterable[tuple[str, int]]) -> Refusal | None:
         wanted, nodes = Counter[str](), Counter[str]()
         for pool, amount in amounts:
             wanted[pool] += amount
@@ -130,12 +131,13 @@ class ShrinkLimit:
                 continue
             if nodes[pool] == 1 and not room.is_touched and not self._taken[pool]:
                 continue
-            return (
+            message = (
                 f"{_vcpus(amount)} vCPUs to remove: NodePool {pool} may lose {self._percent} % of its vCPUs in an "
                 f"hour; it had {_vcpus(room.before)}, and may lose "
                 f"{_vcpus(max(0, room.spare - self._taken[pool]))} more now"
             )
-        return ""
+            return Refusal(NodeReason.SHRINKING, message)
+        return None
 
 
 def engaged(snapshot: Snapshot) -> tuple[Brake, ...]:
@@ -156,9 +158,10 @@ def cpu_of(state: StateNode) -> int:
 
 
 def shrinking(commands: Sequence[tuple[str, Command]], snapshot: Snapshot, percent: int) -> dict[str, str]:
-    """Return id → why, for each of these commands by which a NodePool would shrink too fast."""
+    """Return id → why in words, for each of these commands by which a NodePool would shrink too fast."""
     states = state_nodes(snapshot) if commands and percent < ALL else ()
-    return ShrinkLimit.of(snapshot, states, percent).beyond(commands, states)
+    refusals = ShrinkLimit.of(snapshot, states, percent).beyond(commands, states)
+    return {name: refusal.message for name, refusal in refusals.items()}
 
 
 def _is_taken(state: StateNode, snapshot: Snapshot) -> bool:

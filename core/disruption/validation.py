@@ -140,7 +140,7 @@ def _within_budgets(candidates: Sequence[Candidate], command: Command, fresh: Di
     if fresh.snapshot.options.ignore_budgets:
         return list(candidates)
     if command.reason == TerminationReason.UNHEALTHY:
-        return [candidate for candidate in candidates if fresh.budgets.allow_repair(candidate)]
+        return [candidate for candidate in candidates if fresh.budgets.repair_objection(candidate) is None]
     if command.method == MULTI or (command.method == REPACK and command.replacements):
         return fresh.budgets.within_one_command(candidates, command.reason)
     return fresh.budgets.within(candidates, command.reason)

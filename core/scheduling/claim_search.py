@@ -331,7 +331,7 @@ class NewClaims:
 
     def reaches(self, pod_group: PodGroup, key: str, value: str | None) -> bool:
         """Whether these pods could get a new node now, in a domain if one is named; rules about other pods are left out."""
-        for step in () if pod_group.reason else pod_group.steps:
+        for step in () if pod_group.refusal else pod_group.steps:
             for template, tolerated in zip(self._context.templates, self._context.open_templates(step), strict=True):
                 if tolerated and self._is_launchable(template, pod_group, step, key, value):
                     return True

@@ -30,7 +30,7 @@ from core.pods import (
     successor,
     why_waits,
 )
-from core.reasons.code import on_one_line
+from core.reasons.code import Refusal, on_one_line
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.caps import PARTIAL_PLANS_MAX, price_for
 from core.scheduling.constraints.commitments import Commitments, LateCommitments
@@ -72,9 +72,9 @@ if TYPE_CHECKING:
 # Sorts pods into groups of equal ones, and computes each group's relaxation steps.
 
 
-Steps = tuple[tuple[RelaxationStep, ...], str, str, bool]
-"""Relaxation steps of pods, also for those that only existing nodes may take; a reason code and a message if no new node could
-help; whether no constraint concerns the pods."""
+Steps = tuple[tuple[RelaxationStep, ...], Refusal | None, bool]
+"""Relaxation steps of pods, also for those that only existing nodes may take; why no new node could help, if none could;
+whether no constraint concerns the pods."""
 
 
 _IN_A_GROUP: Final = VolumeNeeds(is_group=True)
@@ -170,10 +170,10 @@ class _StepBuilder:
     def steps(self, signature: PodSignature, needs: VolumeNeeds) -> Steps:
         """Return the relaxation steps of a signature's pods."""
         self._watch()
-        reason, message = why_unsupported(signature.spec, needs, self._table.well_known)
+        refusal = why_unsupported(signature.spec, needs, self._table.well_known)
         is_plain = not any(constraint.concerns(signature, needs) for constraint in self._constraints)
-        has_steps = not reason or may_join_existing(reason, signature.spec, needs)
-        return tuple(self._built(signature, needs)) if has_steps else (), reason, message, is_plain
+        has_steps = refusal is None or may_join_existing(refusal, signature.spec, needs)
+        return tuple(self._built(signature, needs)) if has_steps else (), refusal, is_plain
 
     def _built(self, signature: PodSignature, needs: VolumeNeeds) -> Iterator[RelaxationStep]:
         steps = relaxation_steps(
@@ -305,12 +305,11 @@ class KnownParts:
 
 
 class HeldGang(msgspec.Struct, frozen=True):
-    """A group for which nothing is planned, with a reason code and a text."""
+    """A group for which nothing is planned, and why."""
 
     gang: Gang
     placed: int
-    reason: str
-    message: str
+    refusal: Refusal
 
 
 class GangPlan(msgspec.Struct, frozen=True):
@@ -517,7 +516,7 @@ class SchedulingContext:
         """Return the pods of groups for which nothing is planned, each with its group's reason."""
         for held in self.gang_plan.held:
             for pod in held.gang.waiting:
-                yield Unschedulable(pod.key, held.reason, on_one_line(held.message))
+                yield Unschedulable(pod.key, held.refusal.reason, on_one_line(held.refusal.message))
 
     def with_gangs(
         self, plan: GangPlan, pins: Mapping[str, Requirements], withdrawn: Collection[str]

@@ -15,7 +15,7 @@ from core.model.snapshot import BEST_EFFORT
 from core.model.values import quantity
 from core.model.values.requirements import Requirements
 from core.model.values.taints import Taint, first_untolerated
-from core.reasons.code import on_one_line
+from core.reasons.code import Refusal, on_one_line
 from core.reasons.pods import RANK, PodReason
 from core.scheduling.claim_search import PlanState, Solution
 from core.scheduling.context import SchedulingContext
@@ -71,7 +71,7 @@ def disagreement(context: SchedulingContext, pod: Pod | None, pod_group: PodGrou
     return f"{volume} is where {key} is another than the pod itself demands"
 
 
-_BY_KIND: Final[Mapping[str, str]] = {SPREAD: PodReason.TOPOLOGY_SPREAD, AFFINITY: PodReason.POD_AFFINITY}
+_BY_KIND: Final[Mapping[str, PodReason]] = {SPREAD: PodReason.TOPOLOGY_SPREAD, AFFINITY: PodReason.POD_AFFINITY}
 
 
 class NewNodeRefusal:
@@ -92,21 +92,21 @@ class NewNodeRefusal:
         for constraint in (each for each in constraints.at_launch if each is not vacant):
             narrowed = constraint.narrowed(draft)
             if narrowed is not draft and not narrowed.is_possible:
-                return elimination.finding(*constraint.shortage(draft))
+                return elimination.refused(constraint.shortage(draft))
             draft = narrowed
         # A limit comes first: without it, the pod would have had its place before.
         if vacant is not None and not vacant.narrowed(draft).is_possible and self._is_within_limits(draft):
-            return elimination.finding(*vacant.shortage(draft))
+            return elimination.refused(vacant.shortage(draft))
         rule = self._broken(draft, signature, step)
         if rule is not None:
-            return elimination.finding(*self._of_rule(rule, draft, signature))
+            return elimination.refused(self._of_rule(rule, draft, signature))
         allowed = draft.mask
         for constraint in constraints.at_launch:
             allowed = constraint.launchable(template, allowed)
             if not allowed:
-                reason, message = constraint.shortage(draft)
-                more = self._of_limits(draft) if reason == PodReason.LIMIT_REACHED else ""
-                return elimination.finding(reason, f"{message}{more}")
+                refusal = constraint.shortage(draft)
+                more = self._of_limits(draft) if refusal.reason is PodReason.LIMIT_REACHED else ""
+                return elimination.finding(refusal.reason, f"{refusal.message}{more}")
         return self._by_values(elimination, step, draft, allowed)
 
     def _is_within_limits(self, draft: ClaimDraft) -> bool:
@@ -163,14 +163,15 @@ class NewNodeRefusal:
                 return f"{needed}; {under_way}" if mine else needed
         return ""
 
-    def _of_rule(self, rule: TopologyRule, draft: ClaimDraft, signature: PodSignature) -> tuple[str, str]:
+    def _of_rule(self, rule: TopologyRule, draft: ClaimDraft, signature: PodSignature) -> Refusal:
         code = _BY_KIND.get(rule.kind, PodReason.POD_ANTI_AFFINITY)
         if not rule.is_hostname and not draft.template.types.values(draft.mask, draft.reqs, rule.key):
-            return code, f"its nodes do not have {rule.key}, the topologyKey of the pod's {rule.kind}"
+            return Refusal(code, f"its nodes do not have {rule.key}, the topologyKey of the pod's {rule.kind}")
         if rule.kind == AFFINITY and not sum(self._state.domain_counts.of(rule.group).values()):
-            return code, f"no pod that has or gets a node matches the pod's affinity: {self._selected_by(rule)}"
+            selected = self._selected_by(rule)
+            return Refusal(code, f"no pod that has or gets a node matches the pod's affinity: {selected}")
         message = f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})"
-        return code, message + (self._out_of_reach(rule, draft, signature) if rule.kind == SPREAD else "")
+        return Refusal(code, message + (self._out_of_reach(rule, draft, signature) if rule.kind == SPREAD else ""))
 
     def _out_of_reach(self, rule: TopologyRule, draft: ClaimDraft, signature: PodSignature) -> str:
         """Return which of the emptiest domains of a spread this NodePool cannot fill, why they count, and what helps."""
@@ -282,11 +283,9 @@ class Diagnosis:
 
     def of(self, pod_group: PodGroup, pod: Pod | None = None) -> PodFinding:
         """Return why such pods have no place; the pod given names its volumes."""
-        if pod_group.reason:
-            return PodFinding(reason=pod_group.reason, message=on_one_line(pod_group.message))
-        exhausted, why = self._state.constraints.exhausted(pod_group)
-        if exhausted:
-            return PodFinding(reason=exhausted, message=on_one_line(why))
+        refusal = pod_group.refusal or self._state.constraints.exhausted(pod_group)
+        if refusal is not None:
+            return PodFinding(reason=refusal.reason, message=on_one_line(refusal.message))
         findings = self.findings(pod_group, pod)
         if not findings:
             return PodFinding(reason=PodReason.NO_NODE_POOL, message="there is no NodePool")

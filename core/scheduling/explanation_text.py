@@ -13,6 +13,7 @@ from core.model.snapshot import Snapshot
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
 from core.pools import template_parts
+from core.reasons.code import Refusal
 from core.reasons.pods import RANK, PodReason
 from core.scheduling.constraints.registry import PlanConstraints
 from core.scheduling.context import SchedulingContext
@@ -350,7 +351,11 @@ class TypeElimination:
             nearest=self.nearest,
         )
 
-    def _keep(self, mask: TypeMask, name: str, reason: str) -> None:
+    def refused(self, refusal: Refusal) -> PoolFinding:
+        """Return the result of the elimination, or this refusal if any type remains."""
+        return self.finding(refusal.reason, refusal.message)
+
+    def _keep(self, mask: TypeMask, name: str, reason: PodReason) -> None:
         gone = (self.left & ~mask).bit_count()
         if gone:
             self.ruled_out[name] = self.ruled_out.get(name, 0) + gone

@@ -29,6 +29,7 @@ from core.model.plan import PlannedClaim, PlannedGroup
 from core.model.pod import Pod
 from core.model.state_node import StateNode
 from core.model.values.requirements import Requirement, Requirements
+from core.reasons.code import Refusal
 from core.reasons.pods import PodReason
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import GangPlan, HeldGang, SchedulingContext, is_virtual
@@ -154,8 +155,8 @@ class _Admission:
     def _unit(self, gang: Gang) -> _Unit | None:
         """Return a group with its members; None, if nothing is to be planned for it."""
         members = [pod for pod in (*gang.waiting, *gang.coming) if pod.key in self._pending]
-        if gang.reason:
-            self._held.append(HeldGang(gang, len(gang.settled), gang.reason, gang.message))
+        if gang.refusal is not None:
+            self._held.append(HeldGang(gang, len(gang.settled), gang.refusal))
             return None
         if not members:
             return None
@@ -163,8 +164,9 @@ class _Admission:
         here = self._present_domains(gang)
         if any(len(values) > 1 for values in here.values()):
             key, values = next((key, values) for key, values in here.items() if len(values) > 1)
-            text = f"its members run in several domains of {key}: {', '.join(values)}"
-            self._held.append(HeldGang(gang, len(gang.settled), PodReason.GROUP_DOMAINS_DIFFER, text))
+            message = f"its members run in several domains of {key}: {', '.join(values)}"
+            refusal = Refusal(PodReason.GROUP_DOMAINS_DIFFER, message)
+            self._held.append(HeldGang(gang, len(gang.settled), refusal))
             return None
         return _Unit(gang.rank, tuple(members[: gang.needed]), tuple(members[gang.needed :]), gang)
 
@@ -298,7 +300,7 @@ def _incomplete(gang: Gang, core: Sequence[Pod], missing: int, lack: str) -> Hel
         text += f"; no node and no NodePool offers a value of {' and '.join(gang.topology_keys)} that holds them"
     else:
         text += "; others take what the rest needs"
-    return HeldGang(gang, placed, PodReason.GROUP_INCOMPLETE, text)
+    return HeldGang(gang, placed, Refusal(PodReason.GROUP_INCOMPLETE, text))
 
 
 def whole_groups(
@@ -374,7 +376,7 @@ def _outranking(context: SchedulingContext, solution: Solution) -> tuple[Pod, ..
     outranking = (
         pod
         for group in solution.unplaced
-        if not group.pod_group.reason
+        if not group.pod_group.refusal
         for pod in group.pods[group.placed :]
         if pod.key not in members and not is_virtual(pod) and _rank(pod) < last
     )
@@ -431,8 +433,8 @@ def _planned_group(
         ready=sum(key in nodes and nodes[key].is_initialized for key in keys),
         domain={**shared, **context.gang_plan.domains.get(gang.name, {})} if held is None else {},
         hourly=sum(claim.price for claim in there.values()),
-        reason=held.reason if held is not None else "",
-        message=held.message if held is not None else "",
+        reason=held.refusal.reason if held is not None else "",
+        message=held.refusal.message if held is not None else "",
     )
 
 

@@ -23,6 +23,7 @@ from core.model.pod import (
 from core.model.snapshot import Service, Snapshot
 from core.model.values.requirements import Requirement, requirement_fault
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration
+from core.reasons.code import Refusal
 from core.reasons.pods import PodReason
 from core.scheduling.primitives import PodGroupId, RequirementId, ResourceAxis, StepId, TopologyGroupId, Vector
 from core.scheduling.volume_binding import VolumeNeeds
@@ -324,7 +325,7 @@ class PodGroup(msgspec.Struct, eq=False):
 
     Attributes:
         steps: Their relaxation steps; shared by groups that differ only in their requests.
-        reason, message: Set if no new node can help; without steps, an existing one cannot, either.
+        refusal: Why no new node can help; without steps, an existing one cannot, either. None if one can.
         is_plain: Whether no constraint (`core.scheduling.constraints`) concerns the pods.
     """
 
@@ -333,8 +334,7 @@ class PodGroup(msgspec.Struct, eq=False):
     requests: Vector
     volumes: VolumeNeeds
     steps: tuple[RelaxationStep, ...] = ()
-    reason: str = ""
-    message: str = ""
+    refusal: Refusal | None = None
     is_plain: bool = True
 
     @property
@@ -621,8 +621,8 @@ def within_preferences(pods: Sequence[Pod]) -> tuple[Pod, ...]:
 # Recognizes pods that no node could help: Karpenter refuses to plan for them.
 
 
-def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str]) -> tuple[str, str]:
-    """Return code and text, both empty for a pod that can be planned for.
+def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str]) -> Refusal | None:
+    """Return why a pod cannot be planned for; None if it can.
 
     Args:
         spec: The pod.
@@ -630,23 +630,24 @@ def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str
         well_known: Labels that every cloud node gets automatically.
     """
     if spec.problem:
-        return spec.problem_reason or PodReason.INVALID_POD, spec.problem
+        return Refusal(PodReason.of(spec.problem_reason, PodReason.INVALID_POD), spec.problem)
     if spec.resource_claims:
-        return PodReason.UNSUPPORTED_RESOURCE_CLAIM, f"it has resource claims: {', '.join(spec.resource_claims)}"
+        claims = ", ".join(spec.resource_claims)
+        return Refusal(PodReason.UNSUPPORTED_RESOURCE_CLAIM, f"it has resource claims: {claims}")
     alternatives = required_alternatives(spec)
     if not alternatives:
-        return PodReason.UNSUPPORTED_AFFINITY, "every alternative of its required node affinity is empty"
+        return Refusal(PodReason.UNSUPPORTED_AFFINITY, "every alternative of its required node affinity is empty")
     refusals = [_why_no_new_node(alternative, well_known) for alternative in alternatives]
-    if all(code for code, _ in refusals):
+    if all(refusals):
         return refusals[0]
-    if needs.reason:
-        return needs.reason, needs.message
+    if needs.refusal is not None:
+        return needs.refusal
     if any(_is_only_room_there(requirement) for pin in needs.alternatives for requirement in pin.values()):
-        return PodReason.ONLY_ROOM_THERE, _ONLY_ROOM_THERE
+        return Refusal(PodReason.ONLY_ROOM_THERE, _ONLY_ROOM_THERE)
     requirements = (r for alternative in needs.alternatives for r in alternative.values() if r.key != labels.NODE_NAME)
     faults = map(requirement_fault, requirements)
     fault = next(filter(None, faults), "")
-    return (PodReason.INVALID_POD, f"its volumes: {fault}") if fault else ("", "")
+    return Refusal(PodReason.INVALID_POD, f"its volumes: {fault}") if fault else None
 
 
 _ONLY_EXISTING: Final = frozenset(
@@ -654,9 +655,9 @@ _ONLY_EXISTING: Final = frozenset(
 )
 
 
-def may_join_existing(reason: str, spec: PodSpec, needs: VolumeNeeds) -> bool:
+def may_join_existing(refusal: Refusal, spec: PodSpec, needs: VolumeNeeds) -> bool:
     """Whether an existing node may take a pod for which no node is launched: kube-scheduler looks at these alone."""
-    return reason in _ONLY_EXISTING and not needs.reason and bool(required_alternatives(spec))
+    return refusal.reason in _ONLY_EXISTING and needs.refusal is None and bool(required_alternatives(spec))
 
 
 _ONLY_ROOM_THERE: Final = "its ProvisioningRequest asks for room on nodes that are there"
@@ -667,17 +668,19 @@ def _is_only_room_there(requirement: Requirement) -> bool:
     return requirement.key == labels.PROVISIONING_REQUEST and requirement.operator == "DoesNotExist"
 
 
-def _why_no_new_node(alternative: Iterable[Requirement], well_known: frozenset[str]) -> tuple[str, str]:
-    """Return code and text if no new node can meet one alternative of the node affinity, whatever NodePools there are."""
+def _why_no_new_node(alternative: Iterable[Requirement], well_known: frozenset[str]) -> Refusal | None:
+    """Return why no new node can meet one alternative of the node affinity, whatever NodePools there are; None if one can."""
     for requirement in alternative:
         if requirement.key == labels.NODE_NAME and requirement.is_finite:
-            return PodReason.UNSUPPORTED_AFFINITY, "its required node affinity names existing nodes (matchFields)"
+            message = "its required node affinity names existing nodes (matchFields)"
+            return Refusal(PodReason.UNSUPPORTED_AFFINITY, message)
         if _is_only_room_there(requirement):
-            return PodReason.ONLY_ROOM_THERE, _ONLY_ROOM_THERE
+            return Refusal(PodReason.ONLY_ROOM_THERE, _ONLY_ROOM_THERE)
         if requirement.key == labels.NODEPOOL and requirement.operator == "DoesNotExist":
-            return PodReason.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist"
+            return Refusal(PodReason.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist")
         if requirement.key == labels.HOSTNAME and requirement.operator == "NotIn":
             continue  # a new node has a name of its own
         if labels.is_restricted(requirement.key) and requirement.key not in well_known:
-            return PodReason.RESTRICTED_LABEL, f"it selects nodes by {requirement.key}, which is restricted"
-    return "", ""
+            message = f"it selects nodes by {requirement.key}, which is restricted"
+            return Refusal(PodReason.RESTRICTED_LABEL, message)
+    return None

@@ -154,7 +154,7 @@ def leftovers_of(solution: Solution) -> Leftovers:
     """Return the pods without a place, except pods that no node could help and virtual pods."""
     waiting: Leftovers = Counter()
     for pending_group in solution.unplaced:
-        if not pending_group.pod_group.reason and not is_virtual(pending_group.pods[0]):
+        if not pending_group.pod_group.refusal and not is_virtual(pending_group.pods[0]):
             waiting[pending_group.pod_group.index] += pending_group.waiting
     return waiting
 

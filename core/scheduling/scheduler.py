@@ -616,7 +616,7 @@ class GreedyScheduler:
         alternatives = self._alternatives(group)
         for pod in group.pods[group.placed :]:
             self.context.watch()
-            if not group.pod_group.is_plain and self.state.constraints.exhausted(group.pod_group)[1]:
+            if not group.pod_group.is_plain and self.state.constraints.exhausted(group.pod_group):
                 return
             if alternatives and any(self._joins(pod, group, step) for step in alternatives):
                 group.placed += 1
@@ -639,7 +639,7 @@ class GreedyScheduler:
         if self._joins(pod, group, step):
             self._keep_vacant(group, step)
             return True
-        if pod_group.reason:
+        if pod_group.refusal:
             return False
         # A pod that waits in any case gets its node from provisioning: a command neither launches nor pays for it.
         barred = self.opened[not group.is_displaced]

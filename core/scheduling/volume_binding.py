@@ -23,6 +23,7 @@ from core.model.pod import (
 )
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
+from core.reasons.code import Refusal
 from core.reasons.pods import PodReason
 
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -206,20 +207,19 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
         alternatives: Alternative node requirements; a single empty one without volumes.
         attachments: (CSI driver, volume) for each volume to attach, sorted; a volume that pods share appears once per node.
         exclusive: Namespace and name of each ReadWriteOncePod claim: of the pods of a plan, one gets it.
-        reason, message: Set if the pod cannot run until its volumes are repaired.
+        refusal: Why the pod cannot run until its volumes are repaired; None if it can.
         is_group: Whether a group's domain alone is in the alternatives: it says where the pod may move, and no volume follows.
     """
 
     alternatives: Alternatives = (Requirements(),)
     attachments: tuple[tuple[str, str], ...] = ()
     exclusive: tuple[str, ...] = ()
-    reason: str = ""
-    message: str = ""
+    refusal: Refusal | None = None
     is_group: bool = False
 
     def restricted_to(self, pin: Requirements) -> VolumeNeeds:
         """Return the same needs on nodes that also meet the pin."""
-        if self.reason:
+        if self.refusal is not None:
             return self
         alternatives = tuple(_product(self.alternatives, (pin,)))
         return msgspec.structs.replace(self, alternatives=alternatives or (pin,))
@@ -267,9 +267,9 @@ class VolumeIndex:
             if is_moved and use.ephemeral:
                 new = self._unbound(pod.namespace, name, use.storage_class)
                 claim_needs = (
-                    claim_needs if new.reason else new
+                    new if new.refusal is None else claim_needs
                 )  # where an Immediate class makes the next one is not known
-            if claim_needs.reason:
+            if claim_needs.refusal is not None:
                 return claim_needs
             other = self.binding.other_user((pod.namespace, name), pod)
             if other:
@@ -280,9 +280,7 @@ class VolumeIndex:
                 exclusive.add(f"{pod.namespace}/{name}")
             merged = tuple(_product(merged, claim_needs.alternatives))
             if not merged:
-                return VolumeNeeds(
-                    reason=PodReason.VOLUMES_DISAGREE, message=f"claim {name} excludes the volumes before it"
-                )
+                return _problem(PodReason.VOLUMES_DISAGREE, f"claim {name} excludes the volumes before it")
         return VolumeNeeds(merged, tuple(sorted(attachments)), tuple(sorted(exclusive)))
 
     def volumes_that_demand(self, pod: Pod, key: str) -> list[str]:
@@ -386,8 +384,8 @@ class VolumeIndex:
         return VolumeNeeds(tuple(dict.fromkeys((*where, *made))), ((driver, f"{namespace}/{name}"),))
 
 
-def _problem(reason: str, message: str) -> VolumeNeeds:
-    return VolumeNeeds(reason=reason, message=message)
+def _problem(reason: PodReason, message: str) -> VolumeNeeds:
+    return VolumeNeeds(refusal=Refusal(reason, message))
 
 
 def _term_alternatives(terms: Iterable[NodeSelectorTerm]) -> Alternatives:

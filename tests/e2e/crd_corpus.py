@@ -273,6 +273,7 @@ _VALUES: Final[tuple[Any, ...]] = (
     {"bad key": "x"},
 )
 _ADDED: Final = (
+    ("spec.caps", [{"name": "a", "limits": {"cpu": "1"}}] * 2),
     ("spec.rules.0.validUntil", "2020-01-01"),
     ("spec.rules.0.windows.2.end", "2026-12-01T00:00"),
     ("spec.rules.0.windows.1.duration", "800h"),

@@ -16,6 +16,7 @@ import botocore
 import botocore.session
 import numpy as np
 import pytest
+from botocore.loaders import Loader
 
 from core.version import VERSION
 from infra.packaging import closure, elf, manifest, pruning, sbom, start
@@ -229,8 +230,8 @@ def pruned(tmp_path_factory: pytest.TempPathFactory) -> botocore.session.Session
     pruning.prune(folder)
     assert not (folder / "numpy" / "tests").exists()
     session = botocore.session.get_session()
-    loader = session.get_component("data_loader")
-    loader._search_paths = [str(data)]
+    loader = Loader(extra_search_paths=[str(data)], include_default_search_paths=False)  # others share theirs
+    session.register_component("data_loader", loader)
     return session
 
 

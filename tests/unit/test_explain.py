@@ -10,7 +10,7 @@ import pytest
 
 from core import labels
 from core.calendars import with_calendars
-from core.explain import explain_node, explain_node_now, explain_pod, explain_pods, explain_pool
+from core.explain import explain_node, explain_node_now, explain_pod, explain_pods, explain_pool, with_missing_capacity
 from core.model.node_pool import Budget, Calendar, CalendarRule, CalendarSettings, Disruption, NodeClass
 from core.model.plan import Blocked, Command, DisruptionPlan, Move, PlannedClaim
 from core.model.pod import Owner, Pod
@@ -298,3 +298,17 @@ def test_a_node_of_a_closed_pool_leaves_and_a_protected_pod_says_until_when_it_s
         "pod default/p has karpenter.sh/do-not-disrupt; the node stays until the pod leaves (podsThatStay: Leave)"
         in text
     )
+
+
+@pytest.mark.parametrize(("cpu", "reason"), [("6", "NoOfferingAvailable"), ("60", "NoOfferingFits")])
+def test_a_pod_that_only_missing_capacity_keeps_is_told_when_ec2_is_asked_again(cpu: str, reason: str) -> None:
+    """The refused type counts as none of the NodePool's, and the pod was said to be too large for all others."""
+    small, large = a_type("small"), a_type("large", cpu="8")
+    refused = msgspec.structs.replace(
+        large, offerings=tuple(msgspec.structs.replace(offering, available=False) for offering in large.offerings)
+    )
+    pod = a_pod("web", cpu=cpu)
+    snapshot = a_snapshot(types=(small, refused), pods=(pod,))
+    explanation = with_missing_capacity(explain_pod(snapshot, pod), snapshot, pod)
+    assert (explanation.reason, explanation.has_no_place) == (reason, True)
+    assert any("the next request is made within" in line for line in explanation.details) is (cpu == "6")

@@ -78,7 +78,7 @@ def test_each_way_of_writing_gives_one_group(
     pods: tuple[Pod, ...], written: GroupObject | None, source: str, minimum: int
 ) -> None:
     gang = the_gang(*pods, objects=(written,) if written is not None else ())
-    assert (gang.source, gang.minimum, gang.total, gang.reason) == (source, minimum, len(pods), "")
+    assert (gang.source, gang.minimum, gang.total, gang.refusal) == (source, minimum, len(pods), None)
     assert {pod.name for pod in gang.pods} == {pod.name for pod in pods}
 
 
@@ -112,17 +112,19 @@ def test_members_with_a_node_count_and_failed_ones_do_not() -> None:
 def test_a_group_waits_for_members_that_do_not_exist_and_says_how_many() -> None:
     annotations = {labels.GROUP: "g", labels.GROUP_MINIMUM: "8"}
     gang = the_gang(*members(7, annotations=annotations))
-    assert gang.reason == PodReason.GROUP_INCOMPLETE
-    assert "7 of 8" in gang.message
-    assert "1 has not been created" in gang.message
-    assert "since 2026-11-19 23:59 UTC" in gang.message
+    assert gang.refusal is not None
+    assert gang.refusal.reason is PodReason.GROUP_INCOMPLETE
+    assert "7 of 8" in gang.refusal.message
+    assert "1 has not been created" in gang.refusal.message
+    assert "since 2026-11-19 23:59 UTC" in gang.refusal.message
 
 
 def test_gated_members_are_told_from_missing_ones() -> None:
     gated = a_pod("gated", is_gated=True, annotations=OWN)
     gang = the_gang(a_pod("a", annotations=OWN), gated)
-    assert gang.reason == PodReason.GROUP_INCOMPLETE
-    assert "1 still has a scheduling gate" in gang.message
+    assert gang.refusal is not None
+    assert gang.refusal.reason is PodReason.GROUP_INCOMPLETE
+    assert "1 still has a scheduling gate" in gang.refusal.message
 
 
 def test_a_leader_stands_for_its_whole_group() -> None:
@@ -134,7 +136,7 @@ def test_a_leader_stands_for_its_whole_group() -> None:
         GroupSource.LEADER_WORKER_SET, "llm", minimum=4, templates=(a_template("leader", 1), a_template("worker", 3))
     )
     gang = the_gang(leader, objects=(owner,))
-    assert (len(gang.coming), gang.minimum, gang.needed, gang.reason) == (3, 4, 4, "")
+    assert (len(gang.coming), gang.minimum, gang.needed, gang.refusal) == (3, 4, 4, None)
     assert all(pod.labels[labels.LEADER_WORKER_KEY] == "k0" for pod in gang.coming)
     worker = a_pod("llm-0-1", labels=LWS | {labels.LEADER_WORKER_INDEX: "1"})
     assert len(the_gang(leader, worker, objects=(owner,)).coming) == 2
@@ -149,7 +151,7 @@ def test_members_whose_node_is_requested_are_not_planned_again() -> None:
     )
     (coming,) = the_gang(leader, objects=(owner,)).coming
     gang = the_gang(leader, objects=(owner,), requested_members=(coming.key,))
-    assert (gang.coming, gang.reason) == ((), "")
+    assert (gang.coming, gang.refusal) == ((), None)
 
 
 def test_each_job_of_a_job_set_with_exclusive_topology_is_a_group() -> None:
@@ -213,8 +215,9 @@ def test_a_mistake_has_a_code_of_its_own(
     pods: tuple[Pod, ...], objects: tuple[GroupObject, ...], reason: PodReason
 ) -> None:
     gang = the_gang(*pods, objects=objects)
-    assert gang.reason == reason
-    assert gang.message
+    assert gang.refusal is not None
+    assert gang.refusal.reason == reason
+    assert gang.refusal.message
 
 
 def test_the_most_important_group_comes_first_then_the_oldest() -> None:

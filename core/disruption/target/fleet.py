@@ -217,14 +217,10 @@ class WaveBudgets:
         top = self._top(pool, reason) if counts_nodes else None
         if (top is not None and self._taken[pool] >= top) or (not shares_evictions and self.spent(candidate)):
             return False
-        objection = self._rate.objection([candidate])
-        if objection:
-            self._pass.refuse(candidate, NodeReason.EVICTION_RATE, objection)
-            return False
-        shrinking = self._shrink.objection([candidate])
-        if shrinking:
-            self._pass.refuse(candidate, NodeReason.SHRINKING, shrinking)
-        return not shrinking
+        refusal = self._rate.objection([candidate]) or self._shrink.objection([candidate])
+        if refusal is not None:
+            self._pass.refuse(candidate, refusal.reason, refusal.message)
+        return refusal is None
 
     def spent(self, candidate: Candidate) -> frozenset[BudgetKey]:
         """Return the PodDisruptionBudgets of a further node's pods that the wave uses up."""

@@ -328,10 +328,11 @@ def waits_for_budgets(fleet: TargetFleet, keeps: Bools, disruption_pass: Disrupt
     """
     budgets, waiting = disruption_pass.budgets, dict[str, WaveObjection]()
     going = next((node for node, stays in enumerate(keeps) if not stays), None)
-    awaited = "" if going is None else budgets.objection(fleet.candidates[going], fleet.reason(going))
+    awaited = None if going is None else budgets.objection(fleet.candidates[going], fleet.reason(going))
     for node, candidate in enumerate(fleet.candidates):
         if keeps[node]:
-            why = budgets.objection(candidate, fleet.reason(node)) or awaited
+            refusal = budgets.objection(candidate, fleet.reason(node)) or awaited
+            why = "" if refusal is None else refusal.message
             text = f"nothing is decided about it while the current target waits: {why}"
             waiting[candidate.name] = WaveObjection(NodeReason.TARGET_WAITS, text)
     return waiting

@@ -12,6 +12,8 @@ from core import labels
 from core.model.catalogue import InstanceType, Offering
 from core.model.pod import Pod
 from core.model.values.commitment import Commitment
+from core.reasons.code import Refusal
+from core.reasons.pods import PodReason
 from core.scheduling.existing_node import ExistingNode
 from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate, RemainingLimits
 from core.scheduling.pods import PodGroup, PodSignature
@@ -121,7 +123,7 @@ class Constraint:
     """
 
     label: ClassVar[str] = ""
-    reason: ClassVar[str] = ""
+    reason: ClassVar[PodReason] = PodReason.NO_OFFERING_FITS
     takes_most_important: ClassVar[bool] = False
 
     def __init__(self, start: PlanStart) -> None:
@@ -149,9 +151,9 @@ class Constraint:
         """Whether repacking may move such pods between new nodes without checking the rule again."""
         return not cls.concerns(pods.signature, pods.volumes)
 
-    def exhausted(self, pods: PodGroup) -> str:
-        """Return why no node at all may take one more of these pods; empty by default."""
-        return ""
+    def exhausted(self, pods: PodGroup) -> Refusal | None:
+        """Return why no node at all may take one more of these pods; None by default."""
+        return None
 
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
         """Whether an existing node may take one more of these pods."""
@@ -198,9 +200,9 @@ class Constraint:
         """Return which of the types comes nearest and what it lacks, if `types` excludes all; empty by default."""
         return ""
 
-    def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
-        """Return code and text for a pod that could have a new node if `narrowed` or `launchable` left one."""
-        return self.reason, self.label
+    def shortage(self, draft: ClaimDraft) -> Refusal:
+        """Return why a pod has no new node that could have one if `narrowed` or `launchable` left one."""
+        return Refusal(self.reason, self.label)
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Whether repacking may replace a claim; `pods_wait` if the plan left pods that could use the claim's NodePool."""

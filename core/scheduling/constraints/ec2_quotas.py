@@ -22,6 +22,7 @@ from core.model.values.quantity import add, subtract
 from core.model.values.quotas import quota_of
 from core.model.values.requirements import Requirement, Requirements
 from core.pools import node_prices, shared_limits
+from core.reasons.code import Refusal
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.caps import RemainingCaps
 from core.scheduling.constraints.constraint import CommitmentCharges, Constraint, PlanStart
@@ -315,7 +316,7 @@ class Ec2Quotas(Constraint):
             else self._quotas.charge_of(claim.template.types, among, capacity_type)
         )
 
-    def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
+    def shortage(self, draft: ClaimDraft) -> Refusal:
         """Name the exhausted quotas, their remainders, and the least that would be enough."""
         types = draft.template.types
         fitting = draft.fitting_types
@@ -327,9 +328,8 @@ class Ec2Quotas(Constraint):
                 code = quota.code(capacity_type)
                 if code in self._quotas.left:
                     least[code] = min(least.get(code, (vcpus, "")), (vcpus, quota.described(capacity_type)))
-        return PodReason.QUOTA_REACHED, "; ".join(
-            self._described(code, *instance_type) for code, instance_type in sorted(least.items())
-        )
+        parts = (self._described(code, *instance_type) for code, instance_type in sorted(least.items()))
+        return Refusal(PodReason.QUOTA_REACHED, "; ".join(parts))
 
     def _described(self, code: str, least: int, quota: str) -> str:
         vcpus_left = max(0, self._quotas.left[code]) // VCPU

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from core import labels
 from core.model.values.requirements import Requirement, Requirements
+from core.reasons.code import Refusal
 from core.reasons.pods import PodReason
 from core.scheduling.addresses import RemainingAddresses, fitted, in_one_scarce_zone, zones_of
 from core.scheduling.constraints.constraint import Constraint, PlanStart
@@ -52,12 +53,12 @@ class FreeAddresses(Constraint):
         for zone in zones_of(claim.draft):
             self._addresses.take(claim.template, zone)
 
-    def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
+    def shortage(self, draft: ClaimDraft) -> Refusal:
         """Name the subnets without addresses, by zone."""
         scarce = self._addresses.scarce_zones(draft.template)
         named = "; ".join(f"{zone}: {', '.join(scarce[zone].subnets)}" for zone in self._full(draft))
         name = draft.template.pool.node_class.name
-        return (
+        return Refusal(
             PodReason.NO_FREE_ADDRESS,
             f"no subnet of EC2NodeClass {name} has the free addresses that its node takes ({named})",
         )

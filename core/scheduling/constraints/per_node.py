@@ -14,6 +14,7 @@ from core import labels
 from core.model.pod import EBS_DRIVER, HostPort
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
+from core.reasons.code import Refusal
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.existing_node import Attachments, ExistingNode
@@ -216,7 +217,7 @@ class NodePoolLimits(Constraint):
             claim.charged = claim.fitting_types
             limits.charge(types, claim.charged)
 
-    def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
+    def shortage(self, draft: ClaimDraft) -> Refusal:
         """Report the remaining limits."""
         remaining, types = self.remaining[draft.template.index], draft.template.types
         limits_left = remaining.left
@@ -235,12 +236,12 @@ class NodePoolLimits(Constraint):
                 f"and the cheapest suitable type may cost ${price}: "
                 f"a node comes once others that cost ${lacking} an hour have left, or the limit is raised"
             )
-            return PodReason.BUDGET_EXHAUSTED, message
+            return Refusal(PodReason.BUDGET_EXHAUSTED, message)
         spent = ", ".join(
             f"{name} {quantity.render(max(0, amount), name)}{in_group(remaining.binding(name))}"
             for name, amount in limits_left.items()
         )
-        return PodReason.LIMIT_REACHED, f"its limits leave {spent}, too little for another node"
+        return Refusal(PodReason.LIMIT_REACHED, f"its limits leave {spent}, too little for another node")
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Not if pods wait for a NodePool with limits: the greedy plan decides which pods get its last room."""
@@ -393,9 +394,9 @@ class Reservations(Constraint):
         for identity in claim.reservations:
             self.left[identity] -= 1
 
-    def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
+    def shortage(self, draft: ClaimDraft) -> Refusal:
         """Report that all places are assigned."""
-        return PodReason.NO_OFFERING_AVAILABLE, "all suitable capacity reservations are full"
+        return Refusal(PodReason.NO_OFFERING_AVAILABLE, "all suitable capacity reservations are full")
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Only claims without a reservation: the greedy plan decides who gets the places."""

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement, Requirements
+from core.reasons.code import Refusal
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.commitments import Commitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
@@ -50,11 +51,12 @@ class ExclusiveClaims(Constraint):
         """Whether the pods use such a claim."""
         return bool(volumes.exclusive)
 
-    def exhausted(self, pods: PodGroup) -> str:
-        """Return which claim another pod of the plan uses; empty if all are free."""
+    def exhausted(self, pods: PodGroup) -> Refusal | None:
+        """Return which claim another pod of the plan uses; None if all are free."""
         taken = next((name for name in pods.volumes.exclusive if name in self._users), "")
         claim = f"PersistentVolumeClaim {taken}"
-        return f"{claim} is ReadWriteOncePod, and another pod that gets a node uses it" if taken else ""
+        message = f"{claim} is ReadWriteOncePod, and another pod that gets a node uses it"
+        return Refusal(self.reason, message) if taken else None
 
     def reserve_on_node(self, node: ExistingNode, pods: PodGroup) -> None:
         """Record the pod's claims as used."""
@@ -129,10 +131,11 @@ class VacantDomains(Constraint):
         outside = Requirements(Requirement(key, True, tuple(sorted(barred[key]))) for key in sorted(barred))
         return draft.narrowed(self._table.narrowed(draft.reqs, asked=self._table.intern(outside)))
 
-    def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
+    def shortage(self, draft: ClaimDraft) -> Refusal:
         """Report the domains."""
         names = sorted({f"{domain.key} {domain.value or 'of a further node'}" for domain in self._vacant})
-        return self.reason, f"a new node in {' or '.join(names)} would break the spread of pods that have their place"
+        message = f"a new node in {' or '.join(names)} would break the spread of pods that have their place"
+        return Refusal(self.reason, message)
 
     def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
         """Whether none of the claims found by repacking may enter a domain."""
@@ -200,13 +203,10 @@ class PlanConstraints:
         """Begin a plan."""
         return cls([constraint(start) for constraint in types])
 
-    def exhausted(self, pods: PodGroup) -> tuple[str, str]:
-        """Return code and text if no node at all may take one more of these pods; empty texts otherwise."""
-        refusals = (
-            (constraint.reason, constraint.exhausted(pods))
-            for constraint in (() if pods.is_plain else self.concerning(pods))
-        )
-        return next((refusal for refusal in refusals if refusal[1]), ("", ""))
+    def exhausted(self, pods: PodGroup) -> Refusal | None:
+        """Return why no node at all may take one more of these pods; None if one may."""
+        refusals = (constraint.exhausted(pods) for constraint in (() if pods.is_plain else self.concerning(pods)))
+        return next(filter(None, refusals), None)
 
     def copy(self) -> PlanConstraints:
         """Return an independent copy of the reservations."""

@@ -259,7 +259,7 @@ def templates_in_demand(context: SchedulingContext, unplaced: Iterable[PendingGr
     Taints, requirements and size decide. A pod that no change of claims could help demands no template.
     """
     templates = set[int]()
-    for pod_group in (pending.pod_group for pending in unplaced if not pending.pod_group.reason):
+    for pod_group in (pending.pod_group for pending in unplaced if not pending.pod_group.refusal):
         for step in pod_group.steps:
             for template, is_tolerated in zip(context.templates, context.open_templates(step), strict=True):
                 if template.index not in templates and is_tolerated and _suits(context, template, pod_group, step):

@@ -107,7 +107,10 @@ def test_a_copy_is_independent() -> None:
     trial.take(candidate)
     assert not trial.allows([other])
     assert rate.allows([other])
-    assert "allows 2 evictions an hour" in trial.objection([other])
+    refusal = trial.objection([other])
+    assert refusal is not None
+    assert refusal.reason is NodeReason.EVICTION_RATE
+    assert "allows 2 evictions an hour" in refusal.message
 
 
 def test_a_plan_without_ceilings_does_not_depend_on_what_was_evicted() -> None:
@@ -155,7 +158,9 @@ def test_a_node_that_goes_uses_up_evictions_of_the_hour() -> None:
     budgets.take(first, REASON)
     assert budgets.has_place(second, REASON)
     assert not budgets.allow([second], REASON)
-    assert budgets.rate_objection(second)
+    refusal = budgets.refusal(second, REASON)
+    assert refusal is not None
+    assert refusal.reason is NodeReason.EVICTION_RATE
 
 
 def test_nodes_go_together_only_if_their_pods_disruption_budgets_let_all_pods_go() -> None:

@@ -100,7 +100,10 @@ def test_one_node_may_go_however_large_it_is() -> None:
     (candidate,) = DisruptionPass(one).survey.candidates
     assert limit_of(one).allows([candidate])
     after = msgspec.structs.replace(one, evicted_nodes=taken(4, HOUR / 2))
-    assert "192 vCPUs to remove" in limit_of(after).objection([candidate])
+    refusal = limit_of(after).objection([candidate])
+    assert refusal is not None
+    assert refusal.reason is NodeReason.SHRINKING
+    assert "192 vCPUs to remove" in refusal.message
 
 
 def test_drift_is_held_back_too() -> None:

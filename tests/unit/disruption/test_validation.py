@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from typing import Any, Final
 
@@ -675,6 +676,19 @@ def test_what_remains_of_a_drifted_command_goes_whatever_its_new_node_costs() ->
     assert isinstance(found, Command)
     assert (found.nodes, found.moves) == (("a",), (Move("default/on-a", "new"),))
     assert [replacement.name for replacement in found.replacements] == ["new"]
+
+
+def test_a_check_needs_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by real parts: `execute` checks commands, and its bundle has neither numpy nor the solver."""
+    for module in ("numpy", "highspy", "core.scheduling.fleet_rows", "core.scheduling.optimization.repacker"):
+        monkeypatch.setitem(sys.modules, module, None)
+    command = Command(
+        reason="Underutilized", method="repack", nodes=("a",), claims=("default-a",), moves=(Move("default/on-a", "c"),)
+    )
+    nodes = (a_node_of(MIDDLE, "a"), a_node_of(LARGE, "c"))
+    found = validation_checked(command, world(*nodes, pods=(pod_on("a"), pod_on("c"))))
+    assert isinstance(found, Command)
+    assert found.moves == command.moves
 
 
 def test_one_node_that_is_left_of_several_goes_by_the_method_for_one() -> None:

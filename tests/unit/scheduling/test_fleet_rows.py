@@ -37,11 +37,11 @@ from core.packing.settings import (
 )
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext
-from core.scheduling.fleet_rows import DrainableNode, DrainedFleet, FleetRows, LowerBound, _ways
+from core.scheduling.fleet_rows import DrainableNode, FleetRows, LowerBound
 from core.scheduling.optimization.relaxed_pods import RelaxedPods
 from core.scheduling.optimization.repacker import Repacker
 from core.scheduling.optimization.subproblem import Subproblem
-from core.scheduling.planner import Planner, SchedulingResults
+from core.scheduling.planner import DrainedFleet, Planner, SchedulingResults, _ways
 from core.scheduling.replanning import Drains
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, SMALL, pod_on, world

@@ -18,6 +18,7 @@ from core.model.pod import (
 )
 from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
+from core.reasons.code import Refusal
 from core.reasons.pods import PodReason
 from core.scheduling import pods as pod_signatures
 from core.scheduling.pods import (
@@ -350,25 +351,26 @@ BY_NAME = NodeSelectorTerm((Requirement.one_of(labels.NODE_NAME, "node-1"),))
 @pytest.mark.parametrize(
     ("spec", "code"),
     [
-        ({}, ""),
+        ({}, None),
         ({"problem": "no"}, PodReason.INVALID_POD),
         ({"resource_claims": ("gpu",)}, PodReason.UNSUPPORTED_RESOURCE_CLAIM),
         ({"required_terms": (NodeSelectorTerm(()),)}, PodReason.UNSUPPORTED_AFFINITY),
         ({"node_selector": (Requirement.of(labels.NODEPOOL, "DoesNotExist"),)}, PodReason.OPTED_OUT),
         ({"node_selector": (Requirement.one_of("karpenter.sh/unknown", "a"),)}, PodReason.RESTRICTED_LABEL),
         ({"node_selector": (Requirement.one_of(labels.HOSTNAME, "node-1"),)}, PodReason.RESTRICTED_LABEL),
-        ({"required_terms": (NodeSelectorTerm((Requirement.of(labels.HOSTNAME, "NotIn", ["node-1"]),)),)}, ""),
-        ({"required_terms": (OPTED_OUT, A)}, ""),
-        ({"required_terms": (A, BY_NAME)}, ""),
+        ({"required_terms": (NodeSelectorTerm((Requirement.of(labels.HOSTNAME, "NotIn", ["node-1"]),)),)}, None),
+        ({"required_terms": (OPTED_OUT, A)}, None),
+        ({"required_terms": (A, BY_NAME)}, None),
         ({"required_terms": (BY_NAME, OPTED_OUT)}, PodReason.UNSUPPORTED_AFFINITY),
     ],
 )
-def test_each_has_its_reason(spec: dict[str, Any], code: str) -> None:
+def test_each_has_its_reason(spec: dict[str, Any], code: PodReason | None) -> None:
     """Otherwise, a node is launched for a pod that cannot use it."""
-    assert why_unsupported(a_pod(**spec).spec, NO_VOLUMES, labels.WELL_KNOWN)[0] == code
+    refusal = why_unsupported(a_pod(**spec).spec, NO_VOLUMES, labels.WELL_KNOWN)
+    assert (None if refusal is None else refusal.reason) is code
 
 
 def test_faults_of_volumes_are_reported() -> None:
     """Otherwise, a pod waits for its volume without a reason."""
-    needs = VolumeNeeds(reason=PodReason.VOLUME_MISSING, message="gone")
-    assert why_unsupported(a_pod().spec, needs, labels.WELL_KNOWN) == (PodReason.VOLUME_MISSING, "gone")
+    refusal = Refusal(PodReason.VOLUME_MISSING, "gone")
+    assert why_unsupported(a_pod().spec, VolumeNeeds(refusal=refusal), labels.WELL_KNOWN) == refusal

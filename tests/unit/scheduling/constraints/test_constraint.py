@@ -15,6 +15,7 @@ from core import labels
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Options, Snapshot
 from core.model.values.commitment import CommittedRate, ReservedInstances, SavingsPlan
+from core.reasons.code import Refusal
 from core.reasons.pods import PodReason
 from core.scheduling import Planner
 from core.scheduling.constraints.constraint import CommitmentCharges, Constraint, PlanStart
@@ -179,11 +180,11 @@ def test_a_rule_that_says_nothing_else_lets_everything_be() -> None:
     group, table = context.pod_groups.of(pod), context.table
     claim = InFlightClaim(0, template, template.offered, template.mask, context.axis.zero)
     rule = Constraint(PlanStart(context.templates, (), table))
-    assert (rule.copy(), rule.reads(pod), rule.label, rule.reason) == (rule, None, "", "")
+    assert (rule.copy(), rule.reads(pod), rule.label, rule.reason) == (rule, None, "", PodReason.NO_OFFERING_FITS)
     assert (rule.concerns(group.signature, group.volumes), rule.may_move(group)) == (False, True)
     assert (rule.types(claim, group), rule.launchable(template, TypeMask(1))) == (template.types.full, 1)
     draft = claim.draft
     assert (rule.narrowed(draft), rule.narrowed_after_topology(draft), rule.changes_drafts) == (draft, draft, False)
     assert (rule.make_room([claim], lambda *_: None), rule.nearest_miss(template, NO_TYPES, group)) == (False, "")
     assert (rule.may_replace(claim, pods_wait=True), rule.replace([claim], [])) == (True, True)
-    assert OwnerCap(PlanStart(context.templates, (), table)).shortage(draft) == (OwnerCap.reason, OwnerCap.label)
+    assert OwnerCap(PlanStart(context.templates, (), table)).shortage(draft) == Refusal(OwnerCap.reason, OwnerCap.label)

@@ -9,6 +9,7 @@ from core import labels
 from core.model.catalogue import Offering
 from core.model.pod import EBS_DRIVER, WAIT_FOR_FIRST_CONSUMER, HostPort, Pod, StorageClass, VolumeUse
 from core.model.values.requirements import Requirement, Requirements
+from core.reasons.code import Refusal
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.constraint import PlanStart
 from core.scheduling.constraints.per_node import AttachLimits, HostPorts, NodePoolLimits, Reservations
@@ -100,7 +101,8 @@ def test_a_claim_is_charged_its_largest_type_and_a_copy_is_not() -> None:
     limits.open(claim)
     assert limits.launchable(template, template.mask) == NO_TYPES
     draft = ClaimDraft(template, template.offered, template.mask, context.axis.zero)
-    assert limits.shortage(draft) == (PodReason.LIMIT_REACHED, "its limits leave cpu 0, too little for another node")
+    refusal = limits.shortage(draft)
+    assert refusal == Refusal(PodReason.LIMIT_REACHED, "its limits leave cpu 0, too little for another node")
 
 
 def test_with_pods_left_over_a_pool_with_limits_is_not_repacked() -> None:
@@ -150,7 +152,7 @@ def test_a_claim_cannot_use_a_full_reservation() -> None:
     assert reservations.narrowed(draft) is draft
     reservations.left["cr-1"] = 0
     assert not reservations.narrowed(draft).is_possible
-    assert reservations.shortage(draft)[0] == PodReason.NO_OFFERING_AVAILABLE
+    assert reservations.shortage(draft).reason is PodReason.NO_OFFERING_AVAILABLE
 
 
 def test_a_claim_does_without_a_reservation_that_offers_too_little_choice() -> None:

@@ -121,8 +121,8 @@ def test_a_copy_keeps_its_own_claims_in_use() -> None:
     group, (template,) = group_of(context, "a"), context.templates
     before = exclusive.copy()
     exclusive.reserve_on_claim(InFlightClaim(0, template, template.offered, template.mask, context.axis.zero), group)
-    assert (bool(exclusive.exhausted(group)), before.exhausted(group)) == (True, "")
-    assert context.plan_constraints(()).exhausted(group_of(context, "c")) == ("", "")
+    assert (bool(exclusive.exhausted(group)), before.exhausted(group)) == (True, None)
+    assert context.plan_constraints(()).exhausted(group_of(context, "c")) is None
 
 
 # Three large pods need zones a and b, because zone c has types for small pods only. A small pod may then not open zone c.
