@@ -82,8 +82,10 @@ class Policy:
         scope = self.statements[number].scope
         return Policy(
             [
-                msgspec.structs.replace(one, actions=tuple(a for a in one.actions if a != action or one.scope != scope))
-                for one in self.statements
+                msgspec.structs.replace(
+                    statement, actions=tuple(a for a in statement.actions if a != action or statement.scope != scope)
+                )
+                for statement in self.statements
             ]
         )
 
@@ -125,26 +127,28 @@ def _listed(value: Any) -> tuple[str, ...]:
 
 def _filled(patterns: Iterable[str], context: Context) -> list[str]:
     """Return the patterns with the request's values in place of variables; one that the request lacks matches nothing."""
-    return [_VARIABLE.sub(lambda found: (_values(context, found[1]) or ("\0",))[0], pattern) for pattern in patterns]
+    return [
+        _VARIABLE.sub(lambda variable: (_values(context, variable[1]) or ("\0",))[0], pattern) for pattern in patterns
+    ]
 
 
 def _values(context: Context, key: str) -> tuple[str, ...] | None:
     """Return a condition key's values, or None if the request lacks the key. Only tag keys are case-sensitive."""
     prefix, slash, tag = key.partition("/")
     for name, values in context.items():
-        found, found_slash, found_tag = name.partition("/")
-        if (found.lower(), found_slash, found_tag) == (prefix.lower(), slash, tag):
+        key_prefix, key_slash, key_tag = name.partition("/")
+        if (key_prefix.lower(), key_slash, key_tag) == (prefix.lower(), slash, tag):
             return values
     return None
 
 
-def _holds(operator: str, wanted: Iterable[str], found: tuple[str, ...] | None) -> bool:
+def _holds(operator: str, wanted: Iterable[str], values: tuple[str, ...] | None) -> bool:
     if operator == _PRESENCE:
-        return any(_IS_TRUE[one] == (found is None) for one in wanted)
+        return any(_IS_TRUE[wanted_value] == (values is None) for wanted_value in wanted)
     every_value, compare = _operator(operator)
     if every_value:
-        return all(any(compare(value, one) for one in wanted) for value in found or ())
-    return found is not None and any(compare(value, one) for value in found for one in wanted)
+        return all(any(compare(value, wanted_value) for wanted_value in wanted) for value in values or ())
+    return values is not None and any(compare(value, wanted_value) for value in values for wanted_value in wanted)
 
 
 def _operator(name: str) -> tuple[bool, Callable[[str, str], bool]]:
@@ -170,9 +174,9 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z0-9:]+)\}")
 _PRESENCE: Final = "Null"
 _IS_TRUE: Final = {"true": True, "false": False}
 _OPERATORS: Final[Mapping[str, Callable[[str, str], bool]]] = {
-    "StringEquals": lambda value, one: value == one,
+    "StringEquals": lambda value, wanted_value: value == wanted_value,
     "StringLike": matches,
     "ArnEquals": matches,
     "ArnLike": matches,
-    "Bool": lambda value, one: value.lower() == one.lower(),
+    "Bool": lambda value, wanted_value: value.lower() == wanted_value.lower(),
 }

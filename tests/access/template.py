@@ -27,7 +27,9 @@ def policies_of(template: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def statements_of(template: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The statements of all policies."""
-    return [found for policy in policies_of(template).values() for found in policy["PolicyDocument"]["Statement"]]
+    return [
+        statement for policy in policies_of(template).values() for statement in policy["PolicyDocument"]["Statement"]
+    ]
 
 
 def count_statements(value: Any) -> int:
@@ -118,53 +120,53 @@ class Deployment:
 
     def identities(self) -> dict[str, Policy]:
         """Return role → everything that it may do."""
-        found: dict[str, list[Statement]] = {}
+        statements: dict[str, list[Statement]] = {}
         for kind in KINDS:
             for resource in self._of(kind).values():
                 for role in resource["Properties"]["Roles"]:
-                    found.setdefault(role["Ref"], []).extend(self._statements(resource["Properties"]))
-        return {role: Policy(statements) for role, statements in found.items()}
+                    statements.setdefault(role["Ref"], []).extend(self._statements(resource["Properties"]))
+        return {role: Policy(granted) for role, granted in statements.items()}
 
     def resource_policies(self) -> dict[str, Policy]:
         """Return every policy of something that is used: of roles (who may assume them), queues, buckets, topics, functions."""
-        found = {
+        statements = {
             name: self._statements(resource["Properties"])
             for kind in RESOURCE_KINDS
             for name, resource in self._of(kind).items()
         }
         for role, resource in self._of("AWS::IAM::Role").items():
-            found[role] = self._statements({"PolicyDocument": resource["Properties"]["AssumeRolePolicyDocument"]})
+            statements[role] = self._statements({"PolicyDocument": resource["Properties"]["AssumeRolePolicyDocument"]})
         for name, resource in self._of("AWS::Lambda::Permission").items():
-            found[name] = [self._invocation(resource["Properties"])]
-        return {name: Policy(statements) for name, statements in found.items()}
+            statements[name] = [self._invocation(resource["Properties"])]
+        return {name: Policy(granted) for name, granted in statements.items()}
 
     def asked_by_services(self) -> dict[str, list[Request]]:
         """Return what services of AWS ask for by the wiring of the templates, by the role that they ask with.
 
         What they ask as themselves, of the policies of resources and roles, has an empty name.
         """
-        asked: dict[str, list[Request]] = {}
-        as_themselves = asked[""] = []
+        requests: dict[str, list[Request]] = {}
+        as_themselves = requests[""] = []
         for function in self._of("AWS::Lambda::Function").values():
             role = function["Properties"]["Role"]["Fn::GetAtt"][0]
             group = self._value({"Fn::GetAtt": [function["Properties"]["LoggingConfig"]["LogGroup"]["Ref"], "Arn"]})
             stream = f"{group.removesuffix(':*')}:log-stream:one"
-            asked.setdefault(role, []).extend(_requests(("logs:CreateLogStream", "logs:PutLogEvents"), stream))
+            requests.setdefault(role, []).extend(_requests(("logs:CreateLogStream", "logs:PutLogEvents"), stream))
             if "VpcConfig" in function["Properties"]:
-                asked[role] += _requests(INTERFACES, "*")
+                requests[role] += _requests(INTERFACES, "*")
             as_themselves.append(self._assumption(role, "lambda.amazonaws.com"))
         for mapping in self._of("AWS::Lambda::EventSourceMapping").values():
-            given = self._value(mapping["Properties"])
-            asked[self._role_behind(given["FunctionName"])] += _requests(POLLING, given["EventSourceArn"])
+            properties = self._value(mapping["Properties"])
+            requests[self._role_behind(properties["FunctionName"])] += _requests(POLLING, properties["EventSourceArn"])
         for config in self._of("AWS::Lambda::EventInvokeConfig").values():
-            given = self._value(config["Properties"])
-            if "DestinationConfig" in given:
-                queue = given["DestinationConfig"]["OnFailure"]["Destination"]
-                asked[self._role_behind(given["FunctionName"])] += _requests(FAILING, queue)
+            properties = self._value(config["Properties"])
+            if "DestinationConfig" in properties:
+                queue = properties["DestinationConfig"]["OnFailure"]["Destination"]
+                requests[self._role_behind(properties["FunctionName"])] += _requests(FAILING, queue)
         as_themselves += [*self._events(), *self._logs(), *self._alarms()]
-        self._of_schedules(asked)
-        self._of_deployments(asked)
-        return asked
+        self._of_schedules(requests)
+        self._of_deployments(requests)
+        return requests
 
     def _events(self) -> Iterator[Request]:
         """EventBridge invokes a rule's targets, and sends to their queue what it cannot deliver."""
@@ -180,10 +182,10 @@ class Deployment:
 
     def _logs(self) -> Iterator[Request]:
         for subscription in self._of("AWS::Logs::SubscriptionFilter").values():
-            given = self._value(subscription["Properties"])
-            group = _ARNS["AWS::Logs::LogGroup"].format(given["LogGroupName"])
+            properties = self._value(subscription["Properties"])
+            group = _ARNS["AWS::Logs::LogGroup"].format(properties["LogGroupName"])
             source = {"aws:SourceArn": (group,)}
-            yield _request("lambda:InvokeFunction", given["DestinationArn"], source, "Service:logs.amazonaws.com")
+            yield _request("lambda:InvokeFunction", properties["DestinationArn"], source, "Service:logs.amazonaws.com")
 
     def _alarms(self) -> Iterator[Request]:
         for alarm in self._of("AWS::CloudWatch::Alarm").values():
@@ -191,16 +193,16 @@ class Deployment:
                 source = {"aws:SourceAccount": (ACCOUNT,)}
                 yield _request("sns:Publish", topic, source, "Service:cloudwatch.amazonaws.com")
 
-    def _of_schedules(self, asked: dict[str, list[Request]]) -> None:
+    def _of_schedules(self, requests: dict[str, list[Request]]) -> None:
         """EventBridge Scheduler invokes `disrupt` with the role that `reconcile` passes on."""
         if not self._deploys("reconcile"):
             return
         environment = self.environment("reconcile")
         role = environment["SCHEDULE_ROLE_ARN"].rpartition("/")[2]
-        asked[role] = _requests(("lambda:InvokeFunction",), environment["DISRUPT_FUNCTION_ARN"])
-        asked[""].append(self._assumption(role, "scheduler.amazonaws.com"))
+        requests[role] = _requests(("lambda:InvokeFunction",), environment["DISRUPT_FUNCTION_ARN"])
+        requests[""].append(self._assumption(role, "scheduler.amazonaws.com"))
 
-    def _of_deployments(self, asked: dict[str, list[Request]]) -> None:
+    def _of_deployments(self, requests: dict[str, list[Request]]) -> None:
         """CodeDeploy invokes the hook, the hook each new version; a custom resource has the market read."""
         for alias in self._of("AWS::Lambda::Alias").values():
             update = alias["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"]
@@ -208,18 +210,18 @@ class Deployment:
             properties = self._resources[group]["Properties"]
             role, hook = properties["ServiceRoleArn"]["Fn::GetAtt"][0], update["BeforeAllowTrafficHook"]["Ref"]
             called = _ARNS["AWS::Lambda::Function"].format(hook)
-            asked.setdefault(role, []).extend(_requests(("lambda:InvokeFunction",), called, f"{called}:1"))
-            asked[""].append(self._assumption(role, "codedeploy.amazonaws.com"))
-            own = self._resources[hook]["Properties"]
-            caller = own["Role"]["Fn::GetAtt"][0]
-            versions = json.loads(self._value(own["Environment"]["Variables"]["VERSIONS"]))
-            asked[caller] += _requests(("lambda:InvokeFunction",), *versions.values())
+            requests.setdefault(role, []).extend(_requests(("lambda:InvokeFunction",), called, f"{called}:1"))
+            requests[""].append(self._assumption(role, "codedeploy.amazonaws.com"))
+            function = self._resources[hook]["Properties"]
+            caller = function["Role"]["Fn::GetAtt"][0]
+            versions = json.loads(self._value(function["Environment"]["Variables"]["VERSIONS"]))
+            requests[caller] += _requests(("lambda:InvokeFunction",), *versions.values())
             deployed = f"arn:aws:codedeploy:{REGION}:{ACCOUNT}:deploymentgroup:{application}/{group}"
-            asked[caller] += _requests(HOOK, deployed)
+            requests[caller] += _requests(HOOK, deployed)
         for market in self._of("Custom::FirstMarket").values():
             function = market["Properties"]["ServiceToken"]["Fn::GetAtt"][0]
             role = self._resources[function]["Properties"]["Role"]["Fn::GetAtt"][0]
-            asked[role] += _requests(("lambda:InvokeFunction",), self._value(market["Properties"]["Version"]))
+            requests[role] += _requests(("lambda:InvokeFunction",), self._value(market["Properties"]["Version"]))
 
     def _assumption(self, role: str, service: str) -> Request:
         arn, source = _ARNS["AWS::IAM::Role"].format(role), {"aws:SourceAccount": (ACCOUNT,)}
@@ -230,17 +232,17 @@ class Deployment:
         return role
 
     def _statements(self, properties: Mapping[str, Any]) -> list[Statement]:
-        return [read_statement(self._value(one)) for one in properties["PolicyDocument"]["Statement"]]
+        return [read_statement(self._value(statement)) for statement in properties["PolicyDocument"]["Statement"]]
 
     def _invocation(self, properties: Mapping[str, Any]) -> Statement:
-        given = self._value(properties)
+        permission = self._value(properties)
         operators = {"SourceArn": "ArnLike", "SourceAccount": "StringEquals"}
-        conditions = {op: {f"aws:{name}": (given[name],)} for name, op in operators.items() if name in given}
+        conditions = {op: {f"aws:{name}": (permission[name],)} for name, op in operators.items() if name in permission}
         return Statement(
-            actions=(given["Action"],),
-            resources=(given["FunctionName"],),
+            actions=(permission["Action"],),
+            resources=(permission["FunctionName"],),
             conditions=conditions,
-            principals=(f"Service:{given['Principal']}",),
+            principals=(f"Service:{permission['Principal']}",),
         )
 
     def _deploys(self, function: str) -> bool:
@@ -263,16 +265,16 @@ class Deployment:
 
     def _lambda(self, function: str) -> Mapping[str, Any]:
         handler = BY_NAME[function].handler
-        (found,) = (
+        (function,) = (
             resource["Properties"]
             for resource in self._of("AWS::Lambda::Function").values()
             if resource["Properties"]["Handler"] == handler
         )
-        properties: Mapping[str, Any] = found
+        properties: Mapping[str, Any] = function
         return properties
 
     def _of(self, kind: str) -> dict[str, Mapping[str, Any]]:
-        return {name: found for name, found in self._resources.items() if found["Type"] == kind}
+        return {name: resource for name, resource in self._resources.items() if resource["Type"] == kind}
 
     def _value(self, written: Any) -> Any:
         if isinstance(written, list):
@@ -297,18 +299,18 @@ class Deployment:
     def _reference(self, name: str) -> str:
         if name in _PSEUDO:
             return _PSEUDO[name]
-        found = self._resources[name]
-        match found["Type"]:
+        resource = self._resources[name]
+        match resource["Type"]:
             case "AWS::SQS::Queue":
                 return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}"
             case "AWS::SNS::Topic":
                 return _ARNS["AWS::SNS::Topic"].format(name)
             case "AWS::Lambda::Version" | "AWS::Lambda::Alias" as kind:
-                function = self._value(found["Properties"]["FunctionName"])
-                qualifier = found["Properties"].get("Name", "1") if kind == "AWS::Lambda::Alias" else "1"
+                function = self._value(resource["Properties"]["FunctionName"])
+                qualifier = resource["Properties"].get("Name", "1") if kind == "AWS::Lambda::Alias" else "1"
                 return f"{_ARNS['AWS::Lambda::Function'].format(function)}:{qualifier}"
             case "AWS::SSM::Parameter":
-                parameter: str = self._value(found["Properties"]["Name"])
+                parameter: str = self._value(resource["Properties"]["Name"])
                 return parameter
             case _:
                 return name

@@ -106,13 +106,15 @@ class ApiServer:
             return 404, _status(404, "not found")
         is_selected = selection(resource, fields, labels)
         matching = [o for key, o in sorted(self.objects.items()) if _is_in(key, path) and is_selected(o)]
-        start, limit = int(query.get("continue", ["0"])[0]), int(query.get("limit", ["500"])[0])
+        # All pages of a list have the version of its first one, as in Kubernetes.
+        start, version = map(int, query.get("continue", [f"0.{self.version}"])[0].split("."))
+        limit = int(query.get("limit", ["500"])[0])
         if start and self.expire_lists:
             self.expire_lists -= 1
             return 410, _status(410, "The provided continue parameter is too old")
         end = start + limit
-        metadata: JsonObject = {"resourceVersion": str(self.version)} | (
-            {"continue": str(end)} if end < len(matching) else {}
+        metadata: JsonObject = {"resourceVersion": str(version)} | (
+            {"continue": f"{end}.{version}"} if end < len(matching) else {}
         )
         if end < len(matching) and not (fields or labels) and self.says_what_remains:
             metadata["remainingItemCount"] = len(matching) - end

@@ -173,8 +173,10 @@ def test_every_statement_allows_what_it_is_for(wide: Deployment, asked: Asked) -
         allowed = [request for request in asked[name if is_role else ""] if statement.matches(request)]
         assert all(policy.allows(request) for request in allowed)
         actions = set(statement.actions) - {request.action for request in allowed}
-        resources = [one for one in statement.resources if not any(matches(r.resource, one) for r in allowed)]
-        idle += [f"{name}: nobody asks for {one}" for one in (*sorted(actions), *resources)]
+        resources = [
+            resource for resource in statement.resources if not any(matches(r.resource, resource) for r in allowed)
+        ]
+        idle += [f"{name}: nobody asks for {unused}" for unused in (*sorted(actions), *resources)]
     assert idle == []
 
 
@@ -206,8 +208,8 @@ def is_lambdas(request: Request) -> bool:
 
 def beside_it(statement: Statement, policy: Policy, requests: Iterable[Request]) -> Iterator[Request]:
     """The neighbours of the requests that it allows, but for actions that the same policy grants on purpose."""
-    granted = {action.lower() for one in policy.statements for action in one.actions}
-    for request in {str(one): one for one in requests if statement.matches(one)}.values():
+    granted = {action.lower() for granting in policy.statements for action in granting.actions}
+    for request in {str(request): request for request in requests if statement.matches(request)}.values():
         for other in neighbours(request, statement):
             if other.action == request.action or other.action.lower() not in granted:
                 yield other
@@ -216,10 +218,10 @@ def beside_it(statement: Statement, policy: Policy, requests: Iterable[Request])
 @pytest.mark.parametrize(
     "widened",
     [
-        lambda one: msgspec.structs.replace(one, conditions={}),
-        lambda one: msgspec.structs.replace(one, resources=("*",)),
-        lambda one: msgspec.structs.replace(one, actions=(f"{one.actions[0].partition(':')[0]}:*",)),
-        lambda one: msgspec.structs.replace(one, principals=("*",) if one.principals else ()),
+        lambda statement: msgspec.structs.replace(statement, conditions={}),
+        lambda statement: msgspec.structs.replace(statement, resources=("*",)),
+        lambda statement: msgspec.structs.replace(statement, actions=(f"{statement.actions[0].partition(':')[0]}:*",)),
+        lambda statement: msgspec.structs.replace(statement, principals=("*",) if statement.principals else ()),
     ],
     ids=["conditions", "resources", "actions", "principals"],
 )
@@ -233,7 +235,7 @@ def test_a_wider_statement_is_noticed(
         # The trust of a role is about that role, whatever its resource.
         if other == statement or not statement.allows or "sts:AssumeRole" in statement.actions:
             continue
-        changed = Policy([other if one is statement else one for one in policy.statements])
+        changed = Policy([other if kept is statement else kept for kept in policy.statements])
         beside = list(beside_it(statement, policy, asked[name if is_role else ""]))
         if other.actions != statement.actions and {request.action for request in beside} <= {*statement.actions}:
             continue  # AWS can do nothing else to its resources

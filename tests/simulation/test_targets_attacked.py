@@ -22,6 +22,9 @@ HALVED_AT: Final = 360
 ATTACKED_AT: Final = 460
 """Seconds. One wave has begun, and three are still to come."""
 
+REPLACED_WITHIN: Final = 0.11
+"""Seconds from an eviction until the controller has created the pod that takes its place."""
+
 
 def a_pool(**disruption: Any) -> dict[str, Any]:
     """The NodePool, of nodes for two pods each, two of which may go at a time."""
@@ -86,13 +89,19 @@ def second(result: Result, event: Event) -> float:
 
 
 def evicted_again(result: Result) -> list[dict[str, Any]]:
-    """The evictions of pods that took the place of evicted ones."""
+    """The evictions of pods that took the place of evicted ones.
+
+    Not those that took the place of pods on a node that a user deleted: no plan foresees them, so they may be on any node.
+    """
+    deleted = {event.fields["node"] for event in happened(result, "nodeDeleted") if event.fields["by"] == "user"}
+    displaced = [second(result, event) for event in happened(result, "podEvicted") if event.fields["node"] in deleted]
     new = {
         event.fields["pod"]
-        for event in result.events
-        if event.event == "podCreated" and second(result, event) > HALVED_AT
+        for event in happened(result, "podCreated")
+        if (created := second(result, event)) > HALVED_AT
+        and not any(at <= created <= at + REPLACED_WITHIN for at in displaced)
     }
-    return [found for found in named(result, "podEvicted") if found["pod"] in new]
+    return [eviction for eviction in named(result, "podEvicted") if eviction["pod"] in new]
 
 
 def going(result: Result, *, since: float = 0) -> list[str]:

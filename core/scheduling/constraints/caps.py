@@ -91,10 +91,10 @@ class RemainingCaps:
             return []
         restricted = charged
         for times in TIMES:
-            restricted = [_nearer(one, exceeded, times) for one in charged]
+            restricted = [_nearer(charge, exceeded, times) for charge in charged]
             if not self._exceeded(restricted):
-                for one in restricted:
-                    one.claim.allowed &= one.types
+                for charge in restricted:
+                    charge.claim.allowed &= charge.types
                 return []
         return self._exceeded(restricted)
 
@@ -136,7 +136,7 @@ class RemainingCaps:
             keeps_part: Whether some pods of a claim that exceeds a cap may stay, for smaller nodes.
         """
         exceeded = tuple(exceeded)
-        restricted = [_nearer(one, exceeded, TIMES[-1]) for one in self._charged(claims)]
+        restricted = [_nearer(charge, exceeded, TIMES[-1]) for charge in self._charged(claims)]
         held: dict[str, Unschedulable] = {}
         for cap in exceeded:
             held |= self._held(cap, restricted, keeps_part=keeps_part)
@@ -148,23 +148,26 @@ class RemainingCaps:
     def _exceeded(self, charged: Iterable[_Charged]) -> list[Cap]:
         after = {name: dict(room) for name, room in self.rooms.items()}
         charging = set[str]()
-        for one in charged:
-            for name in one.shares:
+        for charge in charged:
+            for name in charge.shares:
                 charging.add(name)
-                for resource, amount in one.amounts(self.caps[name]).items():
+                for resource, amount in charge.amounts(self.caps[name]).items():
                     after[name][resource] -= amount
         return [self.caps[name] for name in sorted(charging) if any(amount < 0 for amount in after[name].values())]
 
     def _held(self, cap: Cap, charged: Iterable[_Charged], *, keeps_part: bool) -> dict[str, Unschedulable]:
         """Return the pods that the cap has no room for: those of the claims with the least important pods."""
         room, held = dict(self.rooms[cap.name]), dict[str, Unschedulable]()
-        under = [one for one in charged if cap.name in one.shares]
-        for one in sorted(under, key=lambda one: (min(map(_importance, one.claim.pods)), one.claim.index)):
-            amounts = one.amounts(cap)
+        under = [charge for charge in charged if cap.name in charge.shares]
+        for charge in sorted(
+            under,
+            key=lambda charge: (min(map(_importance, charge.claim.pods)), charge.claim.index),
+        ):
+            amounts = charge.amounts(cap)
             if all(amount <= room[name] for name, amount in amounts.items()):
                 room = {name: room[name] - amounts[name] for name in room}
                 continue
-            pods = sorted((p for p in one.claim.pods if cap.selects(p.namespace, p.labels)), key=_importance)
+            pods = sorted((p for p in charge.claim.pods if cap.selects(p.namespace, p.labels)), key=_importance)
             kept = _kept(len(pods), room, amounts) if keeps_part else 0
             why = _why(cap, self.rooms[cap.name], amounts)
             held |= {pod.key: Unschedulable(pod.key, PodReason.BUDGET_EXHAUSTED, why) for pod in pods[kept:]}
@@ -204,16 +207,16 @@ def _importance(pod: Pod) -> tuple[int, datetime, str]:
     return -pod.spec.priority, pod.created_at or _LATE, pod.key
 
 
-def _nearer(one: _Charged, exceeded: Sequence[Cap], times: int) -> _Charged:
+def _nearer(charge: _Charged, exceeded: Sequence[Cap], times: int) -> _Charged:
     """Return a claim that an exceeded cap counts with types near its cheapest one; all of them if minValues need more."""
-    caps = [cap for cap in exceeded if cap.name in one.shares]
-    claim, types, kept = one.claim, one.claim.template.types, one.types
-    cheapest = next(iter(types.offerings.positions_in_price_order(one.types, claim.reqs)), None)
+    caps = [cap for cap in exceeded if cap.name in charge.shares]
+    claim, types, kept = charge.claim, charge.claim.template.types, charge.types
+    cheapest = next(iter(types.offerings.positions_in_price_order(charge.types, claim.reqs)), None)
     if not caps or cheapest is None:
-        return one
+        return charge
     for name in sorted({name for cap in caps for name in cap.limits if name != quantity.NODES}):
         kept &= types.room.capacities(name).at_most(times * types.types[cheapest].capacity.get(name, 0))
-    return one if unmet(types, kept, claim.min_values, claim.reqs) else one._replace(types=kept)
+    return charge if unmet(types, kept, claim.min_values, claim.reqs) else charge._replace(types=kept)
 
 
 def _kept(pods: int, room: Mapping[str, int], amounts: Mapping[str, int]) -> int:
@@ -229,13 +232,13 @@ def _why(cap: Cap, room: Mapping[str, int], amounts: Mapping[str, int]) -> str:
     """Return which limit of the cap leaves too little, and what would free it."""
     name = next((name for name in sorted(amounts) if amounts[name] > room[name]), min(amounts))
     unit = "$" if name == quantity.HOURLY else ""
-    left, whole, amount, lacking = (
+    remaining, whole, amount, lacking = (
         f"{unit}{quantity.render(max(0, value), name)}"
         for value in (room[name], cap.limits[name], amounts[name], amounts[name] - room[name])
     )
     what = "that cost" if unit else "with"
     counted = f"{lacking} an hour" if unit else f"{lacking} {name}"
     return (
-        f"cap {cap.name}: its limit {name} leaves {left} of {whole}, and a node for the pod may take {amount}: "
+        f"cap {cap.name}: its limit {name} leaves {remaining} of {whole}, and a node for the pod may take {amount}: "
         f"a node comes once others {what} {counted} have left, or the cap is raised"
     )

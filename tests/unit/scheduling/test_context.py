@@ -273,7 +273,9 @@ def test_a_step_has_the_numbers_of_its_requirements() -> None:
     assert [group.steps[0].is_monotone for group in (held, spread_, near_)] == [True, False, False]
     assert (spread_.steps[0].keys, len(spread_.steps[0].zone_rules)) == ((labels.ZONE,), 1)
     assert (len(near_.steps[0].host_rules), near_.steps[0].keys) == (1, (labels.ZONE,))
-    assert (hopeless.steps, hopeless.reason) == ((), PodReason.UNSUPPORTED_RESOURCE_CLAIM)
+    assert hopeless.steps == ()
+    assert hopeless.refusal is not None
+    assert hopeless.refusal.reason == PodReason.UNSUPPORTED_RESOURCE_CLAIM
 
 
 def test_only_affinity_and_spreads_over_shared_domains_may_become_easier() -> None:
