@@ -18,7 +18,7 @@ FIELDS: Final = ROOT / "tests" / "oracle" / "karpenter_fields.txt"
 
 
 _NEWEST_RAN = "on 1.37 the CRDs, roles, command line and a burst"
-_PEER_RAN = "v1.15.0 on Kubernetes 1.37, as peer and in hand-over; v1.14.1 on 1.35, in shadow"
+_PEER_RAN = "v1.15.0 on Kubernetes 1.37, as peer, in hand-over and in shadow"
 
 
 def text() -> str:
