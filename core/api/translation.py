@@ -50,15 +50,6 @@ from core.model.values.taints import Taint
 # Fields of Karpenter's objects that this version does not know: the models say which ones it does, as for the CRDs.
 
 
-_MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {
-    (labels.CORE_GROUP, "v1", "NodePool"): NodePoolObject,
-    (labels.CORE_GROUP, "v1", "NodeClaim"): NodeClaimObject,
-    (labels.CORE_GROUP, "v1alpha1", "NodeOverlay"): NodeOverlayObject,
-    (labels.AWS_GROUP, "v1", "EC2NodeClass"): EC2NodeClassObject,
-    (labels.OWN_GROUP, "v1alpha1", "Calendar"): CalendarObject,
-}
-
-
 def unknown_fields(obj: JsonObject) -> tuple[str, ...]:
     """Return the paths of the unknown fields in an object's spec, sorted; none for other kinds and older versions."""
     spec = _spec_model(obj)
@@ -72,7 +63,7 @@ def without_unknown_fields(obj: JsonObject) -> JsonObject:
 
 
 def _spec_model(obj: JsonObject) -> type[ApiModel] | None:
-    model = _MODELS.get((*group_and_version(obj), kind_of(obj)))
+    model = older_versions.MODELS.get((*group_and_version(obj), kind_of(obj)))
     return dict(parts(model)).get("spec") if model is not None else None
 
 

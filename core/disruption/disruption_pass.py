@@ -21,9 +21,10 @@ from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.reasons.code import ReasonCode, TerminationReason
 from core.reasons.nodes import NodeReason
-from core.scheduling.planner import Planner, SchedulingResults
+from core.scheduling.planner import Planner
 from core.scheduling.pods import DefaultSpreads
 from core.scheduling.replanning import Drains
+from core.scheduling.results import SchedulingResults
 
 # Sums the price of all our nodes.
 

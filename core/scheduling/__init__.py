@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from core.interpreter import lazily
 
 if TYPE_CHECKING:
-    from core.scheduling.planner import FindReasons, Planner, SchedulingResults, schedule
+    from core.scheduling.planner import Planner, schedule
+    from core.scheduling.results import FindReasons, SchedulingResults
 
 __all__ = ["FindReasons", "Planner", "SchedulingResults", "schedule"]
 
-__getattr__ = lazily(__name__, dict.fromkeys(__all__, "planner"))
+__getattr__ = lazily(
+    __name__, {"FindReasons": "results", "Planner": "planner", "SchedulingResults": "results", "schedule": "planner"}
+)
 
 PUBLIC = (
     "context",
@@ -24,6 +27,7 @@ PUBLIC = (
     "pods",
     "primitives",
     "replanning",
+    "results",
     "scheduler",
 )
 """Files that the rest of the project may import; the others are this package's inside."""

@@ -62,10 +62,8 @@ def sharing() -> tuple[dict[str, Any], ...]:
     return tuple(pools)
 
 
-@pytest.mark.parametrize("pools", [(capped(),), sharing()], ids=["one", "shared"])
-@pytest.mark.parametrize("seed", range(2))
-def test_the_limit_is_never_overshot(seed: int, pools: tuple[dict[str, Any], ...], tmp_path: Path) -> None:
-    """Bursts, changes and lost messages at random; prices count at their worst until a claim is launched."""
+def troubled_bursts(seed: int) -> list[dict[str, Any]]:
+    """Steps that scale two workloads at random, with lost replies, repeated events and interruptions."""
     rng = Random(seed)  # noqa: S311 - repeatable, not secret
     steps: list[dict[str, Any]] = []
     for minute in range(2, 22, 3):
@@ -75,6 +73,14 @@ def test_the_limit_is_never_overshot(seed: int, pools: tuple[dict[str, Any], ...
     steps.append({"at": "9m", "events": {"kind": "duplicate", "count": 6}})
     steps.append({"at": "12m", "interrupt": {"zone": "zone-a", "fraction": 0.5}})
     steps.sort(key=lambda step: int(step["at"].removesuffix("m")))
+    return steps
+
+
+@pytest.mark.parametrize("pools", [(capped(),), sharing()], ids=["one", "shared"])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_limit_is_never_overshot(seed: int, pools: tuple[dict[str, Any], ...], tmp_path: Path) -> None:
+    """Bursts, changes and lost messages at random; prices count at their worst until a claim is launched."""
+    steps = troubled_bursts(seed)
     workloads = [deployment(6, name) for name in ("web", "api")]
     if len(pools) > 1:
         for workload, zone in zip(workloads, ("zone-a", "zone-b"), strict=True):
@@ -146,15 +152,7 @@ def _most_charged(result: Result, cap: str) -> float:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_cap_on_a_teams_nodes_is_never_overshot(seed: int, tmp_path: Path) -> None:
     """Bursts, lost replies, interruptions and two runs at once; pods of others get their nodes meanwhile."""
-    rng = Random(seed)  # noqa: S311 - repeatable, not secret
-    steps: list[dict[str, Any]] = []
-    for minute in range(2, 22, 3):
-        target = {"kind": "Deployment", "name": rng.choice(("web", "api")), "replicas": rng.randint(0, 14)}
-        steps.append({"at": f"{minute}m", "scale": target})
-    steps.append({"at": "7m", "fault": {"call": "ec2:CreateFleet", "kind": "lostReply", "count": 2}})
-    steps.append({"at": "9m", "events": {"kind": "duplicate", "count": 6}})
-    steps.append({"at": "12m", "interrupt": {"zone": "zone-a", "fraction": 0.5}})
-    steps.sort(key=lambda step: int(step["at"].removesuffix("m")))
+    steps = troubled_bursts(seed)
     workloads = [deployment(6, name) for name in ("web", "api")]
     capping = _capping(**{"dollars-per-hour": str(CAP_OF_WEB)})
     pool = node_pool()

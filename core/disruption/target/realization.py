@@ -19,8 +19,9 @@ from core.model.plan import Move, PlannedClaim, StoredTarget
 from core.packing.fleet_target import NO_GROUP, SlotFilling, covering
 from core.packing.problem import Bools, Floats, Ints
 from core.packing.settings import DEFAULT_SETTINGS, SearchBudget
-from core.scheduling.planner import DrainedFleet, SchedulingResults
+from core.scheduling.planner import DrainedFleet
 from core.scheduling.replanning import Drains
+from core.scheduling.results import SchedulingResults
 
 # The intended places for the pods of leaving nodes: from the keep-or-drain program, or from a stored target.
 

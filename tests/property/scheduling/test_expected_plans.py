@@ -21,7 +21,7 @@ from core.model.plan import Plan, PlannedClaim
 from core.model.pod import Pod, PodSpec
 from core.model.snapshot import Snapshot
 from core.scheduling import Planner, schedule
-from core.scheduling.planner import SchedulingResults
+from core.scheduling.results import SchedulingResults
 from tests.expected import Expected
 from tests.property.naive.extras import rich_cluster
 from tests.property.naive.fuzz import improving

@@ -9,11 +9,10 @@ import pytest
 
 from adapters.observation.observer import without_dropped_fields
 from core import api, labels
-from core.api.older_versions import MODELS
 from core.api.schemas.ec2_node_class import EC2NodeClassSpec
 from core.api.schemas.fields import examined
 from core.api.schemas.node_pool import Template
-from core.api.translation import _MODELS, node_class_of, not_ignored, of_template, unknown_fields
+from core.api.translation import node_class_of, not_ignored, of_template, unknown_fields
 from core.catalogue.free_addresses import written_reading
 from core.catalogue.node_class import AddressReading
 from core.catalogue.node_memory import written_group
@@ -620,10 +619,6 @@ def test_equal_objects_are_read_once_and_different_ones_each() -> None:
 
 
 # Fields that this version does not know are found wherever they are, and nowhere else.
-
-
-def test_every_kind_with_a_definition_is_examined() -> None:
-    assert _MODELS == MODELS
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,9 @@ from core.scheduling.fleet_rows import DrainableNode, FleetRows, LowerBound
 from core.scheduling.optimization.relaxed_pods import RelaxedPods
 from core.scheduling.optimization.repacker import Repacker
 from core.scheduling.optimization.subproblem import Subproblem
-from core.scheduling.planner import DrainedFleet, Planner, SchedulingResults, _ways
+from core.scheduling.planner import DrainedFleet, Planner, _ways
 from core.scheduling.replanning import Drains
+from core.scheduling.results import SchedulingResults
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, SMALL, pod_on, world
 from tests.unit.disruption.target.test_decide import with_types

@@ -31,8 +31,9 @@ from core.model.plan import Binding, Move, NodeClaim, Plan, PlannedClaim, Stored
 from core.model.snapshot import Node, Options, Snapshot
 from core.model.values.requirements import Requirement
 from core.packing.problem import Bools
-from core.scheduling.planner import DrainedFleet, SchedulingResults
+from core.scheduling.planner import DrainedFleet
 from core.scheduling.replanning import Drains
+from core.scheduling.results import SchedulingResults
 from tests.builders import CLASS_REF, NOW, ZONES, a_node_of, a_pod, a_pool, a_stored_target, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, OPEN, SMALL, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, drained, fleet_of, half_full
