@@ -373,7 +373,7 @@ def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], floa
             subject=subject, outcome="runs", details=(*about, *_places(Plan(now=snapshot.now), gang.pods))
         )
     plan = Planner(snapshot).plan(out_of_time)
-    planned = next((group for group in plan.groups if group.name == gang.name), None)
+    planned = next((group for group in plan.groups if group.identity == gang.identity), None)
     if planned is None or planned.reason:
         reason, message = ("", "") if planned is None else (planned.reason, planned.message)
         if planned is None and gang.refusal is not None:

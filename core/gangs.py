@@ -80,6 +80,11 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Refusal | None = None
 
     @property
+    def identity(self) -> str:
+        """What tells it from every other group: objects of different kinds may share a name."""
+        return f"{self.source}/{self.name}"
+
+    @property
     def runs(self) -> bool:
         """Whether as many members as must start together have a node, or are done."""
         return sum(bool(pod.node_name) or pod.is_terminal for pod in self.pods) >= self.minimum
@@ -320,15 +325,20 @@ class _Reading:
 
     def _coming(self) -> tuple[Pod, ...]:
         """Return pods in place of the members that the owner has not created, with the marks of the group's first one."""
-        coming: list[Pod] = []
-        first, requested = self._pods[0], self._snapshot.requested_members
+        first, created_at = self._pods[0], self._created_at()
+        requested = self._snapshot.requested_members
+        absent = ((name, template) for name, template in self._absent() if self._key_of(name) not in requested)
+        return tuple(_member(first, template, name, created_at) for name, template in absent)
+
+    def _absent(self) -> Iterator[tuple[str, MemberTemplate]]:
+        """Yield a name and the template of each member that its owner has not created."""
         for template, pods in self._parts():
             there = sum(_is_part(pod, template.part) for pod in self._pods)
             for number in range(there + 1, pods + 1):
-                name = f"{self._name}-{template.part}-to-come-{number}"
-                if f"{self._namespace}/{name}" not in requested:
-                    coming.append(_member(first, template, name, self._created_at()))
-        return tuple(coming)
+                yield f"{self._source.lower()}-{self._name}-{template.part}-to-come-{number}", template
+
+    def _key_of(self, name: str) -> str:
+        return f"{self._namespace}/{name}"
 
     def _refusal(self, minimum: int, total: int) -> Refusal | None:
         """Return a mistake for which nothing is bought."""
@@ -373,7 +383,8 @@ class _Reading:
 
     def _promised(self) -> int:
         """Return how many members are launched for although they do not exist yet."""
-        return sum(key.startswith(f"{self._namespace}/{self._name}-") for key in self._snapshot.requested_members)
+        requested = self._snapshot.requested_members
+        return sum(self._key_of(name) in requested for name, _ in self._absent()) if requested else 0
 
     def _absence(self, minimum: int, coming: int, promised: int) -> Refusal | None:
         """Return which members do not exist, or may not be planned for; None if enough do."""

@@ -25,7 +25,7 @@ from core.containment import internal_error
 from core.disruption.move_history import LaunchedNode
 from core.disruption.static_capacity import lacks_nodes, static_claims, waiting_for_addresses
 from core.lifecycle.deletion import CONSOLIDATION
-from core.lifecycle.launching import SHARES_MAX
+from core.lifecycle.launching import MEMBERS_COME_WITHIN, SHARES_MAX, starting_for_groups
 from core.lifecycle.records import ClaimRecord, Moments
 from core.model.plan import Plan, Unschedulable
 from core.model.pod import Pod
@@ -479,17 +479,20 @@ class Provisioning:
             if number == 1 and self.clock.now() + MARGIN <= deadline:
                 self.observed.observe(view.snapshot, report)
             if is_last:
+                self.launches.give_back(plan, view, report)
                 self.publisher.report(plan, () if refused else requested.refused, report)
-                self._ask_for_another(plan, until, was_refused=bool(refused))
+                self._ask_for_another(plan, view, until, was_refused=bool(refused))
                 return
 
-    def _ask_for_another(self, plan: Plan, until: datetime, *, was_refused: bool) -> None:
+    def _ask_for_another(self, plan: Plan, view: ClusterState, until: datetime, *, was_refused: bool) -> None:
         if was_refused:
             self.next_run.ask("EC2 had no capacity", until, self._poll())
         elif any(group.awaits_nodes for group in plan.groups):
             self.next_run.ask("a ProvisioningRequest waits for its nodes", until, self._poll())
         elif any(unplaced.reason == PodReason.DEADLINE_REACHED for unplaced in plan.unschedulable):
             self.next_run.ask("no time for all pods", until, SPACING)
+        elif any(group.reason for group in plan.groups) and starting_for_groups(view.claims.values()):
+            self.next_run.ask("a group may not be complete in time", until, MEMBERS_COME_WITHIN)
 
     def _with_target(self, view: ClusterState) -> ClusterState:
         """Return the view with the stored target in its snapshot: nodes that it drains later take pods last."""

@@ -151,7 +151,10 @@ def test_members_whose_node_is_requested_are_not_planned_again() -> None:
     )
     (coming,) = the_gang(leader, objects=(owner,)).coming
     gang = the_gang(leader, objects=(owner,), requested_members=(coming.key,))
-    assert (gang.coming, gang.refusal) == ((), None)
+    assert (gang.coming, gang.promised, gang.refusal) == ((), 1, None)
+    of_others = ("default/llm-0-room-0-1", coming.key.replace("llm-0", "llm-0-1"))
+    gang = the_gang(leader, objects=(owner,), requested_members=of_others)
+    assert (gang.coming, gang.promised) == ((coming,), 0)
 
 
 def test_each_job_of_a_job_set_with_exclusive_topology_is_a_group() -> None:
