@@ -28,21 +28,19 @@ from core.ledger.entry import PROVISION, DecisionSummary, RecordedTime, observed
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.deletion import reclaimed_at
 from core.lifecycle.draining import without_planned_moves
-from core.lifecycle.launching import starts_for_nobody
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.plan import Plan, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Options, Snapshot
 from core.pods import is_pending, is_reschedulable, mark_untried_pods
 from core.pool_admission import as_acting, observed_pools
-from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
+from core.reasons.code import ClaimReason, DecisionKind
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
 from core.scheduling import FindReasons, Planner
 from installation.metric_names import CHAINS_CUT
 from installation.settings import Settings
 from lambdas.controllers.boundary import Boundary
-from lambdas.controllers.claim_deletion import ClaimDeletion
 from lambdas.controllers.events import (
     DecisionEvents,
     ObjectWarnings,
@@ -560,22 +558,10 @@ TRY_AGAIN: Final = timedelta(seconds=2)
 class PlanLaunches:
     """Launches as many claims as time permits; `execute` gets the others."""
 
-    def __init__(self, launches: ParallelLaunches, deletion: ClaimDeletion, work: Queue, clock: Clock) -> None:
+    def __init__(self, launches: ParallelLaunches, work: Queue, clock: Clock) -> None:
         self._launches = launches
-        self._deletion = deletion
         self._work = work
         self._clock = clock
-
-    def give_back(self, plan: Plan, view: ClusterState, report: RunReport) -> None:
-        """Begin to remove the nodes that start for a group which cannot be complete; `execute` ends their instances."""
-        boundary, leaving = Boundary(report), list[str]()
-        for record, message in starts_for_nobody(plan, view.snapshot, view.claims.values()):
-            begin = partial(self._deletion.begin, record, TerminationReason.GROUP_GIVEN_BACK, message, report)
-            if boundary.attempt(record.name, begin):
-                leaving.append(record.name)
-        messages = work_on_claims(leaving, self._clock.now())
-        if messages:
-            boundary.attempt("work queue", partial(self._work.send, messages))
 
     def hand_over(self, view: ClusterState, report: RunReport) -> None:
         """Hand claims that an earlier run stored and did not launch to `execute`; their pods are not planned again."""
