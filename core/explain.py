@@ -368,7 +368,7 @@ def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], floa
     """
     subject = f"group {gang.name}"
     about = _about(gang)
-    if not (gang.waiting or gang.coming or gang.promised):
+    if not (gang.waiting or gang.coming or gang.promised) and gang.refusal is None:
         return Explanation(
             subject=subject, outcome="runs", details=(*about, *_places(Plan(now=snapshot.now), gang.pods))
         )

@@ -15,6 +15,7 @@ from core.model.plan import Plan, PlannedGroup
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
 from core.model.snapshot import Options, Snapshot
 from core.model.values import quantity
+from core.model.values.requirements import Requirement
 from core.reasons.pods import PodReason
 from core.scheduling import schedule
 from core.scheduling.gangs import with_gangs
@@ -289,3 +290,17 @@ def test_groups_of_one_name_and_different_kinds_are_apart() -> None:
         ("Annotation", 2, True, ""),
         ("Kueue", 1, False, PodReason.GROUP_INCOMPLETE),
     }
+
+
+def test_a_member_that_selects_another_domain_is_told_so() -> None:
+    """It has no volume that could be meant."""
+    zones = {f"g-{i}": zone for i, zone in enumerate(ZONES[:2])}
+    apart = tuple(
+        msgspec.structs.replace(
+            pod,
+            spec=msgspec.structs.replace(pod.spec, node_selector=(Requirement.one_of(labels.ZONE, zones[pod.name]),)),
+        )
+        for pod in members("g", 2, topology=labels.ZONE)
+    )
+    (message,) = {found.message for found in schedule(a_cluster(*apart)).unschedulable}
+    assert "the domain of the pod's group is where topology.kubernetes.io/zone is another" in message
