@@ -174,7 +174,13 @@ def _scenario(folder: Path, steps: Sequence[JsonObject], seed: int) -> Path:
         },
     }
     (folder / "objects.yaml").write_text(yaml.safe_dump_all([pool, node_class]))
-    spec = {"duration": "45m", "seed": seed, "nodeBootSeconds": BOOT, "manifests": ["objects.yaml"], "steps": list(steps)}
+    spec = {
+        "duration": "45m",
+        "seed": seed,
+        "nodeBootSeconds": BOOT,
+        "manifests": ["objects.yaml"],
+        "steps": list(steps),
+    }
     scenario = {"apiVersion": "fleetwright.dev/v1", "kind": "Scenario", "metadata": {"name": "groups"}, "spec": spec}
     path = folder / "scenario.yaml"
     path.write_text(yaml.safe_dump(scenario))

@@ -212,7 +212,9 @@ def _group(rng: Random, name: str) -> list[JsonObject]:
     spelling, in_one_zone = rng.choice(("annotation", "kueue", "native", "coscheduling")), rng.random() < 0.5
     written = []
     for part, size in enumerate(sizes):
-        workload = _deployment(rng, f"{name}-{part}", replicas=size) if rng.random() < 0.5 else _job(rng, f"{name}-{part}")
+        workload = (
+            _deployment(rng, f"{name}-{part}", replicas=size) if rng.random() < 0.5 else _job(rng, f"{name}-{part}")
+        )
         if workload["kind"] == "Job":
             workload["spec"] |= {"parallelism": size, "completions": size}
         template = workload["spec"]["template"]

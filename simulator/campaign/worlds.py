@@ -525,7 +525,9 @@ def draw_world(seed: int, options_seed: int | None = None) -> DrawnWorld:
         objects=objects,
         steps=steps,
         keeps_ledger=stream(seed, "ledger").random() < _WITH_LEDGER,
-        drawn=tuple(sorted({*(name for step in disturbances for name in step if name != "at"), *_silent(spec), *named})),
+        drawn=tuple(
+            sorted({*(name for step in disturbances for name in step if name != "at"), *_silent(spec), *named})
+        ),
     )
 
 
