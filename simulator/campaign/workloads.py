@@ -181,10 +181,6 @@ _CLASSES: Final = (
     "check-capacity.autoscaling.x-k8s.io",
 )
 _CONSUMES: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
-_OBJECT_OF: Final = {
-    "native": ("scheduling.k8s.io/v1beta1", {"schedulingPolicy": {"gang": {"minCount": 0}}}),
-    "coscheduling": ("scheduling.x-k8s.io/v1alpha1", {"minMember": 0}),
-}
 
 
 def draw_groups(rng: Random, last: int) -> tuple[list[JsonObject], list[JsonObject]]:
@@ -223,10 +219,11 @@ def _group(rng: Random, name: str) -> list[JsonObject]:
         if in_one_zone:
             template["metadata"]["annotations"]["fleetwright.dev/group-topology"] = _ZONE
         written.append(workload)
-    if spelling in _OBJECT_OF:
-        version, spec = _OBJECT_OF[spelling]
-        filled = {key: minimum if value == 0 else {"gang": {"minCount": minimum}} for key, value in spec.items()}
-        written.append(_workload(version, "PodGroup", name, filled))
+    if spelling == "native":
+        policy = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+        written.append(_workload("scheduling.k8s.io/v1beta1", "PodGroup", name, policy))
+    if spelling == "coscheduling":
+        written.append(_workload("scheduling.x-k8s.io/v1alpha1", "PodGroup", name, {"minMember": minimum}))
     return written
 
 

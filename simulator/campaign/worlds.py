@@ -498,11 +498,12 @@ def draw_world(seed: int, options_seed: int | None = None) -> DrawnWorld:
     options, disturbances, named, spec = Options(), list[JsonObject](), set[str](), dict[str, Any]()
     if options_seed is not None:
         options = draw_options(stream(options_seed, "options"), objects, steps, fault_time)
-        groups, group_steps = draw_groups(stream(options_seed, "groups"), round(fault_time.total_seconds()))
-        objects += groups
-        steps += group_steps
-        named |= {"groups"} if groups or group_steps else set()
         disturbances = draw_disturbances(options_seed, fault_time, ZONES, objects)
+        named = {name for step in disturbances for name in step if name != "at"}
+        groups, group_steps = draw_groups(stream(options_seed, "groups"), round(fault_time.total_seconds()))
+        named |= {"groups"} if groups or group_steps else set()
+        objects += groups
+        disturbances += group_steps
         work = {} if large else draw_work(stream(options_seed, "work"))
         spec = {"aws": draw_silences(stream(options_seed, "silences")), **work}
     steps += [*reserved_steps, *options.steps, *disturbances]
@@ -525,9 +526,7 @@ def draw_world(seed: int, options_seed: int | None = None) -> DrawnWorld:
         objects=objects,
         steps=steps,
         keeps_ledger=stream(seed, "ledger").random() < _WITH_LEDGER,
-        drawn=tuple(
-            sorted({*(name for step in disturbances for name in step if name != "at"), *_silent(spec), *named})
-        ),
+        drawn=tuple(sorted({*named, *_silent(spec)})),
     )
 
 
