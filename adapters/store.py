@@ -213,8 +213,10 @@ class ClaimStore(Protocol):
         """
         ...
 
-    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
-        """As `change`, if its NodePool's limits have room for its additional reservation; None if they do not."""
+    def change_within(
+        self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, Mapping[str, int]]
+    ) -> ClaimRecord | None:
+        """As `change`, if the limits of each of its counters have room for its additional reservation; None if they do not."""
         ...
 
     def disrupt(
@@ -612,7 +614,9 @@ class ObservedClaims:
         self._listener(before, stored)
         return stored
 
-    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
+    def change_within(
+        self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, Mapping[str, int]]
+    ) -> ClaimRecord | None:
         """As `change`, within limits; None if they have no room. Raises ConflictError."""
         stored = self._claims.change_within(before, after, limits)
         if stored is not None:

@@ -218,12 +218,16 @@ class MemoryClaims:
         self._rows.after_call("write")
         return stored
 
-    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
+    def change_within(
+        self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, Mapping[str, int]]
+    ) -> ClaimRecord | None:
         self._expect(before)
-        grown = quantity.subtract(after.reserved, before.reserved)
-        used = quantity.add(self._used(before.plan.node_pool).reserved, grown)
-        if any(grown.get(name, 0) > 0 and used.get(name, 0) > limit for name, limit in limits.items()):
-            return None
+        for counter in after.counters:
+            grown = quantity.subtract(after.reserved_in(counter), before.reserved_in(counter))
+            used = quantity.add(self._used(counter).reserved, grown)
+            bounds = limits.get(counter, {})
+            if any(grown.get(name, 0) > 0 and used.get(name, 0) > limit for name, limit in bounds.items()):
+                return None
         return self.change(before, after)
 
     def disrupt(

@@ -459,15 +459,16 @@ class DynamoClaims:
             raise ConflictError(_CALL, f"claim {before.name} has changed")
         return stored
 
-    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
-        """Replace `before` by `after` if its NodePool's limits allow it."""
+    def change_within(
+        self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, Mapping[str, int]]
+    ) -> ClaimRecord | None:
+        """Replace `before` by `after` if the limits of its counters allow it."""
         stored = msgspec.structs.replace(after, version=before.version + 1)
         put: Operation = ("Put", {"Item": self._items.item(stored.name, stored), **at_version(before.version)})
         moves = Moves([ClaimChange(before, stored)])
         operations = [put]
         for counter in moves.counters():
-            bounds = limit_bounds(limits) if counter == before.plan.node_pool else None
-            count = self._usage.moved(counter, moves, bounds)
+            count = self._usage.moved(counter, moves, limit_bounds(limits.get(counter, {})))
             if count is None:
                 return None
             operations.append(count)

@@ -120,19 +120,24 @@ def test_a_claim_is_released_only_with_what_it_reserved(store: Store) -> None:
     assert [found.name for found in requested.accepted] == ["b"]
 
 
-def test_a_claim_that_stays_after_all_takes_its_share_again_or_nothing(store: Store) -> None:
-    """A replacement may have used the room that its deletion freed: the limit holds in either order."""
-    claims, limits = store.stores.claims, {"nodes": 1}
-    (old,) = claims.request([claim("old")], {"default": limits}, store.planner()).accepted
+@pytest.mark.parametrize("counter", ["default", GROUP_COUNTER + "costs/all", GROUP_COUNTER + "costs/shop"])
+def test_a_claim_that_stays_after_all_takes_its_share_again_or_nothing(counter: str, store: Store) -> None:
+    """A replacement may have used the room that its deletion freed: limits and caps hold in either order."""
+    claims, limits = store.stores.claims, {counter: {"nodes": 1}}
+    capped = msgspec.structs.replace(claim("old").plan, annotations=with_charges({}, {"costs/shop": PPM}))
+    old, new = (
+        msgspec.structs.replace(claim(name), plan=capped, limit_groups=("costs/all",)) for name in ("old", "new")
+    )
+    (old,) = claims.request([old], limits, store.planner()).accepted
     leaving = claims.change(old, msgspec.structs.replace(old, reserved={}))
-    (new,) = claims.request([claim("new")], {"default": limits}, store.planner()).accepted
+    (new,) = claims.request([new], limits, store.planner()).accepted
     assert claims.change_within(leaving, old, limits) is None
     assert claims.get("old") == leaving
     claims.forget(new)
     restored = claims.change_within(leaving, old, limits)
     assert restored is not None
     assert claims.get("old") == restored
-    assert claims.usage()[0].reserved == old.reserved
+    assert [usage.reserved for usage in claims.usage()] == [old.reserved] * 3
     with pytest.raises(ConflictError):
         claims.change_within(leaving, old, {})
 
