@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from core.disruption.move_history import MoveHistory
     from core.launch.denials import LaunchDenial
     from core.model.plan import StoredTarget
+    from core.spending import SpendMeter
 
 
 # Disruption commands: those in progress, those that wait for approval, and the target that they lead to.
@@ -243,8 +244,24 @@ class ClaimStore(Protocol):
         """
         ...
 
-    def forget(self, record: ClaimRecord) -> None:
-        """Delete the claim and release all that it held. Raises ConflictError if it has changed; no error if it is gone."""
+    def forget(self, record: ClaimRecord, costs: Mapping[str, int] = {}) -> None:
+        """Delete the claim, release all that it held, and add what it cost to the meters of its caps.
+
+        Args:
+            record: The claim.
+            costs: Cap → nano-dollars (`core.spending.whole_costs`).
+
+        Raises:
+            ConflictError: If it has changed; there is no error if it is gone.
+        """
+        ...
+
+    def meters(self) -> dict[str, SpendMeter]:
+        """Return the meters of caps, by cap."""
+        ...
+
+    def read_meter(self, cap: str, period: str, since: datetime, reading: int) -> None:
+        """Store the reading of a cap's meter at the start of a period; the first one of each start stays."""
         ...
 
     def usage(self) -> tuple[PoolUsage, ...]:
@@ -638,10 +655,18 @@ class ObservedClaims:
             self._listener(before[stored.name], stored)
         return disrupted
 
-    def forget(self, record: ClaimRecord) -> None:
+    def forget(self, record: ClaimRecord, costs: Mapping[str, int] = {}) -> None:
         """Delete the claim. Raises ConflictError."""
-        self._claims.forget(record)
+        self._claims.forget(record, costs)
         self._listener(record, None)
+
+    def meters(self) -> dict[str, SpendMeter]:
+        """Return the meters of caps."""
+        return self._claims.meters()
+
+    def read_meter(self, cap: str, period: str, since: datetime, reading: int) -> None:
+        """Store the reading of a meter at the start of a period."""
+        self._claims.read_meter(cap, period, since, reading)
 
     def usage(self) -> tuple[PoolUsage, ...]:
         """Return the counters of every NodePool."""

@@ -3,10 +3,11 @@
 What a cap has spent is metered. A claim that ends adds its price times its lifetime to the meter of each cap that counts it; a
 claim that runs counts up to now. The period's spending is the difference to the reading at its start.
 
-A launch must be paid for until the period ends, since nothing is evicted for a cap: what is left of the amount, divided by the
-hours that are left, bounds what nodes may cost an hour. So a cap of a period is a cap in dollars an hour that follows the
-spending, and holds like one: for claims at their highest price, and for several runs at once. Hours in which calendars close
-all NodePools of the cap cost nothing.
+Nothing is evicted for a cap, so a launch must be paid for for a while: for the length of a period, or as the cap says. What is
+left of the amount, divided by the hours that are left of the period, bounds what nodes may cost an hour; so does the next
+period's amount, divided by the hours of the while that are in it. If no node runs for longer, no period is overshot. A cap of a
+period is thereby a cap in dollars an hour that follows the spending, and holds like one: for claims at their highest price, and
+for several runs at once. Hours in which calendars close all NodePools of the cap cost nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,17 @@ import msgspec
 
 from core.calendars import closes, instant, is_for, periods, wall_time, zone
 from core.lifecycle.records import ClaimRecord
-from core.model.node_pool import DAY, GROUP_COUNTER, HOLD_BACK, NO_ON_DEMAND_FALLBACK, Calendar, Cap, NodePool
+from core.model.node_pool import (
+    DAY,
+    GROUP_COUNTER,
+    HOLD_BACK,
+    NO_ON_DEMAND_FALLBACK,
+    TELL,
+    Calendar,
+    Cap,
+    CapAction,
+    NodePool,
+)
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot, Spending
 from core.model.values import quantity
@@ -182,9 +193,14 @@ class PeriodState(msgspec.Struct, frozen=True, kw_only=True):
         return self.forecast * 100 // max(1, self.limit)
 
     @property
-    def reached(self) -> int:
-        """The highest percentage of the cap's actions that the forecast has reached, zero for none."""
-        return max((action.percent for action in self.cap.actions if action.percent <= self.percent), default=0)
+    def engaged(self) -> tuple[CapAction, ...]:
+        """The cap's actions whose percentage the forecast has reached."""
+        return tuple(action for action in self.cap.actions if action.percent <= self.percent)
+
+    @property
+    def told(self) -> int:
+        """The highest percentage at which people are told, zero for none."""
+        return max((action.percent for action in self.engaged if TELL in action.do), default=0)
 
     def sentence(self) -> str:
         """Return the spending in words."""
@@ -227,10 +243,12 @@ def _state(cap: Cap, period: str, calendar: Calendar, entry: Spending | None, sn
         later = max(timedelta(0), now - entry.at)
         spent = entry.spent + hourly * (later // _MICROSECOND) // (_HOUR // _MICROSECOND)
     pools = [pool for pool in snapshot.node_pools if is_for(calendar, pool)]
-    whole = _open_time(pools, snapshot.calendars, now, end)
-    ahead = whole if cap.ahead is None else _open_time(pools, snapshot.calendars, now, min(end, now + cap.ahead))
-    room = max(0, cap.periods[period] - spent)
-    allowed = room * (_HOUR // _MICROSECOND) // (max(ahead, SHORTEST) // _MICROSECOND)
+    until = now + (end - start if cap.ahead is None else cap.ahead)
+    here = _open_time(pools, snapshot.calendars, now, min(end, until))
+    allowed = _an_hour(max(0, cap.periods[period] - spent), here)
+    if until > end:
+        allowed = min(allowed, _an_hour(cap.periods[period], _open_time(pools, snapshot.calendars, end, until)))
+    whole = here if until >= end else _open_time(pools, snapshot.calendars, now, end)
     return PeriodState(
         cap=cap,
         period=period,
@@ -261,6 +279,11 @@ def _open_time(pools: Sequence[NodePool], calendars: Sequence[Calendar], now: da
     )
 
 
+def _an_hour(amount: int, lasting: timedelta) -> int:
+    """Return what an amount allows an hour for so long."""
+    return amount * (_HOUR // _MICROSECOND) // (max(lasting, SHORTEST) // _MICROSECOND)
+
+
 def _rounded_down(amount: int) -> int:
     step: int = 10 ** max(0, len(str(amount)) - DIGITS)
     return amount // step * step
@@ -286,9 +309,7 @@ def with_spending(snapshot: Snapshot) -> Snapshot:
         limits[state.cap.name][quantity.HOURLY] = min(
             state.allowed, limits[state.cap.name].get(quantity.HOURLY, state.allowed)
         )
-        actions = frozenset(
-            name for action in state.cap.actions if action.percent <= state.percent for name in action.do
-        )
+        actions = frozenset(name for action in state.engaged for name in action.do)
         engaged[state.cap.name] = engaged.get(state.cap.name, frozenset()) | actions
     saving = tuple(
         msgspec.structs.replace(

@@ -142,7 +142,7 @@ class Cap(msgspec.Struct, frozen=True, kw_only=True):
             left of periods are included (`core.spending`).
         periods: `DAY` or `MONTH` → the most that nodes may cost in one, in nano-dollars.
         time_zone: By whose clocks days and months begin.
-        ahead: For how long a launch must be paid for; None: until the period ends.
+        ahead: For how long a launch must be paid for; None: for the length of the period.
         actions: By percentage.
         engaged: The actions that the forecast has reached; of NodePools at a moment alone.
     """

@@ -268,7 +268,7 @@ def exceeded_caps(ledger: Ledger, capacity_of: CapacityOf, launched: InstanceFac
         facts for name, facts in sorted(ledger.instances.items()) if facts.ended_at is None and name not in going
     ]
     leaving = [facts for name, facts in sorted(ledger.instances.items()) if facts.ended_at is None and name in going]
-    for calendar in map(api.calendar, ledger.of_kind("Calendar")):
+    for calendar in (api.calendar(dict(written)) for written in ledger.of_kind("Calendar")):
         for cap in calendar.caps:
             parts = [_charged(cap, calendar, facts, capacity_of(facts.instance_type)) for facts in (*running, launched)]
             parts += [_charged(cap, calendar, facts, {}) for facts in leaving]

@@ -30,6 +30,7 @@ from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 from core.model.plan import StoredTarget
 from core.model.values import quantity
+from core.spending import SpendMeter
 from tests.fakes.account import FakeBrakes, MemoryQuotas
 
 
@@ -43,6 +44,7 @@ class Rows:
         self.verdicts: dict[tuple[str, str, str], ProposalVerdict] = {}
         self.unindexed: set[str] = set()
         self.usage: dict[str, PoolUsage] = {}
+        self.meters: dict[str, SpendMeter] = {}
         self.leases: dict[str, tuple[str, int, datetime | None]] = {}
         self.refused: dict[OfferingKey, datetime] = {}
         self.probed: dict[OfferingKey, datetime] = {}
@@ -270,13 +272,31 @@ class MemoryClaims:
             if pool in bounds and self._used(pool).disrupting + new.count(pool) > bounds[pool]
         )
 
-    def forget(self, record: ClaimRecord) -> None:
+    def forget(self, record: ClaimRecord, costs: Mapping[str, int] = {}) -> None:
         self._rows.before_call("write")
         if record.name in self._rows.claims:
             self._expect(record)
             del self._rows.claims[record.name]
             self._move(record, None)
+            for cap, amount in costs.items():
+                meter = self._meter(cap)
+                self._rows.meters[cap] = msgspec.structs.replace(meter, ended=meter.ended + amount)
         self._rows.after_call("write")
+
+    def meters(self) -> dict[str, SpendMeter]:
+        self._rows.before_call("read")
+        return dict(sorted(self._rows.meters.items()))
+
+    def read_meter(self, cap: str, period: str, since: datetime, reading: int) -> None:
+        self._rows.before_call("write")
+        meter = self._meter(cap)
+        if period not in meter.readings or meter.readings[period][0] < since:
+            readings = {**meter.readings, period: (since, reading)}
+            self._rows.meters[cap] = msgspec.structs.replace(meter, readings=readings)
+        self._rows.after_call("write")
+
+    def _meter(self, cap: str) -> SpendMeter:
+        return self._rows.meters.get(cap, SpendMeter(cap=cap))
 
     def usage(self) -> tuple[PoolUsage, ...]:
         self._rows.before_call("read")

@@ -276,7 +276,7 @@ ACTIONS_MAX: Final = 4
 
 
 def _not_about_a_period(cap: JsonObject) -> list[Location]:
-    if any(name in cap["limits"] for name in PERIODS):
+    if any(name in cap.get("limits", {}) for name in PERIODS):
         return []
     return [(name,) for name in ("actions", "countAhead") if name in cap]
 
@@ -367,7 +367,7 @@ def _cap(cap: CapEntry, spec: CalendarSpec, calendar: str) -> Cap:
         pod_labels=dict(cap.pods.match_labels),
         limits=quantity.parse_resources(limits),
         periods={PERIODS[name]: amount for name, amount in sorted(amounts.items())},
-        time_zone=spec.time_zone,
+        time_zone=spec.time_zone if amounts else "UTC",
         ahead=None if cap.count_ahead is None else _span(cap.count_ahead),
         actions=_actions(cap) if amounts else (),
     )

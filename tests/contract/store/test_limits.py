@@ -18,6 +18,7 @@ from core.launch.selection import AT_ONCE, FASTEST, LONGEST_WAIT, SLOWEST, token
 from core.model.node_pool import GROUP_COUNTER
 from core.model.values.quantity import PPM
 from core.pools import with_charges
+from core.spending import SpendMeter
 from lambdas.controllers.run_requests import mismatches
 from tests.contract.store.stores import MINUTE, NOW, Store, claim, counters, dynamo, requested
 
@@ -73,6 +74,28 @@ def test_a_cap_counts_a_share_of_each_claim_and_a_recount_has_the_same_sums(stor
     store.stores.claims.forget(requested.accepted[0])
     again = store.stores.claims.request([claims[2]], limits, store.planner())
     assert [accepted.name for accepted in again.accepted] == ["c"]
+
+
+def test_meters_add_what_ended_claims_cost_and_keep_the_first_reading_of_each_period(store: Store) -> None:
+    """A claim that is gone, or that has changed, adds nothing a second time."""
+    claims = store.stores.claims
+    first, second = claims.request([claim("a"), claim("b")], {}, store.planner()).accepted
+    claims.forget(first, {"costs/shop": 5, "costs/all": 7})
+    claims.forget(first, {"costs/shop": 5, "costs/all": 7})
+    changed = claims.change(second, msgspec.structs.replace(second, node_name="one"))
+    with pytest.raises(ConflictError):
+        claims.forget(second, {"costs/shop": 5})
+    claims.forget(changed, {"costs/shop": 4})
+    for since, reading in ((NOW, 3), (NOW, 4), (NOW - MINUTE, 2)):
+        claims.read_meter("costs/shop", "Day", since, reading)
+    claims.read_meter("costs/new", "Month", NOW, 0)
+    assert claims.meters() == {
+        "costs/all": SpendMeter(cap="costs/all", ended=7),
+        "costs/new": SpendMeter(cap="costs/new", readings={"Month": (NOW, 0)}),
+        "costs/shop": SpendMeter(cap="costs/shop", ended=9, readings={"Day": (NOW, 3)}),
+    }
+    claims.read_meter("costs/shop", "Day", NOW + MINUTE, 9)
+    assert claims.meters()["costs/shop"].readings == {"Day": (NOW + MINUTE, 9)}
 
 
 def test_a_released_share_of_the_limits_is_available_again(store: Store) -> None:
