@@ -198,8 +198,8 @@ class PeriodState(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(action for action in self.cap.actions if action.percent <= self.percent)
 
     @property
-    def told(self) -> int:
-        """The highest percentage at which people are told, zero for none."""
+    def warned_at(self) -> int:
+        """The highest percentage of an action that tells people, zero for none."""
         return max((action.percent for action in self.engaged if TELL in action.do), default=0)
 
     def sentence(self) -> str:

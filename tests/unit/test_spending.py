@@ -282,7 +282,7 @@ ACTIONS = (
 def test_actions_follow_the_forecast(hourly: float, percent: int, engaged: tuple[str, ...], told: int) -> None:
     snapshot = at_noon(12.0, hourly, cap=a_cap(actions=ACTIONS))
     (state,) = period_states(snapshot)
-    assert (state.percent, state.told) == (percent, told)
+    assert (state.percent, state.warned_at) == (percent, told)
     assert tuple(name for cap in snapshot.node_pools[0].saving_caps for name in cap.engaged) == engaged
 
 

@@ -374,7 +374,7 @@ def _cap(cap: CapEntry, spec: CalendarSpec, calendar: str) -> Cap:
 
 
 def _actions(cap: CapEntry) -> tuple[CapAction, ...]:
-    """Return the actions by percentage; without any, people are told at 80 and at 100 percent."""
+    """Return the actions by percentage; without any, two tell people, at 80 and at 100 percent."""
     if cap.actions is None:
         return tuple(CapAction(percent=percent, do=(TELL,)) for percent in (80, 100))
     ordered = sorted(cap.actions, key=lambda action: action.percent)

@@ -51,7 +51,7 @@ class CapPeriods(Sweep):
     def __init__(self, kubernetes: Kubernetes, claims: ClaimStore) -> None:
         self._kubernetes = kubernetes
         self._claims = claims
-        self._told: dict[tuple[str, str, int], datetime] = {}
+        self._warned: dict[tuple[str, str, int], datetime] = {}
 
     def run(self, round_: ReconcileRound) -> None:
         """Read the meters that are due, then tell. Claims are read after the meters: what ends in between counts at once."""
@@ -63,24 +63,24 @@ class CapPeriods(Sweep):
         if readings_due(calendars, meters, (), now) and not view.unreadable_claims:
             for due in readings_due(calendars, meters, self._claims.all(), now):
                 self._claims.read_meter(*due)
-        high = [state for state in period_states(view.snapshot) if state.told]
+        high = [state for state in period_states(view.snapshot) if state.warned_at]
         round_.report.count(CAPS_NEARLY_SPENT, len(high))
-        round_.each(high, lambda state: self._tell(state, now), subject=lambda state: f"cap {state.cap.name}")
+        round_.each(high, lambda state: self._warn(state, now), subject=lambda state: f"cap {state.cap.name}")
 
-    def _tell(self, state: PeriodState, now: datetime) -> None:
-        subject = (state.cap.name, state.period, state.told)
-        if now - self._told.get(subject, _LONG_AGO) < TOLD_EVERY:
+    def _warn(self, state: PeriodState, now: datetime) -> None:
+        subject = (state.cap.name, state.period, state.warned_at)
+        if now - self._warned.get(subject, _LONG_AGO) < WARNED_EVERY:
             return
         calendar, _, name = state.cap.name.partition("/")
         message = f"cap {name} is at {state.percent} % by its forecast: {state.sentence()}"
         about = about_object(f"Calendar/{calendar}")
-        identity = f"{state.cap.name}/{state.period}/{state.told}"
+        identity = f"{state.cap.name}/{state.period}/{state.warned_at}"
         write(self._kubernetes, [warning(about, RunReason.CAP_FORECAST, message, now, identity=identity)])
-        self._told[subject] = now
+        self._warned[subject] = now
 
 
-TOLD_EVERY: Final = timedelta(hours=1)
-"""How often the same is told."""
+WARNED_EVERY: Final = timedelta(hours=1)
+"""How often the same warning is written."""
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
