@@ -31,7 +31,7 @@ from core.model.values.quantity import CPU, MEMORY
 from core.model.values.requirements import Requirement
 from core.model.values.taints import LEAVING, PREFER_NO_SCHEDULE
 from core.packing.problem import Bools, Floats, Ints
-from core.pods import SYSTEM_SPREADS, spread_selector, successor, with_label_keys
+from core.pods import SYSTEM_SPREADS, eviction_order, spread_selector, successor, with_label_keys
 from core.reasons.code import TerminationReason
 from core.scheduling.context import SchedulingContext
 from core.scheduling.pods import DefaultSpreads, PendingGroup, PodGroup
@@ -242,22 +242,23 @@ class _Prediction:
         going = frozenset(positions[node] for command in commands for node in command.nodes)
         self._later = frozenset(positions[name] for name in sorted(later) if name in positions)
         self._pods = {
-            position: [pod for pod in context.existing_nodes[position].state.pods if pod.key in self._moving]
+            position: sorted(
+                (pod for pod in context.existing_nodes[position].state.pods if pod.key in self._moving),
+                key=eviction_order,
+            )
             for position in sorted(going)
         }
         self._going: dict[int, None] = {}
         self._placed: list[tuple[int, PodGroup]] = []
         self._plan = self._with_departures()
         self._free: Ints = np.array([node.free for node in context.existing_nodes], dtype=np.int64)
-        self._is_hidden: Bools = np.zeros(len(context.existing_nodes), dtype=bool)
+        # No pod is sent to a node that is not initialized, which may never be (Karpenter).
+        self._is_hidden: Bools = np.array([not n.state.is_initialized for n in context.existing_nodes], dtype=bool)
         self._is_hidden[[positions[claim.name] for claim in new]] = True  # until their commands have their turns
         self._open: dict[tuple[int, int, bool], Bools] = {}
         self._scores = NodeScores(context, self._later)
         self._pairs_left = PAIRS_MAX
         self._new = frozenset(positions[claim.name] for claim in new)
-        self._is_uninitialized: Bools = np.array(
-            [not n.state.is_initialized for n in context.existing_nodes], dtype=bool
-        )
         self.is_vain = False
 
     def places(self) -> tuple[dict[str, str], dict[str, str]]:
@@ -329,7 +330,7 @@ class _Prediction:
     def _taking(self, group: PodGroup, pod: Pod, *, by_choice: bool) -> Bools:
         """Return [node], whether it passes all filters."""
         fits: Bools = np.zeros(len(self._is_hidden), dtype=bool)
-        closed = self._is_hidden | self._is_uninitialized if by_choice else self._is_hidden.copy()
+        closed = self._is_hidden.copy()
         if not _is_for_any_node(group):
             # What a new node will be is known only as far as its own pods need it.
             closed[[position for position in self._new if position != self._meant.get(pod.key)]] = True
