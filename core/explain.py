@@ -474,11 +474,13 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
 def _slow_drains(snapshot: Snapshot, plan: DisruptionPlan, node: str) -> tuple[str, ...]:
     """Return which PodDisruptionBudgets make the drain of a node's command slow."""
     names = next((set(command.nodes) for command in plan.commands if node in command.nodes), set())
-    pods = [pod for state in state_nodes(snapshot) if state.name in names for pod in state.pods]
+    states = state_nodes(snapshot)
+    pods = [pod for state in states if state.name in names for pod in state.pods]
+    leaving = [pod for state in states if state.is_marked_for_deletion(snapshot) for pod in state.pods]
     return tuple(
-        f"PodDisruptionBudget {budget.name} lets {allowed} of the {count} pods go at a time: "
+        f"PodDisruptionBudget {budget.name} lets {allowed} of the {count} pods on leaving nodes go at a time: "
         f"the drain takes {-(-count // allowed)} rounds, each until the moved pods are ready"
-        for budget, count, allowed in DisruptionBudgets.of(snapshot).slow(pods)
+        for budget, count, allowed in DisruptionBudgets.of(snapshot).slow(pods, leaving)
         if allowed
     )
 

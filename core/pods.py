@@ -27,7 +27,7 @@ from core.errors import InvalidInputError
 from core.model.plan import WaitingPod
 from core.model.pod import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY, LabelSelector, Owner, Pod, PodSpec, TopologySpread
 from core.model.snapshot import Options
-from core.model.values.quantity import CPU, MEMORY, dollars, in_calendar, parse_duration
+from core.model.values.quantity import dollars, in_calendar, parse_duration
 from core.model.values.requirements import Requirement
 from core.model.values.taints import DISRUPTED
 
@@ -197,16 +197,6 @@ def is_drainable(pod: Pod, now: datetime) -> bool:
     if pod.is_terminal or pod.is_static or _tolerates_drain(pod):
         return False
     return pod.deleted_at is None or now < pod.deleted_at + STUCK_AFTER
-
-
-def eviction_order(pod: Pod) -> tuple[int, int, str]:
-    """Return the sort key by which a drain evicts the pods of one tier: most CPU first, then most memory.
-
-    kube-scheduler places successors about in the order of evictions. Small ones that come first take the last room that holds
-    a large one.
-    """
-    requests = pod.spec.requests
-    return -requests.get(CPU, 0), -requests.get(MEMORY, 0), pod.key
 
 
 def _tolerates_drain(pod: Pod) -> bool:
