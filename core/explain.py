@@ -368,12 +368,12 @@ def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], floa
     """
     subject = f"group {gang.name}"
     about = _about(gang)
-    if not (gang.waiting or gang.coming or gang.promised):
+    if not (gang.waiting or gang.coming or gang.promised) and gang.refusal is None:
         return Explanation(
             subject=subject, outcome="runs", details=(*about, *_places(Plan(now=snapshot.now), gang.pods))
         )
     plan = Planner(snapshot).plan(out_of_time)
-    planned = next((group for group in plan.groups if group.name == gang.name), None)
+    planned = next((group for group in plan.groups if group.identity == gang.identity), None)
     if planned is None or planned.reason:
         reason, message = ("", "") if planned is None else (planned.reason, planned.message)
         if planned is None and gang.refusal is not None:
