@@ -91,7 +91,8 @@ BUDGETS_CLOSED_FOR_A_WEEK: Final = "budgetsClosedForAWeek"
 """NodePools that no node may leave voluntarily, now or at any moment of the last seven days."""
 
 CAPS_NEARLY_SPENT: Final = "capsNearlySpent"
-"""Days and months of caps that end at or above a percentage of an action that tells people; counted by each round of `reconcile`."""
+"""Days and months of caps that by their forecast end at a percentage that people are to know; counted by each round of
+`reconcile`."""
 
 REFUSED_COMMANDS: Final = "refusedCommands"
 """Commands that the table does not store, because their row is too large: their nodes stay."""
