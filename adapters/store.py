@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from core.approval.proposal import Proposal, ProposalVerdict
     from core.disruption.move_history import MoveHistory
     from core.launch.denials import LaunchDenial
+    from core.lifecycle.metering import SpendMeter
     from core.model.plan import StoredTarget
-    from core.spending import SpendMeter
 
 
 # Disruption commands: those in progress, those that wait for approval, and the target that they lead to.

@@ -26,6 +26,7 @@ from core.labels import HASH_VERSION
 from core.launch.denials import LaunchDenial, closed_zones, refused_subnets, revision_of, subnets_of
 from core.lifecycle.claims import held_places, is_late_to_initialize, node_claim, requested_claim
 from core.lifecycle.deletion import awaits_replacements
+from core.lifecycle.metering import spending
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord, with_pod_events
 from core.manifests.assemble import ObjectProblem, assemble, zones_by_id
 from core.manifests.wire import resources
@@ -37,7 +38,7 @@ from core.model.snapshot import CapacityBuffer, EvictedNode, MovedWorkload, Snap
 from core.node_facts import with_trusted_nodes
 from core.pods import is_reschedulable
 from core.scheduling.pods import DefaultSpreads
-from core.spending import spending, with_spending
+from core.spending import with_spending
 from installation.settings import Settings
 
 # One observation of the cluster, with our table's records.

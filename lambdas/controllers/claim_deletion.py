@@ -14,9 +14,9 @@ from adapters.run_report import RunReport
 from adapters.store import ClaimChange, ClaimStore
 from core.ledger.outcome import DecisionOutcome, InstanceLife, OutcomeState
 from core.lifecycle import deletion, steps
+from core.lifecycle.metering import whole_costs
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
-from core.spending import whole_costs
 from installation.metric_names import INSTANCES_TERMINATED
 
 # Records the launch and the end of instances in the ledger, from which reports count hours.

@@ -26,11 +26,11 @@ from core.approval.proposal import Proposal, ProposalVerdict, deciding
 from core.disruption.move_history import MoveHistory
 from core.disruption.target.stored import decode, encode
 from core.launch.denials import PROBE, LaunchDenial
+from core.lifecycle.metering import SpendMeter
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 from core.model.plan import StoredTarget
 from core.model.values import quantity
-from core.spending import SpendMeter
 from tests.fakes.account import FakeBrakes, MemoryQuotas
 
 

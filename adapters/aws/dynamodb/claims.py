@@ -34,9 +34,9 @@ from adapters.aws.dynamodb.table import (
 )
 from adapters.ports import ConflictError
 from adapters.store import CLAIMS, COMMANDS, ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
+from core.lifecycle.metering import SpendMeter
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.values import quantity
-from core.spending import SpendMeter
 
 # An index of claims by instance, which finds an event's claim without reading all claims.
 

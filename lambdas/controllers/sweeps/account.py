@@ -10,9 +10,10 @@ from adapters.observation.stores import Stores
 from adapters.ports import CloudProvider, Kubernetes, WindowSchedules
 from adapters.store import ClaimStore
 from core.disruption.budgets import all_schedules
+from core.lifecycle.metering import readings_due
 from core.manifests.wire.resources import EC2_NODE_CLASSES
 from core.reasons.runs import RunReason
-from core.spending import PeriodState, period_states, readings_due
+from core.spending import PeriodState, period_states
 from installation.metric_names import CAPS_NEARLY_SPENT
 from lambdas.controllers.disruption_state import write_pod_events
 from lambdas.controllers.events import about_object, warning, write

@@ -15,10 +15,10 @@ from adapters.aws.dynamodb.table import DynamoTable, key
 from adapters.ports import ConflictError, ThrottledError, TransientError
 from adapters.store import PLANNER, ClaimChange, PoolUsage
 from core.launch.selection import AT_ONCE, FASTEST, LONGEST_WAIT, SLOWEST, token_time
+from core.lifecycle.metering import SpendMeter
 from core.model.node_pool import GROUP_COUNTER
 from core.model.values.quantity import PPM
 from core.pools import with_charges
-from core.spending import SpendMeter
 from lambdas.controllers.run_requests import mismatches
 from tests.contract.store.stores import MINUTE, NOW, Store, claim, counters, dynamo, requested
 
