@@ -26,7 +26,6 @@ from core.labels import HASH_VERSION
 from core.launch.denials import LaunchDenial, closed_zones, refused_subnets, revision_of, subnets_of
 from core.lifecycle.claims import held_places, is_late_to_initialize, node_claim, requested_claim
 from core.lifecycle.deletion import awaits_replacements
-from core.lifecycle.metering import spending
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord, with_pod_events
 from core.manifests.assemble import ObjectProblem, assemble, zones_by_id
 from core.manifests.wire import resources
@@ -681,6 +680,8 @@ class Observer:
         """Return the snapshot with what caps have spent, and with its NodePools limited by what is left."""
         if not any(cap.periods for calendar in snapshot.calendars for cap in calendar.caps):
             return snapshot
+        from core.lifecycle.metering import spending  # few clusters have caps of days or months
+
         spent = spending(snapshot.calendars, self._stores.claims.meters(), records, snapshot.now)
         return with_spending(msgspec.structs.replace(snapshot, spending=spent))
 

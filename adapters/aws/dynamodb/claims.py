@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -34,9 +34,11 @@ from adapters.aws.dynamodb.table import (
 )
 from adapters.ports import ConflictError
 from adapters.store import CLAIMS, COMMANDS, ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
-from core.lifecycle.metering import SpendMeter
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.values import quantity
+
+if TYPE_CHECKING:
+    from core.lifecycle.metering import SpendMeter
 
 # An index of claims by instance, which finds an event's claim without reading all claims.
 
@@ -326,6 +328,8 @@ class MeterItems:
 
 
 def _meter_of(row: Item) -> SpendMeter:
+    from core.lifecycle.metering import SpendMeter  # few clusters have caps of days or months
+
     periods = [name.removeprefix(_SINCE) for name in sorted(row) if name.startswith(_SINCE)]
     return SpendMeter(
         cap=sort_of(row),
