@@ -120,10 +120,10 @@ class PackingProblem(msgspec.Struct, frozen=True, eq=False):
         # beats[a, b]: class a comes before b, covers b's pattern and offers no less of any resource.
         best = np.zeros(0, dtype=np.int64)
         for part in np.array_split(np.arange(len(first)), math.isqrt(len(first)) or 1):
-            rivals = np.concatenate([best, part])
-            beats = covers[np.ix_(pattern[rivals], pattern[part])] & (rivals[:, None] < part[None, :])
+            compared = np.concatenate([best, part])
+            beats = covers[np.ix_(pattern[compared], pattern[part])] & (compared[:, None] < part[None, :])
             for offered in capacity.T:
-                beats &= offered[rivals][:, None] >= offered[part][None, :]
+                beats &= offered[compared][:, None] >= offered[part][None, :]
             best = np.concatenate([best, part[~beats.any(axis=0)]])
         return np.sort(order[first[best]])
 
