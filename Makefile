@@ -205,7 +205,7 @@ lock: setup ## Pin what the functions, the development environment and the site 
 	npm install --package-lock-only --no-audit --no-fund
 
 deploy-local: setup ## The synthesized stacks in MiniStack, an AWS emulator from PyPI: one node from an audit line to its end; build/deploy-local.json
-	$(BIN)/python -m tests.deploy_local
+	$(BIN)/python -m tests.deploy_local $(FROM)
 
 .PHONY: lint-templates
 lint-templates: setup ## Templates of public and private clusters in all partitions and of twenty in one: written twice, asked of cfn-lint and cdk-nag, made in moto
