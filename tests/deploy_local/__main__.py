@@ -6,7 +6,6 @@ release before is this tree with another setting, or the tree of a revision: `ma
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import subprocess
@@ -31,7 +30,7 @@ from tests.deploy_local.emulator import (
     require_free,
 )
 from tests.deploy_local.stacks import Release
-from tests.deploy_local.surroundings import KUBE_PORT, NODE_POOL, Surroundings
+from tests.deploy_local.surroundings import KUBE_PORT, Surroundings
 from tests.infra.conftest import synthesize_as_users_do
 
 BUILD: Final = stacks.ROOT / "build"
@@ -40,7 +39,6 @@ OTHER_SETTING: Final = {"lookSeconds": 20}
 """The context of the other release: a setting that changes every function's environment, and so its version."""
 
 _CLAIM_TAG: Final = "fleetwright.dev/claim"
-_POOL: Final = f"/apis/karpenter.sh/v1/nodepools/{NODE_POOL['metadata']['name']}"
 
 
 class Play:
@@ -135,10 +133,7 @@ class Play:
 
     def _command_begins(self, generation: str) -> Any:
         """Let the nodes drift; return the replacement, which has no Node yet, so that its command waits for it."""
-        pool = copy.deepcopy(self._around.kubernetes.objects[_POOL])
-        pool["spec"]["template"]["metadata"] = {"labels": {"example.com/generation": generation}}
-        pool["metadata"]["generation"] += 1
-        self._around.kubernetes.put(_POOL.rpartition("/")[0], pool)
+        self._around.label_nodes(generation)
         before = set(_instances())
 
         def replacement() -> Any:

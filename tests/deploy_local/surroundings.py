@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import ssl
 import threading
@@ -25,6 +26,7 @@ IMAGE: Final = "amazon-eks-node-al2023-x86_64-standard-1.35-v1"
 NODE_ROLE: Final = "FleetwrightNodeRole"
 PODS: Final = "/api/v1/namespaces/default/pods"
 NODES: Final = "/api/v1/nodes"
+POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
 _MADE: Final = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3600))
 
 
@@ -85,7 +87,7 @@ class Surroundings:
         bundle.write_bytes(pair.certificate.read_bytes() + pair.key.read_bytes())
         self.kubernetes = api_server.ApiServer()
         self.kubernetes.put("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", NODE_CLASS)
-        self.kubernetes.put("/apis/karpenter.sh/v1/nodepools", NODE_POOL)
+        self.kubernetes.put(POOLS, NODE_POOL)
         self.kubernetes.put(
             "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": _meta("default", "n1")}
         )
@@ -122,7 +124,15 @@ class Surroundings:
         pod = _pending_pod(name)
         self.kubernetes.put(PODS, pod)
         self._pods.add(name)
-        _put_audit_line(pod)
+        _put_audit_line(PODS, pod, "system:kube-scheduler", "status")
+
+    def label_nodes(self, generation: str) -> None:
+        """Let the NodePool ask for another label, so that its nodes drift."""
+        pool = copy.deepcopy(self.kubernetes.objects[f"{POOLS}/{NODE_POOL['metadata']['name']}"])
+        pool["spec"]["template"]["metadata"] = {"labels": {"example.com/generation": generation}}
+        pool["metadata"]["generation"] += 1
+        self.kubernetes.put(POOLS, pool)
+        _put_audit_line(POOLS, pool, "somebody")
 
     def remove_pods(self) -> None:
         """Delete every pod for good."""
@@ -193,22 +203,23 @@ def _pending_pod(name: str) -> dict[str, Any]:
     }
 
 
-def _put_audit_line(pod: dict[str, Any]) -> None:
-    """Write what kube-scheduler's mark of the pod leaves in the API server's audit log."""
-    group, name = f"/aws/eks/{CLUSTER}/cluster", pod["metadata"]["name"]
-    stream = f"kube-apiserver-audit-{pod['metadata']['uid']}"
+def _put_audit_line(path: str, obj: dict[str, Any], user: str, part: str = "") -> None:
+    """Write what a patch of the object below this path leaves in the API server's audit log."""
+    group, name = f"/aws/eks/{CLUSTER}/cluster", obj["metadata"]["name"]
+    stream = f"kube-apiserver-audit-{time.monotonic_ns()}"
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+    target = {"resource": path.rpartition("/")[2], "namespace": obj["metadata"].get("namespace", ""), "name": name}
     line = {
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
         "level": "Request",
         "stage": "ResponseComplete",
-        "requestURI": f"/api/v1/namespaces/default/pods/{name}/status",
+        "requestURI": f"{path}/{name}",
         "verb": "patch",
-        "user": {"username": "system:kube-scheduler"},
-        "objectRef": {"resource": "pods", "namespace": "default", "name": name, "subresource": "status"},
+        "user": {"username": user},
+        "objectRef": {**target, "subresource": part} if part else target,
         "responseStatus": {"code": 200},
-        "requestObject": {"status": pod["status"]},
+        "requestObject": {part: obj[part]} if part else {},
         "requestReceivedTimestamp": stamp,
         "stageTimestamp": stamp,
     }
