@@ -121,7 +121,7 @@ class Input:
         if self._patches or self.kustomizations:
             folder = str(self.kustomizations[0]) if self.kustomizations else "FOLDER"
             what = (
-                f"left out {_files(self._patches)} of Kustomize with patches of other objects: {_named(self._patches)}"
+                f"left out {_files(self._patches)} of Kustomize (patches or settings): {_named(self._patches)}"
                 if self._patches
                 else f"read the files of {folder} without its kustomization"
             )
