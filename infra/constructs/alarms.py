@@ -185,7 +185,9 @@ class Alarms(Construct):
         failed, and missing if there were none. Then the alarm has insufficient data, which is told like an alarm. A new alarm
         begins in that state, so a first deployment tells nobody (docs/engineering/aws-facts.md#first-alarm-state).
         """
-        says = f"{function.spec.name} has not run to its end for five minutes; with insufficient data, it is not invoked"
+        says = (
+            f"{function.spec.name} has not run to its end for five minutes; with insufficient data, it is not invoked"
+        )
         errors = function.function.metric_errors(period=FIVE_MINUTES, statistic="Minimum")
         alarm = self._alarm("no-clean-run", errors, says, missing=cloudwatch.TreatMissingData.MISSING)
         alarm.add_insufficient_data_action(actions.SnsAction(self.topic))
