@@ -182,8 +182,8 @@ class Alarms(Construct):
         """Watch for five minutes without a successful invocation, including time-outs and failed starts.
 
         It needs no metric of ours: Lambda writes one value of `Errors` per invocation, 0 for success. The minimum is 1 if all
-        failed, and missing if there were none. Then the alarm has insufficient data, which is told like an alarm. A new alarm
-        begins in that state, so a first deployment tells nobody (docs/engineering/aws-facts.md#first-alarm-state).
+        failed, and missing if there were none. Then the alarm has insufficient data, and notifies as in ALARM. A new alarm
+        begins in that state, so a first deployment notifies nobody (docs/engineering/aws-facts.md#first-alarm-state).
         """
         says = (
             f"{function.spec.name} has not run to its end for five minutes; with insufficient data, it is not invoked"
