@@ -202,7 +202,7 @@ def _pod_level(template: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _needed_by_containers(spec: Mapping[str, Any]) -> dict[str, int]:
-    """Return what the containers of a pod request together; nothing if they cannot be read, which is told elsewhere."""
+    """Return what the containers of a pod request together; nothing if they cannot be read: another finding says so."""
     containers = {key: spec[key] for key in ("containers", "initContainers") if key in spec}
     try:
         return of_whole_pod(msgspec.convert(containers, WirePodSpec))
