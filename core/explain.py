@@ -37,6 +37,7 @@ from core.scheduling import Planner
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation_text import PodFinding, PodOffer, PoolFinding, nearness, own_conflict, pool_offers
 from core.scheduling.new_node import in_group, why_unusable
+from core.spending import period_states
 
 _HINTS_MAX: Final = 3
 _ALTERNATIVES_MAX: Final = 3
@@ -356,6 +357,10 @@ def _of_caps(context: SchedulingContext, pool: NodePool) -> Iterator[str]:
     for cap in pool.caps:
         for name, amount in rooms[cap.name].items():
             yield f"cap {cap.name}: {render(max(0, amount), name)} of {render(cap.limits[name], name)} of {name} left"
+    names = {cap.name for cap in pool.caps} | pool.shared_limits.keys()
+    for state in period_states(context.snapshot):
+        if state.cap.name in names:
+            yield f"cap {state.cap.name}: {state.sentence()}"
 
 
 def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], float] | None = None) -> Explanation:
@@ -474,11 +479,13 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
 def _slow_drains(snapshot: Snapshot, plan: DisruptionPlan, node: str) -> tuple[str, ...]:
     """Return which PodDisruptionBudgets make the drain of a node's command slow."""
     names = next((set(command.nodes) for command in plan.commands if node in command.nodes), set())
-    pods = [pod for state in state_nodes(snapshot) if state.name in names for pod in state.pods]
+    states = state_nodes(snapshot)
+    pods = [pod for state in states if state.name in names for pod in state.pods]
+    leaving = [pod for state in states if state.is_marked_for_deletion(snapshot) for pod in state.pods]
     return tuple(
-        f"PodDisruptionBudget {budget.name} lets {allowed} of the {count} pods go at a time: "
+        f"PodDisruptionBudget {budget.name} lets {allowed} of the {count} pods on leaving nodes go at a time: "
         f"the drain takes {-(-count // allowed)} rounds, each until the moved pods are ready"
-        for budget, count, allowed in DisruptionBudgets.of(snapshot).slow(pods)
+        for budget, count, allowed in DisruptionBudgets.of(snapshot).slow(pods, leaving)
         if allowed
     )
 
