@@ -525,12 +525,7 @@ def draw_world(seed: int, options_seed: int | None = None) -> DrawnWorld:
     options, disturbances, named, spec = Options(), list[JsonObject](), set[str](), dict[str, Any]()
     if options_seed is not None:
         options = draw_options(stream(options_seed, "options"), objects, steps, fault_time)
-        disturbances = draw_disturbances(options_seed, fault_time, ZONES, objects)
-        named = {name for step in disturbances for name in step if name != "at"}
-        groups, group_steps = draw_groups(stream(options_seed, "groups"), round(fault_time.total_seconds()))
-        named |= {"groups"} if groups or group_steps else set()
-        objects += groups
-        disturbances += group_steps
+        disturbances, named = _drawn_beside(options_seed, fault_time, objects)
         work = {} if large else draw_work(stream(options_seed, "work"))
         spec = {"aws": draw_silences(stream(options_seed, "silences")), **work}
     steps += [*reserved_steps, *options.steps, *disturbances]
@@ -555,6 +550,15 @@ def draw_world(seed: int, options_seed: int | None = None) -> DrawnWorld:
         keeps_ledger=stream(seed, "ledger").random() < _WITH_LEDGER,
         drawn=tuple(sorted({*named, *_silent(spec)})),
     )
+
+
+def _drawn_beside(seed: int, fault_time: timedelta, objects: list[JsonObject]) -> tuple[list[JsonObject], set[str]]:
+    """Return the steps of disturbances and groups, with their names; groups that are there from the start join `objects`."""
+    steps = draw_disturbances(seed, fault_time, ZONES, objects)
+    named = {name for step in steps for name in step if name != "at"}
+    groups, group_steps = draw_groups(stream(seed, "groups"), round(fault_time.total_seconds()))
+    objects += groups
+    return [*steps, *group_steps], named | ({"groups"} if groups or group_steps else set())
 
 
 def _silent(spec: Mapping[str, Any]) -> Iterator[str]:
