@@ -16,6 +16,7 @@ from core.errors import InvalidInputError
 from core.lifecycle.binding import SEEN_WITHIN, SETTLES_WITHIN, is_held
 from core.lifecycle.deletion import is_voluntary, reclaimed_at
 from core.lifecycle.draining import must_leave_for, next_termination_step
+from core.lifecycle.launching import may_be_unlisted
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import STARTED, registration_of, waits_for, was_recreated
 from core.lifecycle.steps import (
@@ -188,9 +189,12 @@ def _resume(record: ClaimRecord, node: Node | None) -> BeginTermination | None:
 def _launch(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
     if facts.tagged_instance:
         return Adopt(facts.tagged_instance)
-    if now - record.requested_at >= LAUNCH_TIMEOUT:
-        return Forget(ClaimReason.LAUNCH_TIMEOUT)
-    return Launch()
+    if now - record.requested_at < LAUNCH_TIMEOUT:
+        return Launch()
+    unclear_at = record.moments.unclear_at
+    if unclear_at is not None and may_be_unlisted(unclear_at, now):
+        return Wait(recheck_after(unclear_at, now), "an instance of its last request may not be listed yet")
+    return Forget(ClaimReason.LAUNCH_TIMEOUT)
 
 
 def _register(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, binds: bool) -> ClaimStep:

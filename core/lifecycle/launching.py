@@ -7,13 +7,15 @@ request has the offerings that all claims accept in the same subnets, always inc
 
 Before the request, each claim stores the token, the number of claims that share it, the index of its instance, and the name of
 the first one, which requests the launch again for all if EC2 did nothing. If the
-response is lost, each claim takes an instance of the launch that no claim has; without one, it is launched alone. Instances
+response is lost, each claim takes an instance of the launch that no claim has; it is launched alone only once EC2's lists
+would have one. Instances
 start with the launch's name instead of a claim's; `reconcile` names them after their claims.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import chain
 from typing import Any, Final
 
@@ -24,6 +26,7 @@ from core.catalogue.capacity import EFA
 from core.launch.template import tenancy
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import claim_tags
+from core.lifecycle.steps import INSTANCE_CHECK_AFTER
 from core.model.catalogue import Offering
 from core.model.node_pool import NodeClass
 from core.model.snapshot import Snapshot
@@ -133,6 +136,18 @@ def in_launches(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]:
     for record in records:
         launches.setdefault(record.token, []).append(record)
     return list(launches.values())
+
+
+LISTED_WITHIN: Final = INSTANCE_CHECK_AFTER
+"""How long EC2's lists may lack a launched instance (docs/engineering/aws-facts.md#eventual-consistency)."""
+
+
+def may_be_unlisted(unclear_at: datetime | None, now: datetime) -> bool:
+    """Whether a request without a clear answer may have launched an instance that EC2's lists lack.
+
+    Until then no other token may be used: it would launch a second one.
+    """
+    return unclear_at is None or now - unclear_at < LISTED_WITHIN
 
 
 def is_unanswered(record: ClaimRecord | None, first: str) -> bool:

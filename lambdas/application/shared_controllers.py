@@ -128,4 +128,5 @@ class SharedControllers:
 
         given, work = self.adapters, self.adapters.queues.work
         claims = given.stores.claims
-        return Rebuilding(given.cloud, self.launcher, claims, self.node_claims, self.observer, work, given.clock)
+        gone = self.node_claims.is_withdrawn
+        return Rebuilding(given.cloud, self.launcher, claims, gone, self.observer, work, given.clock)

@@ -24,6 +24,7 @@ from adapters.ports import (
     LaunchDeniedError,
     PortError,
     RefusedOffering,
+    SilentError,
     ThrottledError,
     TransientError,
     UnfulfilledError,
@@ -48,7 +49,14 @@ from core.launch.denials import (
 )
 from core.launch.selection import Selection, select_offerings
 from core.launch.template import is_confined, partition, tenancy
-from core.lifecycle.launching import in_launches, launch_name, least_instances, share_launches, with_subnets
+from core.lifecycle.launching import (
+    in_launches,
+    launch_name,
+    least_instances,
+    may_be_unlisted,
+    share_launches,
+    with_subnets,
+)
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import claim_tags
 from core.model.catalogue import Catalogue, Offering, OfferingKey
@@ -61,6 +69,7 @@ from core.pools import pool_types
 from core.reasons.code import ClaimReason, Refusal
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launch_answers import (
+    CALL,
     DenialMemory,
     LaunchAnswer,
     LaunchAnswerWriter,
@@ -136,7 +145,8 @@ def order_of(
         tenancy=tenancy(plan.requirements),
         partition=partition(plan.requirements),
         uses_reservations=uses_reservations,
-        attempts=record.attempts,
+        unclear_at=record.moments.unclear_at,
+        is_renewed=record.moments.renewed_at is not None,
     )
 
 
@@ -302,7 +312,7 @@ class LaunchGate:
         self._mark(record, node_class, refused, now, report)
         self._end(admission.probe, launched, report)
         for group in _by_code(refused):
-            denied = _denied(record, node_class, group, "ec2:CreateFleet")
+            denied = _denied(record, node_class, group, CALL)
             if rule_of(denied.code).remembered in _ALSO_IN_SUCCESS and not any(map(denied.scope.covers, launched)):
                 self._memory.add(denied, now, report)
         for denial in admission.denials:
@@ -417,9 +427,10 @@ class LaunchRequests:
         """
         first = records[0]
         if len(records) < first.shares:
-            unknown = ConflictError(
-                "ec2:CreateFleet", "another run may have requested the launch that this claim shares"
-            )
+            said = "another run may have requested the launch that this claim shares"
+            unclear_at = first.moments.unclear_at
+            is_open = unclear_at is not None and may_be_unlisted(unclear_at, now)
+            unknown = SilentError(CALL, said) if is_open else ConflictError(CALL, said)
             return LaunchAnswer(asked={record.name: record for record in records}, error=unknown)
         admission = self._gate.admit(first, node_class, now)
         if isinstance(admission, Refusal):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -23,7 +23,6 @@ from core.model.node_pool import NodePool
 from core.model.snapshot import Node
 from core.reasons.code import ClaimReason, DecisionKind
 from lambdas.controllers.launching import Launcher
-from lambdas.controllers.node_claims import NodeClaimMirror
 
 
 class UnclaimedInstance(msgspec.Struct, frozen=True):
@@ -157,15 +156,16 @@ class Rebuilding:
         cloud: CloudProvider,
         launcher: Launcher,
         claims: ClaimStore,
-        node_claims: NodeClaimMirror,
+        is_withdrawn: Callable[[str, str], bool],
         observer: Observer,
         work: Queue,
         clock: Clock,
     ) -> None:
+        """`is_withdrawn` says whether the hand-made NodeClaim of this name and UID is gone."""
         self._cloud = cloud
         self._launcher = launcher
         self._claims = claims
-        self._node_claims = node_claims
+        self._is_withdrawn = is_withdrawn
         self._observer = observer
         self._work = work
         self._clock = clock
@@ -197,7 +197,7 @@ class Rebuilding:
         Of two runs that request one launch, one may be denied and release the NodeClaim while the other gets the instance.
         """
         uid, name = found.instance.tags.get(labels.MADE_BY_HAND, ""), found.instance.tags[labels.CLAIM]
-        if found.problem or not uid or not self._node_claims.is_withdrawn(name, uid):
+        if found.problem or not uid or not self._is_withdrawn(name, uid):
             return found
         return msgspec.structs.replace(found, problem=f"NodeClaim {name}, for which it was launched, is gone")
 
