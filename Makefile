@@ -56,12 +56,17 @@ wheel: setup ## Build the wheel, install it in a clean environment, and run plan
 	$(BIN)/python -m tests.wheel build/wheel
 
 ELSEWHERE ?=
-TESTS := -n auto --dist worksteal -m "not slow and not e2e" --hypothesis-profile=$(HYPOTHESIS)
-test: setup ## All tests; ELSEWHERE="tidy lambda" leaves out those that `make check` and `make test-lambda-python` run
-	$(BIN)/python -m pytest $(TESTS) $(if $(filter tidy,$(ELSEWHERE)),--ignore=tests/tidy) $(if $(filter lambda,$(ELSEWHERE)),$(LAMBDA_TESTS:%=--ignore=%))
+RUN_TESTS := -m pytest -n auto --dist worksteal --hypothesis-profile=$(HYPOTHESIS)
+TESTS := $(RUN_TESTS) -m "not slow and not e2e"
+test: setup ## The tests, in five minutes on two processors: those that take a processor two seconds or more are left to `make test-all`
+	$(BIN)/python $(RUN_TESTS) -m "not slow and not e2e and not ci"
+
+.PHONY: test-all
+test-all: setup ## All tests that CI runs, in ten minutes; ELSEWHERE="tidy lambda" leaves out those that `make check` and `make test-lambda-python` run
+	$(BIN)/python $(TESTS) $(if $(filter tidy,$(ELSEWHERE)),--ignore=tests/tidy) $(if $(filter lambda,$(ELSEWHERE)),$(LAMBDA_TESTS:%=--ignore=%))
 
 coverage: setup ## The same run with branch coverage of core/ by its own tests, at least 90 %
-	$(BIN)/python -m pytest $(TESTS) --cov --cov-report=term:skip-covered
+	$(BIN)/python $(TESTS) --cov --cov-report=term:skip-covered
 
 test-long: setup ## The long tests: many more random cases and seeds
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow --hypothesis-profile=$(HYPOTHESIS)
@@ -73,7 +78,7 @@ test-lambda-python: setup ## The core's and the functions' own tests on Python 3
 	@python=$$($(BIN)/python -m infra.packaging.bytecode) || exit $$?; test -x $(LAMBDA_VENV)/bin/python || "$$python" -m venv $(LAMBDA_VENV)
 	$(call INSTALL,$(LAMBDA_VENV)/bin/python)
 	$(LAMBDA_VENV)/bin/python -m compileall -q -j 0 -x '/test_|/aws_cdk/' $(LAMBDA_VENV)/lib $(COMPILED)
-	$(LAMBDA_VENV)/bin/python -m pytest $(TESTS) -p no:cacheprovider $(LAMBDA_TESTS)
+	$(LAMBDA_VENV)/bin/python $(TESTS) -p no:cacheprovider $(LAMBDA_TESTS)
 
 nightly: setup ## Everything that is too long for CI, in hours: SEEDS=10000 CASES=20000 SEED=1 SAMPLE=500; all of it in build/nightly.json
 	$(BIN)/python -m tests.nightly --sizes SEEDS=$(NIGHTLY_SEEDS),CASES=$(CASES),SEED=$(SEED),SAMPLE=$(SAMPLE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -22,7 +23,7 @@ from core.explain import (
 )
 from core.gangs import Gang, gangs_of
 from core.manifests.workloads import Expansion
-from core.model.pod import Pod
+from core.model.pod import GroupSource, Pod
 from core.model.snapshot import ProvisioningRequest, Snapshot
 from core.model.values.quotas import names_node
 from core.reasons.code import PAGE, ReasonCode
@@ -38,6 +39,14 @@ _GROUP_KINDS: Final = (
     *("group", "groups", "podgroup", "podgroups", "jobset", "jobsets", "leaderworkerset", "lws"),
     *_REQUEST_KINDS,
 )
+_SOURCES_OF: Final[dict[str, tuple[GroupSource, ...]]] = {
+    **dict.fromkeys(("podgroup", "podgroups"), (GroupSource.POD_GROUP, GroupSource.VOLCANO, GroupSource.COSCHEDULING)),
+    **dict.fromkeys(("jobset", "jobsets"), (GroupSource.JOB_SET,)),
+    **dict.fromkeys(("leaderworkerset", "lws"), (GroupSource.LEADER_WORKER_SET,)),
+    **dict.fromkeys(_REQUEST_KINDS, (GroupSource.PROVISIONING_REQUEST,)),
+}
+"""Kind as typed → where its groups are written; any other kind names all groups."""
+
 _CODES: Final[tuple[type[ReasonCode], ...]] = (PodReason, NodeReason)
 
 
@@ -164,7 +173,10 @@ class NamedTarget:
     def _group(self) -> Gang | None:
         """Return the group of that name: `group/NAME`, or the kind of object in which it is written; the first of several."""
         kind, _, rest = self._text.rpartition("/")
-        for gang in gangs_of(self._snapshot):
+        sources = _SOURCES_OF.get(self._text.partition("/")[0].lower(), tuple(GroupSource))
+        for gang in self._gangs:
+            if gang.source not in sources:
+                continue
             namespace, _, name = gang.name.partition("/")
             if self._text == gang.name or self._text.partition("/")[2] == gang.name:
                 return gang
@@ -174,6 +186,10 @@ class NamedTarget:
             ):
                 return gang
         return None
+
+    @cached_property
+    def _gangs(self) -> tuple[Gang, ...]:
+        return gangs_of(self._snapshot)
 
     def _is(self, pod: Pod, name: str, kind: str) -> bool:
         """Whether the text is this name in the pod's namespace: NAME, NAMESPACE/NAME or KIND/NAME."""
@@ -196,6 +212,10 @@ class NamedTarget:
         named |= {pod.name for pod in snapshot.pods} | {claim.name for claim in snapshot.node_claims}
         named |= {pool.name for pool in snapshot.node_pools}
         named |= {name for pod in snapshot.pods for _, name in _workloads_of(pod)}
+        if self._text.partition("/")[0].lower() in _GROUP_KINDS:
+            named = {gang.name for gang in self._gangs}
+            if groups := sorted(name for name in named if self._text.rpartition("/")[2] in name.partition("/")[2]):
+                return f"groups in the input: {output.several([f'group/{name}' for name in groups])}"
         alike = difflib.get_close_matches(self._text, sorted(named), n=3)
         return f"near it there is {', '.join(alike)}" if alike else "the pods of a workload are named <workload>-<n>"
 

@@ -368,12 +368,12 @@ def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], floa
     """
     subject = f"group {gang.name}"
     about = _about(gang)
-    if not (gang.waiting or gang.coming or gang.promised):
+    if not (gang.waiting or gang.coming or gang.promised) and gang.refusal is None:
         return Explanation(
             subject=subject, outcome="runs", details=(*about, *_places(Plan(now=snapshot.now), gang.pods))
         )
     plan = Planner(snapshot).plan(out_of_time)
-    planned = next((group for group in plan.groups if group.name == gang.name), None)
+    planned = next((group for group in plan.groups if group.identity == gang.identity), None)
     if planned is None or planned.reason:
         reason, message = ("", "") if planned is None else (planned.reason, planned.message)
         if planned is None and gang.refusal is not None:
@@ -474,11 +474,13 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
 def _slow_drains(snapshot: Snapshot, plan: DisruptionPlan, node: str) -> tuple[str, ...]:
     """Return which PodDisruptionBudgets make the drain of a node's command slow."""
     names = next((set(command.nodes) for command in plan.commands if node in command.nodes), set())
-    pods = [pod for state in state_nodes(snapshot) if state.name in names for pod in state.pods]
+    states = state_nodes(snapshot)
+    pods = [pod for state in states if state.name in names for pod in state.pods]
+    leaving = [pod for state in states if state.is_marked_for_deletion(snapshot) for pod in state.pods]
     return tuple(
-        f"PodDisruptionBudget {budget.name} lets {allowed} of the {count} pods go at a time: "
+        f"PodDisruptionBudget {budget.name} lets {allowed} of the {count} pods on leaving nodes go at a time: "
         f"the drain takes {-(-count // allowed)} rounds, each until the moved pods are ready"
-        for budget, count, allowed in DisruptionBudgets.of(snapshot).slow(pods)
+        for budget, count, allowed in DisruptionBudgets.of(snapshot).slow(pods, leaving)
         if allowed
     )
 

@@ -40,6 +40,14 @@ _OF_OBJECTS: Final = (GroupSource.POD_GROUP, GroupSource.WORKLOAD, GroupSource.V
 """Ways of writing that say the minimum in an object."""
 _BY_OWNER: Final = (GroupSource.LEADER_WORKER_SET, GroupSource.JOB_SET)
 _NATIVE: Final = (GroupSource.POD_GROUP, GroupSource.WORKLOAD)
+_KINDS: Final = {
+    GroupSource.VOLCANO: "Volcano PodGroup",
+    GroupSource.COSCHEDULING: "coscheduling PodGroup",
+    GroupSource.KUEUE: "Kueue pod group",
+    GroupSource.ANNOTATION: "annotated group",
+}
+"""What messages call a group whose source is no kind of object."""
+
 _LATE: Final = datetime.max.replace(tzinfo=UTC)
 
 GangKey = tuple[str, GroupSource, str]
@@ -78,6 +86,11 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     disrupts_all: bool = False
     moves_alone: bool = False
     refusal: Refusal | None = None
+
+    @property
+    def identity(self) -> str:
+        """What tells it from every other group: objects of different kinds may share a name."""
+        return f"{self.source}/{self.name}"
 
     @property
     def runs(self) -> bool:
@@ -206,10 +219,11 @@ def _job_set(pod: Pod) -> _Spelling:
 
 
 def _number(text: str | None) -> int | None:
-    """Return a count that an annotation states; None if it states none, -1 if it cannot be read."""
+    """Return a count that an annotation states; None if it states none, -1 if it is no number of members."""
     if text is None:
         return None
-    return int(text) if text.isdecimal() and len(text) <= _DIGITS_MAX else -1
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
+    return int(text) or -1 if is_number else -1
 
 
 _DIGITS_MAX: Final = 6
@@ -320,23 +334,30 @@ class _Reading:
 
     def _coming(self) -> tuple[Pod, ...]:
         """Return pods in place of the members that the owner has not created, with the marks of the group's first one."""
-        coming: list[Pod] = []
-        first, requested = self._pods[0], self._snapshot.requested_members
+        first, created_at = self._pods[0], self._created_at()
+        requested = self._snapshot.requested_members
+        absent = ((name, template) for name, template in self._absent() if self._key_of(name) not in requested)
+        return tuple(_member(first, template, name, created_at) for name, template in absent)
+
+    def _absent(self) -> Iterator[tuple[str, MemberTemplate]]:
+        """Yield a name and the template of each member that its owner has not created."""
         for template, pods in self._parts():
             there = sum(_is_part(pod, template.part) for pod in self._pods)
             for number in range(there + 1, pods + 1):
-                name = f"{self._name}-{template.part}-to-come-{number}"
-                if f"{self._namespace}/{name}" not in requested:
-                    coming.append(_member(first, template, name, self._created_at()))
-        return tuple(coming)
+                yield f"{self._source.lower()}-{self._name}-{template.part}-to-come-{number}", template
+
+    def _key_of(self, name: str) -> str:
+        return f"{self._namespace}/{name}"
 
     def _refusal(self, minimum: int, total: int) -> Refusal | None:
         """Return a mistake for which nothing is bought."""
-        name = f"{self._source} {self._namespace}/{self._name}"
+        name = f"{_KINDS.get(self._source, self._source)} {self._namespace}/{self._name}"
         if self._spellings[0].source in _OF_OBJECTS and self._object is None:
             return Refusal(PodReason.GROUP_NOT_FOUND, f"there is no {name}, or it cannot be read")
         if any(spelling.minimum == -1 for spelling in self._spellings):
-            return Refusal(PodReason.GROUP_INVALID, f"{name}: an annotation that states its size is not a number")
+            return Refusal(
+                PodReason.GROUP_INVALID, f"{name}: the annotation with its size is not a whole number above zero"
+            )
         if self._source is GroupSource.ANNOTATION and self._spellings[0].minimum is None:
             return Refusal(PodReason.GROUP_INVALID, f"{name}: annotation {labels.GROUP_MINIMUM} is missing")
         if (stated := self._stated_total()) is not None and minimum > max(stated, total):
@@ -351,8 +372,13 @@ class _Reading:
         for other in others:
             theirs = self._minimum_of(other)
             if theirs is not None and theirs != minimum and other.source is not GroupSource.LEADER_WORKER_SET:
-                text = f"{name} starts with {minimum} members, and {other.source} {other.name} with {theirs}"
+                kind = _KINDS.get(other.source, other.source)
+                text = f"{name} starts with {minimum} members, and {kind} {other.name} with {theirs}"
                 return Refusal(PodReason.GROUP_SPELLINGS_DIFFER, text)
+        stated = sorted({s.minimum for s in self._spellings_of_all() if s.minimum is not None})
+        if len(stated) > 1:
+            text = f"members of {name} state different numbers of members: {', '.join(map(str, stated))}"
+            return Refusal(PodReason.GROUP_SPELLINGS_DIFFER, text)
         key_sets = {tuple(_own_keys(pod)) for pod in self._pods}
         if len(key_sets) > 1:
             shown = sorted(", ".join(each) or "none" for each in key_sets)
@@ -366,6 +392,12 @@ class _Reading:
                 return Refusal(PodReason.GROUP_INVALID, text)
         return None
 
+    def _spellings_of_all(self) -> Iterator[_Spelling]:
+        """Yield what each member says about this group; those that were made before a change say something else."""
+        first = self._spellings[0]
+        for pod in self._pods:
+            yield from (s for s in _spellings(pod) if (s.source, s.name) == (first.source, first.name))
+
     def _minimum_of(self, spelling: _Spelling) -> int | None:
         """Return the minimum that one way of writing states; None if it states none."""
         group_object = self._object_of(spelling) if spelling.source in _OF_OBJECTS else None
@@ -373,7 +405,8 @@ class _Reading:
 
     def _promised(self) -> int:
         """Return how many members are launched for although they do not exist yet."""
-        return sum(key.startswith(f"{self._namespace}/{self._name}-") for key in self._snapshot.requested_members)
+        requested = self._snapshot.requested_members
+        return sum(self._key_of(name) in requested for name, _ in self._absent()) if requested else 0
 
     def _absence(self, minimum: int, coming: int, promised: int) -> Refusal | None:
         """Return which members do not exist, or may not be planned for; None if enough do."""

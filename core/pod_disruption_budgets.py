@@ -227,16 +227,28 @@ class DisruptionBudgets:
         now = f"PodDisruptionBudget {_names(guards)} does not let pod {pod.key} be evicted now"
         return self.never_evicted(pod) or now
 
-    def rounds(self, pods: Iterable[Pod]) -> int:
-        """Return in how many rounds these pods can be evicted, each after the pods of the one before run elsewhere."""
-        return max((-(-count // max(1, allowed)) for _, count, allowed in self.slow(pods)), default=1)
+    def rounds(self, pods: Iterable[Pod], leaving: Iterable[Pod] = ()) -> int:
+        """Return in how many rounds these pods can be evicted, each after the pods of the one before run elsewhere.
 
-    def slow(self, pods: Iterable[Pod]) -> tuple[tuple[PodDisruptionBudget, int, int], ...]:
-        """Return the budgets that let fewer of these pods go at once than they guard: budget, guarded, let go."""
+        `leaving`: pods of nodes that leave already, which take turns with them.
+        """
+        return max((-(-count // max(1, allowed)) for _, count, allowed in self.slow(pods, leaving)), default=1)
+
+    def slow(
+        self, pods: Iterable[Pod], leaving: Iterable[Pod] = ()
+    ) -> tuple[tuple[PodDisruptionBudget, int, int], ...]:
+        """Return the budgets of these pods that let fewer go at once than they guard: budget, guarded, let go.
+
+        `leaving` as for `rounds`; those of other budgets do not count.
+        """
         counts: dict[BudgetKey, tuple[PodDisruptionBudget, int]] = {}
         for pod in pods:
             for budget in self.guards(pod):
                 counts[_key(budget)] = budget, counts.get(_key(budget), (budget, 0))[1] + 1
+        for pod in leaving if counts else ():
+            for budget in self.guards(pod):
+                if _key(budget) in counts:
+                    counts[_key(budget)] = budget, counts[_key(budget)][1] + 1
         by_budget = [(budget, count, self.allowed_now(budget)) for _, (budget, count) in sorted(counts.items())]
         return tuple((budget, count, allowed) for budget, count, allowed in by_budget if count > allowed)
 

@@ -18,10 +18,10 @@ from core.disruption.candidate import Candidate, rejecting_pool
 from core.disruption.consolidation_nodes import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass, Simulation, leaving_later
 from core.disruption.move_history import first_reason, gate_reason
+from core.disruption.pass_budgets import PassBudgets
 from core.disruption.prices import ReplacementOptions
 from core.model.node_pool import WHEN_EMPTY
 from core.model.plan import Blocked, Command, Move, PlannedClaim
-from core.pod_disruption_budgets import DisruptionBudgets
 from core.reasons.code import Refusal, TerminationReason
 from core.reasons.nodes import NodeReason
 
@@ -280,16 +280,16 @@ ROUNDS_AN_HOUR: Final = 60
 """How often in an hour a budget is assumed to let its next pods go: a moved pod is ready again within a minute."""
 
 
-def single_command(
+def single_commands(
     disruption_pass: DisruptionPass,
     candidates: Sequence[Candidate],
     prices: Mapping[str, int],
     has_room_for: Callable[[Sequence[PlannedClaim], Candidate], bool],
 ) -> list[Command]:
-    """Return the command that saves the most beyond the price of its moves; none if no command does.
+    """Return the commands that save more than the price of their moves, the one that saves the most beyond it first.
 
-    It deletes or replaces one node, or replaces several by one. A new node is only launched if that saves a share of the cost
-    of the nodes that go (`WORTHWHILE`).
+    Each deletes or replaces one node, or replaces several by one. A new node is only launched if that saves a share of the
+    cost of the nodes that go (`WORTHWHILE`).
 
     Args:
         disruption_pass: The pass.
@@ -298,8 +298,8 @@ def single_command(
         has_room_for: Whether the limits of NodePools have room for new nodes beside a candidate that goes for them.
     """
     closed = leaving_later(disruption_pass)
-    budgets = disruption_pass.budgets.pod_budgets
-    best: tuple[int, Command] | None = None
+    budgets = disruption_pass.budgets
+    paying: list[tuple[int, Command]] = []
     for going in _choices(disruption_pass, candidates):
         method = "multi" if len(going) > 1 else "single"
         command = consolidated(going, disruption_pass, method=method)
@@ -314,15 +314,18 @@ def single_command(
             - sum(prices[candidate.name] for candidate in going)
             - price_of_turns(command.replacements, going, budgets)
         )
-        if net > (best[0] if best is not None else 0):
-            best = net, command
-    return [best[1]] if best is not None else []
+        if net > 0:
+            paying.append((net, command))
+    return [command for _, command in sorted(paying, key=lambda entry: -entry[0])]
 
 
-def price_of_turns(new_nodes: Iterable[PlannedClaim], going: Sequence[Candidate], budgets: DisruptionBudgets) -> int:
-    """Return what new nodes cost, spread over an hour, while PodDisruptionBudgets let the pods of several nodes go in turn."""
-    waits = budgets.rounds(pod for candidate in going for pod in candidate.state.pods) - 1 if len(going) > 1 else 0
-    return sum(claim.price for claim in new_nodes) * max(0, waits) // ROUNDS_AN_HOUR
+def price_of_turns(new_nodes: Iterable[PlannedClaim], going: Sequence[Candidate], budgets: PassBudgets) -> int:
+    """Return what new nodes cost, spread over an hour, while PodDisruptionBudgets let the pods of their nodes go in turn.
+
+    A drain that another wave began takes turns with them.
+    """
+    waits = budgets.rounds(going) - 1
+    return sum(claim.price for claim in new_nodes) * waits // ROUNDS_AN_HOUR
 
 
 def _choices(disruption_pass: DisruptionPass, candidates: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:

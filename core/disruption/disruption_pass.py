@@ -453,7 +453,7 @@ class DisruptionPass:
     @property
     def half_bought(self) -> frozenset[str]:
         """Empty nodes that were bought for a group which cannot be complete now: it uses none of them without the others."""
-        held = {group.name for group in self._simulators[None].base.plan.groups if group.reason}
+        held = {group.identity for group in self._simulators[None].base.plan.groups if group.reason}
         if not held:
             return frozenset()
         candidates = (c for c in self.survey.candidates if c.is_empty and not c.pool.is_static)

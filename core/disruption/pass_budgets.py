@@ -134,6 +134,7 @@ class PassBudgets:
             reason: going_nodes(snapshot, states, reason) for reason in NAMED_BY_BUDGETS
         }
         self._objections: dict[tuple[str, str, int], Refusal] = {}
+        self._leaving_pods = tuple(pod for s in states if s.is_marked_for_deletion(snapshot) for pod in s.pods)
 
     def allow(self, candidates: Collection[Candidate], reason: str) -> bool:
         """Whether all budgets let all of these go together, after the commands already found."""
@@ -202,6 +203,10 @@ class PassBudgets:
     def evictions_allowed(self, candidates: Iterable[Candidate]) -> bool:
         """Whether the PodDisruptionBudgets let all of these go together."""
         return self._evictions.allows_together(c.state.pods for c in candidates)
+
+    def rounds(self, candidates: Iterable[Candidate]) -> int:
+        """Return in how many rounds these nodes' pods can be evicted, in turn with those of nodes that leave already."""
+        return self.pod_budgets.rounds((pod for c in candidates for pod in c.state.pods), self._leaving_pods)
 
     def rate_left(self) -> EvictionRate:
         """Return the ceilings on evictions per hour after the commands decided so far."""

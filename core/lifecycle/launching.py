@@ -15,7 +15,7 @@ start with the launch's name instead of a claim's; `reconcile` names them after 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any, Final
 
@@ -29,7 +29,9 @@ from core.lifecycle.registration import claim_tags
 from core.lifecycle.steps import INSTANCE_CHECK_AFTER
 from core.model.catalogue import Offering
 from core.model.node_pool import NodeClass
+from core.model.plan import Plan
 from core.model.snapshot import Snapshot
+from core.reasons.pods import PodReason
 
 SHARES_MAX: Final = 50
 """The most claims of one launch: a lost response concerns all of them, and 1,000 nodes take 20 requests."""
@@ -150,6 +152,15 @@ def may_be_unlisted(unclear_at: datetime | None, now: datetime) -> bool:
     return unclear_at is None or now - unclear_at < LISTED_WITHIN
 
 
+def by_group(launches: Iterable[list[ClaimRecord]]) -> list[list[list[ClaimRecord]]]:
+    """Return the launches, those for one group that starts together beside each other, in the order of the first."""
+    groups: dict[str, list[list[ClaimRecord]]] = {}
+    for launch in launches:
+        first = launch[0]
+        groups.setdefault(first.plan.annotations.get(labels.GROUP_OF_CLAIM, first.token), []).append(launch)
+    return list(groups.values())
+
+
 def is_unanswered(record: ClaimRecord | None, first: str) -> bool:
     """Whether the claim takes part in the launch that begins with this claim, and knows no answer to it."""
     if record is None or record.first != first or record.attempts:
@@ -186,6 +197,62 @@ def least_instances(record: ClaimRecord) -> int:
     zones = {offering.zone for offering in record.offerings}
     is_whole = labels.GROUP_OF_CLAIM in record.plan.annotations and len(zones) == 1
     return record.shares if is_whole else 1
+
+
+# Gives back the nodes of a group that start although the rest of the group cannot be bought.
+
+
+MEMBERS_COME_WITHIN: Final = timedelta(seconds=45)
+"""How long a starting node waits for members of its group that do not exist or have a mistake. EC2 bills at least a minute."""
+
+
+def starts_for_nobody(plan: Plan, snapshot: Snapshot, records: Iterable[ClaimRecord]) -> list[tuple[ClaimRecord, str]]:
+    """Return the claims of groups whose nodes start in vain, each with why.
+
+    A node is of no use if the plan finds no room for the rest of its group: it is given back at once, because what EC2 refused
+    is asked for again only after more than a minute. If members do not exist or their objects have a mistake, it is given back
+    after `MEMBERS_COME_WITHIN`. A node that the plan uses for other pods stays.
+    """
+    starting = starting_for_groups(records)
+    if not starting or any(pod.reason == PodReason.DEADLINE_REACHED for pod in plan.unschedulable):
+        return []  # a plan that ran out of time says nothing of what has room
+    from core.gangs import gangs_of  # most clusters have none
+
+    gangs = {gang.identity: gang for gang in gangs_of(snapshot)}
+    held = {group.identity: group for group in plan.groups if group.reason}
+    used = {binding.node for binding in plan.bindings}
+    in_vain = []
+    for record in starting:
+        group = record.plan.annotations[labels.GROUP_OF_CLAIM]
+        gang, waits = gangs.get(group), snapshot.now - record.phase_since < MEMBERS_COME_WITHIN
+        if record.name in used or record.node_name in used:
+            continue
+        if group in held and (not waits or (gang is not None and gang.refusal is None)):
+            in_vain.append((record, f"group {group} cannot be complete: {held[group].message}"))
+        elif not waits and group not in held and not _has_pods(record, snapshot, is_known=gang is not None):
+            in_vain.append((record, f"group {group} no longer needs its node"))
+    return in_vain
+
+
+def starting_for_groups(records: Iterable[ClaimRecord]) -> list[ClaimRecord]:
+    """Return the claims that were launched for members of a group alone, and whose node is not ready yet."""
+    return [
+        record
+        for record in records
+        if labels.GROUP_OF_CLAIM in record.plan.annotations
+        and record.phase in (ClaimPhase.LAUNCHED, ClaimPhase.REGISTERED)
+        and record.deletion is None
+    ]
+
+
+def _has_pods(record: ClaimRecord, snapshot: Snapshot, *, is_known: bool) -> bool:
+    """Whether any of the pods that it was launched for exists or is still to come; `is_known`: whether its group exists."""
+    if record.plan.buffer_pods:
+        requests = {f"{request.namespace}/{request.name}" for request in snapshot.provisioning_requests}
+        _, _, name = record.plan.annotations[labels.GROUP_OF_CLAIM].partition("/")
+        return is_known or name in requests
+    wanted = frozenset(record.plan.pods)
+    return not wanted or any(pod.key in wanted for pod in snapshot.pods)
 
 
 # Distributes the claims of a plan over the subnets of a zone, where all of them have few free addresses.

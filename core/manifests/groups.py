@@ -19,7 +19,14 @@ from core.manifests.expected_pods import NotForUsError, Templates
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import pod as wire
 from core.manifests.wire import resources
-from core.manifests.wire.objects import OwnerReference, WireCondition, WireMetadata, WireProvisioningRequest
+from core.manifests.wire.objects import (
+    OwnerReference,
+    SelectorExpression,
+    WireCondition,
+    WireLabelSelector,
+    WireMetadata,
+    WireProvisioningRequest,
+)
 from core.manifests.wire.pod import PodTemplate, WirePod
 from core.manifests.wire.resources import Resource
 from core.model.pod import GroupObject, GroupSource, MemberTemplate
@@ -182,9 +189,10 @@ def _count(number: int, field: str) -> int:
 
 
 def made_of_job_set(job_set: wire.JobSet, pods: Iterable[WirePod]) -> Iterator[wire.Job]:
-    """Yield the Jobs of a JobSet without pods, named and marked as by its controller (0.12); none once it is over."""
+    """Yield the Jobs of a JobSet without pods, named and marked as by its controller (0.12); none once it is over or leaves."""
     name, namespace = job_set.metadata.name, job_set.metadata.namespace or "default"
-    if job_set.status.terminal_state or _has_pods(pods, labels.JOB_SET, name, namespace):
+    is_over = job_set.status.terminal_state or job_set.metadata.deletion_timestamp is not None
+    if is_over or _has_pods(pods, labels.JOB_SET, name, namespace):
         return
     topology = job_set.metadata.annotations.get(labels.JOB_SET_TOPOLOGY)
     notes = {labels.JOB_SET_TOPOLOGY: topology} if topology else {}
@@ -200,7 +208,7 @@ def made_of_job_set(job_set: wire.JobSet, pods: Iterable[WirePod]) -> Iterator[w
                     parallelism=spec.parallelism,
                     completions=spec.completions,
                     suspend=job_set.spec.suspend,
-                    template=_marked(spec.template, marks, notes),
+                    template=_apart(_marked(spec.template, marks, notes), topology, labels.JOB_SET_KEY),
                 ),
             )
 
@@ -208,7 +216,7 @@ def made_of_job_set(job_set: wire.JobSet, pods: Iterable[WirePod]) -> Iterator[w
 def made_of_leader_worker_set(owner: wire.LeaderWorkerSet, pods: Iterable[WirePod]) -> Iterator[wire.WireWorkload]:
     """Yield the StatefulSets of a LeaderWorkerSet without pods: of each group the leader's, then the workers'."""
     name, namespace = owner.metadata.name, owner.metadata.namespace or "default"
-    if _has_pods(pods, labels.LEADER_WORKER_SET, name, namespace):
+    if owner.metadata.deletion_timestamp is not None or _has_pods(pods, labels.LEADER_WORKER_SET, name, namespace):
         return
     spec, topology = owner.spec.leader_worker_template, owner.metadata.annotations.get(labels.LEADER_WORKER_TOPOLOGY)
     notes = {labels.LEADER_WORKER_SIZE: str(spec.size)} | (
@@ -219,6 +227,7 @@ def made_of_leader_worker_set(owner: wire.LeaderWorkerSet, pods: Iterable[WirePo
         marks[labels.LEADER_WORKER_KEY] = f"{name}-{number}"
         leader = spec.leader_template or spec.worker_template
         first = _marked(leader, marks | {labels.LEADER_WORKER_INDEX: "0"}, notes)
+        first = _apart(first, topology, labels.LEADER_WORKER_KEY)
         yield wire.WireWorkload(
             metadata=_made_by(owner.metadata, "LeaderWorkerSet", name),
             spec=wire.WorkloadSpec(template=first, ordinals=wire.Ordinals(start=number)),
@@ -251,6 +260,26 @@ def _marked(template: PodTemplate, marks: Mapping[str, str], notes: Mapping[str,
         metadata=WireMetadata(labels={**metadata.labels, **marks}, annotations={**metadata.annotations, **notes}),
         spec=template.spec,
     )
+
+
+def _apart(template: PodTemplate, topology: str | None, key: str) -> PodTemplate:
+    """Return the template of pods that keep others with another value of the label `key` out of their topology domain.
+
+    That is how the webhooks of JobSet (0.12) and LeaderWorkerSet (0.9) write `exclusive-topology` into the leader. Pods of one
+    group are in one domain, so it makes no difference that all of a Job have it here.
+    """
+    if not topology:
+        return template
+    own = SelectorExpression(key=key, operator="NotIn", values=(template.metadata.labels[key],))
+    others = WireLabelSelector(match_expressions=(SelectorExpression(key=key, operator="Exists"), own))
+    term = wire.WirePodAffinityTerm(
+        topology_key=topology, label_selector=others, namespace_selector=WireLabelSelector()
+    )
+    affinity = template.spec.affinity or wire.Affinity()
+    written = affinity.pod_anti_affinity or wire.PodAffinity()
+    anti = msgspec.structs.replace(written, required=(*written.required, term))
+    affinity = msgspec.structs.replace(affinity, pod_anti_affinity=anti)
+    return PodTemplate(metadata=template.metadata, spec=msgspec.structs.replace(template.spec, affinity=affinity))
 
 
 # ProvisioningRequests.

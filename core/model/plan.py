@@ -204,6 +204,11 @@ class PlannedGroup(msgspec.Struct, frozen=True, order=True, kw_only=True):
     message: str = ""
 
     @property
+    def identity(self) -> str:
+        """What tells it from every other group: objects of different kinds may share a name."""
+        return f"{self.source}/{self.name}"
+
+    @property
     def awaits_nodes(self) -> bool:
         """Whether its pods come once all their places are on ready nodes, and some are not yet."""
         return self.source == GroupSource.PROVISIONING_REQUEST and not self.reason and self.ready < self.members

@@ -327,6 +327,11 @@ class TerminationReason(ReasonCode):
         "EC2 ended the instance before its node joined, for want of capacity or for a fault of its own.",
         "Nothing: its offering is avoided for a while. More instance types and zones in the NodePool help.",
     )
+    GROUP_GIVEN_BACK = (
+        "GroupGivenBack",
+        "It was launched for a group that cannot be complete now, so it is given back before it costs more than a minute.",
+        "Read the group's own reason: `fleetwright explain group/NAME`.",
+    )
     REPLACEMENT_UNUSED = (
         "ReplacementUnused",
         "The command that it was launched for was abandoned, and no pod needs it.",

@@ -79,7 +79,7 @@ class PodReason(ReasonCode):
     )
     GROUP_SPELLINGS_DIFFER = (
         "GroupSpellingsDiffer",
-        "The pod's group is written in two ways that state different minimums.",
+        "The pod's group is written in two ways that state different minimums, or its members state different ones.",
         "Remove one of them, or make both state the same number.",
     )
     GROUP_DOMAINS_DIFFER = (

@@ -54,8 +54,7 @@ def demand_source(
     sources = ["the pod's nodeSelector"] if any(requirement.key == key for requirement in spec.node_selector) else []
     sources += ["the pod's node affinity"] if any(requirement.key == key for requirement in terms) else []
     if any(key in way for way in pod_group.volumes.alternatives):
-        of_pod = [] if pod is None else context.volumes.volumes_that_demand(pod, key)
-        sources += of_pod[:1] or ["a volume of the pod"]
+        sources.append(_fixed_place(context, pod, pod_group, key))
     return " with ".join(sources) or _THE_POD
 
 
@@ -67,8 +66,14 @@ def disagreement(context: SchedulingContext, pod: Pod | None, pod_group: PodGrou
     key = keys[0] if keys and all(keys) else None
     if key is None:
         return ""
-    volume = next(iter(() if pod is None else context.volumes.volumes_that_demand(pod, key)), "a volume of the pod")
-    return f"{volume} is where {key} is another than the pod itself demands"
+    return f"{_fixed_place(context, pod, pod_group, key)} is where {key} is another than the pod itself demands"
+
+
+def _fixed_place(context: SchedulingContext, pod: Pod | None, pod_group: PodGroup, key: str) -> str:
+    """Return what fixes the value of a label besides the pod's own fields: one of its volumes, or its group."""
+    if not pod_group.signature.spec.volumes:
+        return "the domain of the pod's group"
+    return next(iter(() if pod is None else context.volumes.volumes_that_demand(pod, key)), "a volume of the pod")
 
 
 _BY_KIND: Final[Mapping[str, PodReason]] = {SPREAD: PodReason.TOPOLOGY_SPREAD, AFFINITY: PodReason.POD_AFFINITY}

@@ -123,7 +123,7 @@ class _Admission:
                 return None
             if not ranked:
                 return None
-            self._domains[unit.gang.name] = ranked[0]
+            self._domains[unit.gang.identity] = ranked[0]
         return self._decided(is_guess=True)
 
     def result(self) -> SchedulingContext:
@@ -134,14 +134,14 @@ class _Admission:
         return self._decided(is_guess=False)
 
     def _decided(self, *, is_guess: bool) -> SchedulingContext:
-        held = {held_gang.gang.name for held_gang in self._held}
+        held = {held_gang.gang.identity for held_gang in self._held}
         turns: dict[str, int] = {}
         pins: dict[str, Requirements] = {}
         for turn, unit in enumerate(self._units):
-            if unit.gang is not None and unit.gang.name in held:
+            if unit.gang is not None and unit.gang.identity in held:
                 continue
             turns |= {pod.key: turn for pod in unit.core}
-            domain = self._domains.get(unit.gang.name, ()) if unit.gang is not None else ()
+            domain = self._domains.get(unit.gang.identity, ()) if unit.gang is not None else ()
             if domain:
                 pins |= dict.fromkeys((pod.key for pod in (*unit.core, *unit.others)), _pin(domain))
         domains = {
@@ -178,12 +178,12 @@ class _Admission:
         """Place the units in their turns; return False if a group failed, which is then held or gets another domain."""
         running = GreedyScheduler(self._context, [], self._context.leaving, frozenset())
         self._domains = {}
-        held = {held_gang.gang.name for held_gang in self._held}
+        held = {held_gang.gang.identity for held_gang in self._held}
         for turn, (unit, kind) in enumerate(zip(self._units, self._kinds, strict=True)):
             if unit.gang is None:
                 running.place_more(self._queue(unit, ()))
                 continue
-            if unit.gang.name in held:
+            if unit.gang.identity in held:
                 continue
             candidates = [
                 domain for domain in self._candidates(unit.gang) if turn < self._full.get((kind, domain), turn + 1)
@@ -192,7 +192,7 @@ class _Admission:
             if not ranked:
                 self._hold(unit, unit.gang, kind, self._best_try(running, unit, candidates))
                 continue
-            domain = self._domains[unit.gang.name] = ranked[0]
+            domain = self._domains[unit.gang.identity] = ranked[0]
             if not running.place_more(self._queue(unit, domain)):
                 self._full[kind, domain] = turn
                 if is_last or len(ranked) == 1:
@@ -326,7 +326,7 @@ def _broken(context: SchedulingContext, solution: Solution) -> list[Gang]:
         return []
     turns, gangs = context.gang_plan.turns, {pod.key: gang for gang in context.gangs for pod in _all(gang)}
     without = (pod.key for group in solution.unplaced for pod in group.pods[group.placed :])
-    by_name = {gangs[key].name: gangs[key] for key in without if key in turns and key in gangs}
+    by_name = {gangs[key].identity: gangs[key] for key in without if key in turns and key in gangs}
     return [by_name[name] for name in sorted(by_name)]
 
 
@@ -344,7 +344,7 @@ def _without(context: SchedulingContext, broken: Sequence[Gang], solution: Solut
         domains={
             name: domain
             for name, domain in context.gang_plan.domains.items()
-            if all(found.gang.name != name for found in held)
+            if all(found.gang.identity != name for found in held)
         },
     )
     return context.with_gangs(plan, {}, gone)
@@ -386,7 +386,7 @@ def _outranking(context: SchedulingContext, solution: Solution) -> tuple[Pod, ..
 def named_for_groups(context: SchedulingContext, claims: tuple[PlannedClaim, ...]) -> tuple[PlannedClaim, ...]:
     """Return the claims, each with the name of its group if all of its pods must start together with others'."""
     group_of = {
-        pod.key: gang.name for gang in context.gangs for pod in _all(gang) if pod.key in context.gang_plan.turns
+        pod.key: gang.identity for gang in context.gangs for pod in _all(gang) if pod.key in context.gang_plan.turns
     }
     named = []
     for claim in claims:
@@ -401,11 +401,11 @@ def planned_groups(
     context: SchedulingContext, solution: Solution, claims: Sequence[PlannedClaim]
 ) -> tuple[PlannedGroup, ...]:
     """Return the groups with members that wait, as the plan leaves them."""
-    held = {held_gang.gang.name: held_gang for held_gang in context.gang_plan.held}
+    held = {held_gang.gang.identity: held_gang for held_gang in context.gang_plan.held}
     nodes = {pod.key: context.existing_nodes[position].state for pod, position in solution.bound}
     new = {key: claim for claim in claims for key in (*claim.pods, *claim.buffer_pods)}
     return tuple(
-        _planned_group(context, gang, held.get(gang.name), nodes, new)
+        _planned_group(context, gang, held.get(gang.identity), nodes, new)
         for gang in context.gangs
         if gang.waiting or gang.coming or gang.promised
     )
@@ -431,7 +431,7 @@ def _planned_group(
         minimum=gang.minimum,
         placed=held.placed if held is not None else len(gang.settled) + gang.promised + placed,
         ready=sum(key in nodes and nodes[key].is_initialized for key in keys),
-        domain={**shared, **context.gang_plan.domains.get(gang.name, {})} if held is None else {},
+        domain={**shared, **context.gang_plan.domains.get(gang.identity, {})} if held is None else {},
         hourly=sum(claim.price for claim in there.values()),
         reason=held.refusal.reason if held is not None else "",
         message=held.refusal.message if held is not None else "",

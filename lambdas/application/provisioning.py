@@ -13,7 +13,7 @@ from lambdas.controllers.planning import (
     PodBatcher,
     UnschedulableEvents,
 )
-from lambdas.controllers.provisioning import ClaimRecords, LostRows, NextRun, Provisioning
+from lambdas.controllers.provisioning import ClaimRecords, HalfGroups, LostRows, NextRun, Provisioning
 from lambdas.controllers.resync import AbsentClaims
 from lambdas.controllers.status_writer import RoomStatus
 
@@ -36,6 +36,7 @@ def provisioning(shared: SharedControllers) -> Provisioning:
         decision=decision,
         claim_records=ClaimRecords(shared.launcher, clock, at_most=settings.launches_per_run),
         launches=PlanLaunches(shared.parallel_launches, adapters.queues.work, clock),
+        half_groups=HalfGroups(shared.claim_deletion, adapters.queues.work, clock),
         publisher=PlanPublisher(events, decided, rooms, stores.nominations, clock),
         replacing=Replacing(stores.claims),
         observed=ObservedPlans(decision, adapters.ledger),

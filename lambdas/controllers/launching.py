@@ -50,6 +50,7 @@ from core.launch.denials import (
 from core.launch.selection import Selection, select_offerings
 from core.launch.template import is_confined, partition, tenancy
 from core.lifecycle.launching import (
+    by_group,
     in_launches,
     launch_name,
     least_instances,
@@ -273,6 +274,10 @@ class LaunchGate:
             self._unavailable.end(admission.probe, ())
         return verdict
 
+    def half_open(self, now: datetime) -> AbstractSet[OfferingKey]:
+        """Return the offerings that refused lately, and whose pause is over. Raises PortError."""
+        return self._unavailable.refused(now).half_open
+
     def learn(
         self,
         record: ClaimRecord,
@@ -456,6 +461,16 @@ class LaunchRequests:
         self._gate.succeeded(first, node_class, admission, keys, launched.refused, now, report)
         return LaunchAnswer(asked=orders, launched=launched, is_try=is_try)
 
+    def scarcest_first(self, launches: Iterable[list[ClaimRecord]], now: datetime) -> list[list[ClaimRecord]]:
+        """Return the launches, first those that EC2 will most likely refuse. Raises PortError."""
+        half_open = self._gate.half_open(now)
+
+        def rank(launch: list[ClaimRecord]) -> tuple[bool, int]:
+            offerings = launch[0].offerings
+            return not any(offering.key in half_open for offering in offerings), len(offerings)
+
+        return sorted(launches, key=rank)
+
     def _asked(
         self, record: ClaimRecord, admission: Admission, node_class: JsonObject, keeps_plan: bool
     ) -> ClaimRecord:
@@ -568,7 +583,8 @@ class Launcher:
 
 # Launches the claims of a plan in parallel: EC2 takes seconds for each request.
 #
-# The first request for each EC2NodeClass is sent alone: a denial of it would apply to all.
+# The first request for each EC2NodeClass is sent alone: a denial of it would apply to all. The requests of a group that starts
+# together are sent one after the other, the scarcest first: once one is refused, the others are not sent.
 
 
 MARGIN: Final = timedelta(seconds=15)
@@ -596,6 +612,9 @@ class LaunchResults(SettledClaims):
         self.launched += settled.launched
         self.refused += settled.refused
         self.unclear += settled.unclear
+
+
+GROUP_REFUSED: Final = "EC2 refused another launch of its group, which starts together"
 
 
 class _Attempt(msgspec.Struct):
@@ -630,18 +649,48 @@ class ParallelLaunches:
         begun = _begun(in_launches(known), self._at_most)
         names = {record.name for launch in begun for record in launch}
         result.left += [record.name for record in records if record.name not in names]
-        for launches in _first_of_each_class(begun):
-            attempts = [_Attempt(launch, report.part(), LaunchResults()) for launch in launches]
-            tasks = [partial(self._attempt, attempt, node_classes, catalogue, deadline) for attempt in attempts]
+        for groups in _first_of_each_class(by_group(begun)):
+            series = [[_Attempt(launch, report.part(), LaunchResults()) for launch in group] for group in groups]
+            tasks = [partial(self._attempt_in_turn, attempts, node_classes, catalogue, deadline) for attempts in series]
             ended = self._run_tasks(tasks, max(deadline - self._clock.now(), timedelta(0)))
-            for attempt, has_ended in zip(attempts, ended, strict=True):
-                if has_ended:
-                    report.add(attempt.report)
-                    result.add(attempt.result)
-                else:
-                    report.count("unfinishedLaunches", len(attempt.records))
-                    result.unclear += [record.name for record in attempt.records]
+            for attempts, has_ended in zip(series, ended, strict=True):
+                for attempt in attempts:
+                    if has_ended:
+                        report.add(attempt.report)
+                        result.add(attempt.result)
+                    else:
+                        report.count("unfinishedLaunches", len(attempt.records))
+                        result.unclear += [record.name for record in attempt.records]
         return result
+
+    def _attempt_in_turn(
+        self,
+        attempts: Sequence[_Attempt],
+        node_classes: Mapping[str, JsonObject],
+        catalogue: Catalogue,
+        deadline: datetime,
+    ) -> None:
+        """Send the requests of one group until one is refused; the claims of the others are forgotten then."""
+        ordered, is_refused = list(attempts), False
+
+        def order() -> None:
+            first = self._requests.scarcest_first((attempt.records for attempt in attempts), self._clock.now())
+            ordered.sort(key=lambda attempt: first.index(attempt.records))
+
+        if len(attempts) > 1:
+            Boundary(attempts[0].report).attempt("order of launches", order)
+        for attempt in ordered:
+            if is_refused:
+                self._hold_back(attempt, catalogue)
+            else:
+                self._attempt(attempt, node_classes, catalogue, deadline)
+            is_refused = is_refused or bool(attempt.result.refused)
+
+    def _hold_back(self, attempt: _Attempt, catalogue: Catalogue) -> None:
+        """Forget claims of a group of which EC2 refused another part, so that it is planned again as a whole."""
+        answer = LaunchAnswer(held_back=Refusal(ClaimReason.LAUNCH_HELD_BACK, GROUP_REFUSED))
+        writer, now = self._launcher.answer_writer, self._clock.now()
+        attempt.result.add_settled(writer.settle_each(attempt.records, answer, catalogue, now, attempt.report))
 
     def _attempt(
         self, attempt: _Attempt, node_classes: Mapping[str, JsonObject], catalogue: Catalogue, deadline: datetime
@@ -695,11 +744,11 @@ def _begun(launches: Sequence[list[ClaimRecord]], at_most: int) -> list[list[Cla
 
 
 def _first_of_each_class(
-    launches: Sequence[list[ClaimRecord]],
-) -> tuple[list[list[ClaimRecord]], list[list[ClaimRecord]]]:
-    """Return the first launch of each EC2NodeClass, then the others."""
-    first: dict[str, list[ClaimRecord]] = {}
-    for launch in launches:
-        first.setdefault(launch[0].plan.node_class.name, launch)
-    ahead = [launch for launch in launches if first[launch[0].plan.node_class.name] is launch]
-    return ahead, [launch for launch in launches if first[launch[0].plan.node_class.name] is not launch]
+    groups: Sequence[list[list[ClaimRecord]]],
+) -> tuple[list[list[list[ClaimRecord]]], list[list[list[ClaimRecord]]]]:
+    """Return the first group of launches of each EC2NodeClass, then the others."""
+    first: dict[str, list[list[ClaimRecord]]] = {}
+    for group in groups:
+        first.setdefault(group[0][0].plan.node_class.name, group)
+    ahead = [group for group in groups if first[group[0][0].plan.node_class.name] is group]
+    return ahead, [group for group in groups if first[group[0][0].plan.node_class.name] is not group]

@@ -13,7 +13,7 @@ import msgspec
 
 from adapters.brakes import skipped
 from adapters.current_target import current_target
-from adapters.messages import HOPS_MAX, WokenBy, between_schedules, wake_up
+from adapters.messages import HOPS_MAX, WokenBy, between_schedules, wake_up, work_on_claims
 from adapters.observability import logger
 from adapters.observation.observer import ClusterState, Observer
 from adapters.observation.stores import OwnRows, Stores, snapshot_digest
@@ -25,18 +25,19 @@ from core.containment import internal_error
 from core.disruption.move_history import LaunchedNode
 from core.disruption.static_capacity import lacks_nodes, static_claims, waiting_for_addresses
 from core.lifecycle.deletion import CONSOLIDATION
-from core.lifecycle.launching import SHARES_MAX
+from core.lifecycle.launching import MEMBERS_COME_WITHIN, SHARES_MAX, starting_for_groups, starts_for_nobody
 from core.lifecycle.records import ClaimRecord, Moments
 from core.model.plan import Plan, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.pools import limits_by_counter
-from core.reasons.code import DecisionKind, Refusal
+from core.reasons.code import DecisionKind, Refusal, TerminationReason
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
 from installation.metric_names import CHAINS_CUT, LAUNCH_DENIALS, QUOTA_DENIALS
 from installation.settings import Settings
 from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.claim_deletion import ClaimDeletion
 from lambdas.controllers.draining import Replacing
 from lambdas.controllers.launching import MARGIN, Launcher, with_class_hash, with_decision
 from lambdas.controllers.planning import (
@@ -232,6 +233,29 @@ class LostRows:
             recount(self._claims, mismatch, report)
 
 
+# Gives back the nodes of groups that start although the rest of their group cannot be bought.
+
+
+class HalfGroups:
+    """The nodes that start for groups which cannot be complete."""
+
+    def __init__(self, deletion: ClaimDeletion, work: Queue, clock: Clock) -> None:
+        self._deletion = deletion
+        self._work = work
+        self._clock = clock
+
+    def give_back(self, plan: Plan, view: ClusterState, report: RunReport) -> None:
+        """Begin to remove them; `execute` ends their instances. A run that ends here leaves the others to the next one."""
+        boundary, leaving = Boundary(report), list[str]()
+        for record, message in starts_for_nobody(plan, view.snapshot, view.claims.values()):
+            begin = partial(self._deletion.begin, record, TerminationReason.GROUP_GIVEN_BACK, message, report)
+            if boundary.attempt(record.name, begin):
+                leaving.append(record.name)
+        messages = work_on_claims(leaving, self._clock.now())
+        if messages:
+            boundary.attempt("work queue", partial(self._work.send, messages))
+
+
 # Requests the next run of `provision`, one for all concurrent requests, and spaces runs that messages start.
 
 
@@ -324,6 +348,7 @@ class Provisioning:
     decision: PlanDecision
     claim_records: ClaimRecords
     launches: PlanLaunches
+    half_groups: HalfGroups
     publisher: PlanPublisher
     replacing: Replacing
     observed: ObservedPlans
@@ -479,17 +504,20 @@ class Provisioning:
             if number == 1 and self.clock.now() + MARGIN <= deadline:
                 self.observed.observe(view.snapshot, report)
             if is_last:
+                self.half_groups.give_back(plan, view, report)
                 self.publisher.report(plan, () if refused else requested.refused, report)
-                self._ask_for_another(plan, until, was_refused=bool(refused))
+                self._ask_for_another(plan, view, until, was_refused=bool(refused))
                 return
 
-    def _ask_for_another(self, plan: Plan, until: datetime, *, was_refused: bool) -> None:
+    def _ask_for_another(self, plan: Plan, view: ClusterState, until: datetime, *, was_refused: bool) -> None:
         if was_refused:
             self.next_run.ask("EC2 had no capacity", until, self._poll())
         elif any(group.awaits_nodes for group in plan.groups):
             self.next_run.ask("a ProvisioningRequest waits for its nodes", until, self._poll())
         elif any(unplaced.reason == PodReason.DEADLINE_REACHED for unplaced in plan.unschedulable):
             self.next_run.ask("no time for all pods", until, SPACING)
+        elif any(group.reason for group in plan.groups) and starting_for_groups(view.claims.values()):
+            self.next_run.ask("a group may not be complete in time", until, MEMBERS_COME_WITHIN)
 
     def _with_target(self, view: ClusterState) -> ClusterState:
         """Return the view with the stored target in its snapshot: nodes that it drains later take pods last."""

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 
 
@@ -50,6 +52,7 @@ def test_a_full_subnet_sends_nodes_to_the_other_zone(tmp_path: Path) -> None:
     assert_lawful(result)
 
 
+@pytest.mark.ci
 def test_many_pods_of_a_sold_out_type_ask_for_it_seldom(tmp_path: Path) -> None:
     """Six hundred accelerators were asked for thousands of times an hour while there were none (k8s#3198)."""
     offerings, minutes = 4, 18
@@ -63,6 +66,7 @@ def test_many_pods_of_a_sold_out_type_ask_for_it_seldom(tmp_path: Path) -> None:
     assert [one for one in result.decisions if one["reason"] == "NoOfferingAvailable"]
 
 
+@pytest.mark.ci
 def test_nodes_of_one_age_do_not_expire_at_once(tmp_path: Path) -> None:
     """All nodes of a morning went in the same minute of a later day (aws#1884).
 
@@ -97,6 +101,7 @@ def test_a_cluster_without_nodes_wakes_for_its_first_pod(tmp_path: Path) -> None
     assert_lawful(result)
 
 
+@pytest.mark.ci
 def test_replacements_that_never_join_stop_the_rollout_and_the_old_nodes_stay(tmp_path: Path) -> None:
     """A bad image launched instance after instance, for hours, and old nodes were closed meanwhile (aws#3979)."""
     pool = node_pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]})
@@ -112,6 +117,7 @@ def test_replacements_that_never_join_stop_the_rollout_and_the_old_nodes_stay(tm
     assert_lawful(result)
 
 
+@pytest.mark.ci
 def test_evictions_keep_to_their_ceiling_in_any_hour(tmp_path: Path) -> None:
     """Teams called consolidation aggressive: thousands of evictions on a day (zalando-incubator/kubernetes-on-aws#7964)."""
     ceiling = 4
@@ -151,6 +157,7 @@ def evictions_until_nodes_are_gone(folder: Path, number: int, *, is_on: bool) ->
     return sum(event.event == "podEvicted" for event in result.events[: gone[number - 1]])
 
 
+@pytest.mark.ci
 def test_scale_in_takes_pods_of_nodes_that_go_next(tmp_path: Path) -> None:
     """It took a pod from each node, and consolidation evicted the others (k8s#2935)."""
     without, steered = (

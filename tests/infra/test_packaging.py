@@ -56,6 +56,7 @@ def test_the_lock_pins_what_the_requirements_say_and_hashes_everything() -> None
     assert all("--hash=sha256:" in entry for entry in entries), LOCK
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("bundle", BUNDLES, ids=lambda bundle: bundle.name)
 def test_every_function_imports_only_what_its_bundle_has(bundle: Any) -> None:
     """Third-party imports are missing from the sources, and must be what the lock installs."""
@@ -83,6 +84,7 @@ assert "repack" in methods, methods
 """
 
 
+@pytest.mark.ci
 def test_nothing_that_the_solver_asks_for_is_left_out() -> None:
     """Numpy loads some of its parts by name, which its import statements do not show."""
     left_out = [one.replace("/", ".") for one in pruning.UNUSED if one.startswith("numpy/") and "." not in one]

@@ -128,6 +128,7 @@ def test_nothing_tells_people_to_install_a_name_that_a_stranger_may_take(texts: 
     assert not [path for path, text in texts.items() if re.search(r"fleetwright(-eks)?==", text)]
 
 
+@pytest.mark.ci
 def test_the_action_validates_compares_and_notes_what_later_steps_read(texts: dict[str, str], tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text(texts["github-action/run.sh"])

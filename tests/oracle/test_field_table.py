@@ -37,6 +37,7 @@ def test_every_field_has_an_effect() -> None:
     assert [name for name, cells in written().items() if not any(cells[2:])] == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["NodePool", "NodeClaim", "NodeOverlay"])
 def test_the_page_is_what_the_experiment_finds(kind: str) -> None:
     """`python -m tests.oracle.field_table` writes it; the 220 fields of EC2NodeClasses take too long for every run."""

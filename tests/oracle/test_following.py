@@ -128,5 +128,6 @@ def test_all_that_the_release_brought_is_taken_in_or_decided() -> None:
     assert json.dumps(named).count("karpenter.sh/do-not-repair") == 1
 
 
+@pytest.mark.ci
 def test_the_recorded_requests_leave_nothing_undecided() -> None:
     assert following.requests() == []

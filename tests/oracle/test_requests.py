@@ -265,6 +265,7 @@ def family_of(name: str) -> str:
     return read_node_class(cases()[name][1]).family.name.lower()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("part", ["launch", "trial"])
 def test_every_difference_is_decided_on_the_page(part: str) -> None:
     rows, found = decided(part), found_in(part)

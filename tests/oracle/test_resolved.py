@@ -12,6 +12,7 @@ from email import message_from_string
 from functools import cache
 from typing import Any, Final
 
+import pytest
 import yaml
 
 from core import labels
@@ -47,6 +48,7 @@ def pairs(class_name: str) -> list[tuple[InstanceType, Any]]:
     return [(one, resolved().sizes[one.name][class_name]) for one in ours().types_for(class_name)]
 
 
+@pytest.mark.ci
 def test_all_our_types_are_compared() -> None:
     """Our types are sold in us-east-1; the recording has all that EC2 describes."""
     assert len(ours().by_node_class) == 30

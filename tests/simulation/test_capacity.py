@@ -669,3 +669,43 @@ def test_no_group_is_half_bought_whatever_is_left(tmp_path: Path, seed: int) -> 
     result = play(tmp_path, *objects, steps=left, duration="15m", seed=seed)
     assert_lawful(result)
     assert numbers_running(result) <= {0, 3, 5, 8}
+
+
+def part(name: str, size: str, cpu: str) -> dict[str, Any]:
+    """Two members of a group of four that need on-demand nodes of one size."""
+    found = deployment(2, name, cpu=cpu)
+    template = found["spec"]["template"]
+    template["metadata"]["annotations"] = {
+        labels.GROUP: "g",
+        labels.GROUP_MINIMUM: "4",
+        labels.GROUP_TOPOLOGY: labels.ZONE,
+    }
+    template["spec"]["nodeSelector"] = {labels.INSTANCE_TYPE: f"test.{size}", labels.CAPACITY_TYPE: labels.ON_DEMAND}
+    return found
+
+
+@pytest.mark.parametrize("boot", [5, 45])
+def test_half_a_group_of_two_sizes_is_given_back_within_a_minute_and_not_bought_again(
+    tmp_path: Path, boot: int
+) -> None:
+    """EC2 has none of one size: its request comes first from then on, and once it is refused the other is not sent."""
+    steps = [
+        {"at": at, "capacity": {"instanceType": "test.medium", "available": left}}
+        for at, left in (("0s", 0), ("12m", None))
+    ]
+    objects = (a_class_manifest(), node_pool(), part("a", "large", "12"), part("b", "medium", "3"))
+    result = play(tmp_path, *objects, steps=steps, duration="24m", nodeBootSeconds=boot)
+    assert_lawful(result)
+    assert result.summary["podsPending"] == 0
+    ends = {event.fields["instance"]: event.t for event in result.events if event.event == "instanceTerminated"}
+    lives = [
+        seconds_between(event.t, ends[event.fields["instance"]])
+        for event in result.events
+        if event.event == "instanceLaunched" and event.fields["instance"] in ends
+    ]
+    assert len(lives) == 2 * len(ZONES)
+    assert max(lives) < 60
+
+
+def seconds_between(begin: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()

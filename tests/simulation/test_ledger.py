@@ -65,6 +65,7 @@ def in_another_process(arguments: Sequence[str]) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.ci
 def test_every_decision_is_repeated_byte_for_byte(played: tuple[Path, Result]) -> None:
     """Otherwise, nobody can say why a node went."""
     code, document = in_another_process(["replay", "--ledger", str(played[0])])
@@ -356,6 +357,7 @@ def minutes(result: Result, event: str, **fields: str) -> list[int]:
     return [int(one.t[14:16]) for one in found]
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("watched")
 def test_pods_get_nodes_meanwhile_and_no_node_goes(tmp_path: Path) -> None:
     """If this failed, pods would wait for a bucket, or nodes would go for reasons that nobody can look up."""
@@ -377,6 +379,7 @@ def test_a_command_without_its_decision_is_found(tmp_path: Path, monkeypatch: py
     assert laws == {"commandsWithoutDecision"}
 
 
+@pytest.mark.ci
 def test_launches_that_wait_for_the_ledger_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this failed, the campaign would not notice pods that wait until the ledger can be written again."""
     plan = next(plan for plan in map(plan_of, range(2, 200, 2)) if plan.intensity == LIGHT and _keeps(plan))

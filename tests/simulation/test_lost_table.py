@@ -138,6 +138,7 @@ def test_a_fleet_outlives_its_table(
     assert drifts == [{}]
 
 
+@pytest.mark.ci
 def test_a_fleet_that_was_rebuilt_is_managed_as_before(
     tmp_path: Path, tampering: Callable[[Acts], list[LiveTable]]
 ) -> None:
@@ -174,6 +175,7 @@ def test_a_spot_notice_right_after_a_loss_is_heeded(
     assert_lawful(result)
 
 
+@pytest.mark.ci
 def test_a_copy_of_half_an_hour_ago_converges(tmp_path: Path, tampering: Callable[[Acts], list[LiveTable]]) -> None:
     """Claims of nodes that are gone, nodes without claims, stale counters and fences: nothing that has pods goes for it."""
     drifts: list[Mapping[str, Any]] = []
@@ -211,6 +213,7 @@ def test_fences_of_an_older_copy_name_no_claim_twice(
     assert_nobody_noticed(result)
 
 
+@pytest.mark.ci
 def test_a_claim_whose_row_cannot_be_read_keeps_its_node(
     tmp_path: Path, tampering: Callable[[Acts], list[LiveTable]]
 ) -> None:

@@ -737,6 +737,7 @@ EXPECTED: Final = Expected(
 )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", sorted(SCENES))
 def test_a_rare_course_is_the_expected_one_and_breaks_no_rule(name: str) -> None:
     """If this failed, what a function does when something goes wrong would have changed, and nobody would have looked."""

@@ -123,6 +123,7 @@ EDGY = (
 )
 
 
+@pytest.mark.ci
 def test_ten_years_of_changing_clocks_in_every_zone() -> None:
     """A window is open from when clocks first show its start until they first show its end, judged minute by minute."""
     checked = 0

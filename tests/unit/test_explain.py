@@ -142,6 +142,7 @@ def test_the_page_has_an_anchor_for_every_reason() -> None:
     assert [code for code in PodReason if f'<a id="{code.lower()}"></a>' not in page] == []
 
 
+@pytest.mark.ci
 def test_explain_and_plan_say_the_same_of_every_pod() -> None:
     """Otherwise, people carry out one plan and read about another."""
     for seed in range(15):

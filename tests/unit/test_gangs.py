@@ -151,7 +151,10 @@ def test_members_whose_node_is_requested_are_not_planned_again() -> None:
     )
     (coming,) = the_gang(leader, objects=(owner,)).coming
     gang = the_gang(leader, objects=(owner,), requested_members=(coming.key,))
-    assert (gang.coming, gang.refusal) == ((), None)
+    assert (gang.coming, gang.promised, gang.refusal) == ((), 1, None)
+    of_others = ("default/llm-0-room-0-1", coming.key.replace("llm-0", "llm-0-1"))
+    gang = the_gang(leader, objects=(owner,), requested_members=of_others)
+    assert (gang.coming, gang.promised) == ((coming,), 0)
 
 
 def test_each_job_of_a_job_set_with_exclusive_topology_is_a_group() -> None:
@@ -185,7 +188,16 @@ def test_efa_keeps_a_group_in_one_zone() -> None:
         (members(2, pod_group="g"), (), PodReason.GROUP_NOT_FOUND),
         (members(2, labels={labels.COSCHEDULING_GROUP: "g"}), (), PodReason.GROUP_NOT_FOUND),
         (members(2, annotations={labels.GROUP: "g"}), (), PodReason.GROUP_INVALID),
-        (members(2, annotations={labels.GROUP: "g", labels.GROUP_MINIMUM: "two"}), (), PodReason.GROUP_INVALID),
+        *(
+            (members(2, annotations={labels.GROUP: "g", labels.GROUP_MINIMUM: text}), (), PodReason.GROUP_INVALID)
+            for text in ("two", "0", "-1", " 2", "2.0", "\u0662", "", "1234567")
+        ),
+        # The group has grown, and not all of its pods say so yet.
+        (
+            (a_pod("a", annotations=OWN), a_pod("b", annotations=OWN | {labels.GROUP_MINIMUM: "3"})),
+            (),
+            PodReason.GROUP_SPELLINGS_DIFFER,
+        ),
         (
             (a_pod("a", pod_group="g", priority=1), a_pod("b", pod_group="g")),
             (an_object(GroupSource.POD_GROUP, "g", minimum=2),),

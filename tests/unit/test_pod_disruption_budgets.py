@@ -315,6 +315,28 @@ def test_several_budgets_refuse_an_unready_pod_but_not_one_that_has_not_started(
     assert not found.never_evicted(starting)
 
 
+@pytest.mark.parametrize(
+    ("policy", "healthy", "leaving", "rounds"),
+    [
+        ("IfHealthyBudget", 3, 0, 3),  # the unready pod goes at any time
+        ("IfHealthyBudget", 3, 4, 7),
+        ("IfHealthyBudget", 1, 0, 4),  # it waits like the others while too few are healthy
+        (ALWAYS_ALLOW, 3, 0, 3),
+        (ALWAYS_ALLOW, 1, 0, 3),
+        (ALWAYS_ALLOW, 1, 4, 7),
+    ],
+)
+def test_rounds_count_guarded_pods_and_those_of_drains_under_way(
+    policy: str, healthy: int, leaving: int, rounds: int
+) -> None:
+    pods = [running("unready", is_ready=False), *(running(f"ready-{n}") for n in range(3))]
+    drained = [running(f"leaving-{n}") for n in range(leaving)]
+    status = {"disruptions_allowed": 1, "current_healthy": healthy, "desired_healthy": 2, "expected_pods": 4}
+    found = judged([*pods, *drained], budget(max_unavailable="2", unhealthy_pod_eviction_policy=policy, **status))
+    strangers = [running("stranger", labels={"app": "db"})]
+    assert found.rounds(pods, [*drained, *strangers]) == rounds
+
+
 def test_without_a_status_healthy_pods_are_counted() -> None:
     """As the budget's controller would."""
     pods = [running("a", is_ready=False), running("b"), running("c")]

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from core.disruption.candidate import Candidate, rejecting_pool
-from core.disruption.consolidation import single_command
+from core.disruption.consolidation import single_commands
 from core.disruption.consolidation_nodes import WORTHWHILE, narrowed_claims
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.fleet import TargetFleet, WaveBudgets, spot_is_gated, target_fleet
@@ -232,6 +232,10 @@ CHANGE_SHARE: Final = 0.5
 """Share of the remaining search budget for the new packing after each change."""
 
 
+SINGLE_TRIES: Final = 12
+"""The most commands by Karpenter's methods of which one is chosen whose pods kube-scheduler would all place."""
+
+
 class TargetDecision:
     """Decides about the nodes of one pass that have drifted or that consolidation may touch.
 
@@ -288,13 +292,16 @@ class TargetDecision:
         by_choice = [c for c, must_go in zip(fleet.candidates, fleet.must_go, strict=True) if not must_go]
         moves = fleet.rows.problem.move_prices.tolist()
         prices = dict(zip((c.name for c in fleet.candidates), moves, strict=True))
-        landing = self._landing(single_command(self._pass, by_choice, prices, WaveBudgets(self._pass).has_room_for), ())
-        for candidate in by_choice:
-            if candidate.name in landing.stays:
-                self._pass.refuse(candidate, *without_place(landing.stays[candidate.name]))
-        if landing.commands:
-            self.kept = None
-        return list(landing.commands)
+        known = {candidate.name: candidate for candidate in by_choice}
+        paying = single_commands(self._pass, by_choice, prices, WaveBudgets(self._pass).has_room_for)
+        for command in paying[:SINGLE_TRIES]:
+            landing = self._landing([command], ())
+            if landing.commands:
+                self.kept = None
+                return list(landing.commands)
+            for node, pod in landing.stays.items():
+                self._pass.refuse(known[node], *without_place(pod))
+        return []
 
     def _made(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command], Bools | None]:
         """A new target, None for none, its first wave, and [node], which nodes stay in the end."""

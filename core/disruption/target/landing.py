@@ -249,15 +249,13 @@ class _Prediction:
         self._placed: list[tuple[int, PodGroup]] = []
         self._plan = self._with_departures()
         self._free: Ints = np.array([node.free for node in context.existing_nodes], dtype=np.int64)
-        self._is_hidden: Bools = np.zeros(len(context.existing_nodes), dtype=bool)
+        # No pod is sent to a node that is not initialized, which may never be (Karpenter).
+        self._is_hidden: Bools = np.array([not n.state.is_initialized for n in context.existing_nodes], dtype=bool)
         self._is_hidden[[positions[claim.name] for claim in new]] = True  # until their commands have their turns
         self._open: dict[tuple[int, int, bool], Bools] = {}
         self._scores = NodeScores(context, self._later)
         self._pairs_left = PAIRS_MAX
         self._new = frozenset(positions[claim.name] for claim in new)
-        self._is_uninitialized: Bools = np.array(
-            [not n.state.is_initialized for n in context.existing_nodes], dtype=bool
-        )
         self.is_vain = False
 
     def places(self) -> tuple[dict[str, str], dict[str, str]]:
@@ -329,7 +327,7 @@ class _Prediction:
     def _taking(self, group: PodGroup, pod: Pod, *, by_choice: bool) -> Bools:
         """Return [node], whether it passes all filters."""
         fits: Bools = np.zeros(len(self._is_hidden), dtype=bool)
-        closed = self._is_hidden | self._is_uninitialized if by_choice else self._is_hidden.copy()
+        closed = self._is_hidden.copy()
         if not _is_for_any_node(group):
             # What a new node will be is known only as far as its own pods need it.
             closed[[position for position in self._new if position != self._meant.get(pod.key)]] = True

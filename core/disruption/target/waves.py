@@ -323,7 +323,7 @@ class WavePlanner:
         self._fleet = fleet
         self._slots = slots
         self._budgets = WaveBudgets(disruption_pass)
-        self._pod_budgets = disruption_pass.budgets.pod_budgets
+        self._pass_budgets = disruption_pass.budgets
         self.objections: dict[str, WaveObjection] = {}
         self._left = [node for node, stays in enumerate(found.keeps) if not stays]
         self._worth = worth
@@ -476,7 +476,7 @@ class WavePlanner:
         """Whether these new nodes may replace these nodes; narrows them to what may be launched."""
         claims, problem = self._slots.claims, self._fleet.rows.problem
         going, launched = [self._fleet.candidates[node] for node in nodes], [claims[position] for position in positions]
-        price = sum(int(problem.prices[node]) for node in nodes) - price_of_turns(launched, going, self._pod_budgets)
+        price = sum(int(problem.prices[node]) for node in nodes) - price_of_turns(launched, going, self._pass_budgets)
         planned = sum(claim.price for claim in launched)
         pays = must_pay or price > planned
         is_lone_spot = len(nodes) == 1 and bool(problem.is_spot[nodes[0]])

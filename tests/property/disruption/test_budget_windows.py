@@ -265,6 +265,7 @@ def differing(budgets: tuple[Budget, ...], nodes: int) -> list[str]:
     return found
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", sorted(HOSTILE))
 def test_odd_windows_allow_what_a_count_of_each_minute_says(name: str) -> None:
     for nodes in (1, 7, 99):

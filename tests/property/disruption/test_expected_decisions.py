@@ -310,6 +310,7 @@ EXPECTED: Final = Expected(
 )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", sorted(_CASES))
 def test_a_decision_is_the_expected_one_and_breaks_no_rule(name: str) -> None:
     """If this failed, a change would alter which nodes go, their order, a reason or a price, and nobody would have looked."""

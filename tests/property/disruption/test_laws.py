@@ -201,6 +201,7 @@ def _others(world: Snapshot) -> int:
     return found
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("first", range(0, 30, 30))
 def test_what_commands_are_said_to_save_is_off_the_bill(first: int) -> None:
     """Otherwise, nodes go although their commitment must still be paid, and their pods move for nothing."""
@@ -353,6 +354,7 @@ def end_within_budgets(snapshot: Snapshot) -> int:
     raise AssertionError("no end")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("nodes", "seed"),
     [

@@ -34,6 +34,7 @@ Case = tuple[Snapshot, DisruptionPlan]
 Sabotage = Callable[[Snapshot, DisruptionPlan], Case | None]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("first", range(0, _FAST, 50))
 def test_no_disruption_breaks_a_rule(first: int) -> None:
     """Otherwise, evicted pods find no node, protected nodes go, or replacements cost more than the old nodes."""
@@ -58,9 +59,11 @@ def test_seeds_that_once_failed(seed: int) -> None:
     assert check(seed, FORMER_SHARES)[1] == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "seed",
     [
+        100_029,  # the places that kube-scheduler was expected to choose were on a node that is not initialized
         101_769,  # a pod moved to a zone into which a cheaper zone for another command brought one that it avoids
         102_660,  # beside a drifted node that shares a new node, nodes by choice got another at any price
         102_637,  # a pod kept the zone that its spread forbids as long as another pod, which returns there, is in it
@@ -96,6 +99,7 @@ def test_no_disruption_of_many_seeds_breaks_a_rule(first: int) -> None:
         assert check(seed)[1] == [], f"seed {seed}"
 
 
+@pytest.mark.ci
 def test_hash_seeds_do_not_matter() -> None:
     """A decision that depends on the process cannot be replayed. Each line that differs names the world's seed."""
     assert lines_that_differ(f"from {__name__} import print_digests; print_digests()") == []
@@ -108,6 +112,7 @@ def print_digests() -> None:
         print(seed, hashlib.sha256(plans).hexdigest())  # noqa: T201 - for the process that asked
 
 
+@pytest.mark.slow
 def test_each_method_occurs_often() -> None:
     """A judge that never sees a repacking cannot say anything about repacking."""
     met: Counter[str] = Counter()
@@ -270,6 +275,7 @@ def decided() -> list[Case]:
     return [(world, disrupt(world)) for world in worlds]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sabotage", _SABOTAGES)
 def test_the_judge_sees_deliberate_faults(decided: list[Case], sabotage: Sabotage) -> None:
     """A judge that accepts every plan would miss every bug."""
@@ -304,6 +310,7 @@ def test_policy_balanced_is_asked_for_each_command_of_a_large_fleet(seed: int, m
     assert violations(snapshot, disrupt(snapshot)) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("ignoring", [False, True])
 def test_no_command_of_a_large_fleet_makes_the_cluster_more_expensive(
     ignoring: bool, monkeypatch: pytest.MonkeyPatch

@@ -43,6 +43,7 @@ def placed(plan: Plan) -> list[str]:
     return sorted([pod for claim in plan.claims for pod in claim.pods] + [binding.pod for binding in plan.bindings])
 
 
+@pytest.mark.ci
 @given(CLUSTERS, SEEDS)
 def test_the_kubernetes_scheduler_would_accept_every_placement(make: Maker, seed: int) -> None:
     """Otherwise, a node is paid for while the pod that it refuses stays pending."""
@@ -50,6 +51,7 @@ def test_the_kubernetes_scheduler_would_accept_every_placement(make: Maker, seed
     assert violations(snapshot, schedule(snapshot)) == []
 
 
+@pytest.mark.ci
 @given(CLUSTERS, SEEDS)
 def test_the_scheduler_accepts_plans_that_are_split_by_zone(make: Maker, seed: int) -> None:
     """Only plans for thousands of pods are split; here all are. A pod in a zone that it may not enter stays pending."""
@@ -60,6 +62,7 @@ def test_the_scheduler_accepts_plans_that_are_split_by_zone(make: Maker, seed: i
     assert plan.cost.hourly <= schedule(make(seed, steps=0)).cost.hourly
 
 
+@pytest.mark.ci
 @given(CLUSTERS, SEEDS)
 def test_a_plan_costs_no_more_than_the_greedy_one_and_no_less_than_its_bound(make: Maker, seed: int) -> None:
     """Otherwise, the search raises the cost, or the lower bound is wrong."""
@@ -72,6 +75,7 @@ def test_a_plan_costs_no_more_than_the_greedy_one_and_no_less_than_its_bound(mak
     assert plan.unschedulable == greedy.unschedulable
 
 
+@pytest.mark.ci
 @given(CLUSTERS, SEEDS, SEEDS)
 def test_the_order_of_the_input_does_not_matter(make: Maker, seed: int, order: int) -> None:
     """Otherwise, two snapshots of one cluster launch different nodes."""
@@ -79,6 +83,7 @@ def test_the_order_of_the_input_does_not_matter(make: Maker, seed: int, order: i
     assert encode_plan(schedule(shuffled(cluster, order))) == encode_plan(schedule(cluster))
 
 
+@pytest.mark.ci
 @given(SEEDS)
 def test_without_steps_the_greedy_plan_stands(seed: int) -> None:
     """Otherwise, `--time-budget 0` does not mean what it says."""
@@ -86,6 +91,7 @@ def test_without_steps_the_greedy_plan_stands(seed: int) -> None:
     assert schedule(cluster).claims == schedule(with_steps(cluster, None)).claims
 
 
+@pytest.mark.ci
 def test_plans_are_the_same_bytes_in_any_process() -> None:
     """Otherwise, a hash, the solver's threads or its clock changes a plan, and a run cannot be repeated."""
     assert len(outputs_of(PRINT_PLANS)) == 1

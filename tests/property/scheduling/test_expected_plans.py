@@ -164,6 +164,7 @@ EXPECTED: Final = Expected(
 )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", sorted(_CASES))
 def test_a_plan_is_the_expected_one_and_breaks_no_rule(name: str) -> None:
     """If this failed, a change would alter a decision, its reason or its wording, and nobody would have looked at it."""

@@ -26,6 +26,7 @@ from tests.property.naive_manifests.judge import further_violations
 from tests.property.naive_manifests.writing import read, written
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("difficulty", [CALM, HOSTILE])
 @pytest.mark.parametrize("first", range(0, 60, 30))
 def test_clusters_read_from_manifests_are_planned_correctly(difficulty: str, first: int) -> None:
@@ -40,6 +41,7 @@ def test_clusters_that_once_could_not_be_read(seed: int) -> None:
     assert check(seed, HOSTILE)[1] == []
 
 
+@pytest.mark.slow
 def test_calm_clusters_are_calm() -> None:
     """Most pods of the hostile clusters have no place at all, and a claim holds two pods."""
     asked: Counter[str] = Counter()
@@ -51,6 +53,7 @@ def test_calm_clusters_are_calm() -> None:
     assert asked["preferred_terms"] * 5 > asked["pods"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("seed", "difficulty"),
     [
@@ -114,6 +117,7 @@ def _without_weights(snapshot: Snapshot) -> Snapshot:
     return msgspec.structs.replace(snapshot, node_pools=tuple(pools))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
@@ -145,6 +149,7 @@ def test_a_preference_counts_where_no_required_rule_keeps_the_pod_out(avoids: st
     assert [line.partition(":")[0] for line in further_violations(snapshot, plan)] == ["preference"] * is_fault
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part", ["initContainers", "overhead", "resources", "tolerations", "topologySpreadConstraints"]
 )

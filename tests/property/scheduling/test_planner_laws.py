@@ -37,6 +37,7 @@ from tests.property.naive.trivial import TrivialPlanner, beaten, zone_orders
 SEEDS = st.integers(0, 2**40)
 
 
+@pytest.mark.ci
 @given(SEEDS)
 def test_a_planner_can_be_used_again(seed: int) -> None:
     """Otherwise, state of one what-if leaks into the next."""
@@ -152,6 +153,7 @@ def _committed(seed: int) -> Snapshot:
     return with_commitments(Random(seed), improving(cluster))  # noqa: S311 - a seeded draw
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("first", range(0, 40, 20))
 def test_no_plan_covers_more_than_was_committed(first: int) -> None:
     """Otherwise, nodes are launched as if they were free, and are billed in full. All other rules hold, too."""
@@ -164,6 +166,7 @@ def test_no_plan_covers_more_than_was_committed(first: int) -> None:
     assert covered
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("first", range(200, 220, 20))
 def test_no_plan_costs_more_because_something_is_paid_for(first: int) -> None:
     """Committed capacity must not lead to a more expensive fleet, or to pods without a place."""
@@ -174,6 +177,7 @@ def test_no_plan_costs_more_because_something_is_paid_for(first: int) -> None:
         assert (plan.cost.lower_bound or 0) <= plan.cost.hourly, f"seed {seed}"
 
 
+@pytest.mark.ci
 def test_commitments_that_cover_nothing_here_change_nothing() -> None:
     """A Savings Plan of another family must not move a byte of the plan."""
     for seed in range(20):
@@ -191,6 +195,7 @@ def _cluster(seed: int) -> Snapshot:
     return with_addresses(Random(seed), improving(rich_cluster(seed)))  # noqa: S311 - a seeded draw
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("first", range(0, 40, 20))
 def test_no_plan_takes_an_address_that_does_not_exist(first: int) -> None:
     """EC2 would refuse the launch, and the refusal would close the subnet for minutes."""
@@ -213,6 +218,7 @@ def test_no_what_if_takes_one_either(first: int) -> None:
         assert list(address_violations(snapshot, plan)) == [], f"seed {seed}"
 
 
+@pytest.mark.ci
 def test_addresses_that_suffice_change_nothing() -> None:
     """A plan far from the last address is the same byte for byte."""
     for seed in range(20):
@@ -228,6 +234,7 @@ def test_addresses_that_suffice_change_nothing() -> None:
 _FAST = 75
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("first", range(0, _FAST, 25))
 def test_no_trivial_planner_places_more_pods_or_pays_less(first: int) -> None:
     for seed in range(first, first + 25):

@@ -28,6 +28,7 @@ _HASHED = range(198, 210)
 """Seed 204 had two plans: zones that pods take in turn were read from a set, which is ordered by hashes."""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("first", range(0, _FAST, 50))
 def test_no_plan_breaks_a_hard_rule_or_gives_up_a_pod_that_could_run(first: int) -> None:
     """A pod that is planned where it cannot run pays for an idle node; a pod left over without need stays pending."""
@@ -36,6 +37,7 @@ def test_no_plan_breaks_a_hard_rule_or_gives_up_a_pod_that_could_run(first: int)
         assert violations(snapshot, schedule(snapshot)) == [], f"seed {seed}"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("first", range(0, _IMPROVED, 20))
 def test_no_improved_plan_breaks_a_hard_rule(first: int) -> None:
     """A cheaper plan is useless if the scheduler does not bind its pods."""
@@ -44,6 +46,7 @@ def test_no_improved_plan_breaks_a_hard_rule(first: int) -> None:
         assert violations(snapshot, schedule(snapshot)) == [], f"seed {seed}"
 
 
+@pytest.mark.ci
 def test_the_order_of_the_input_does_not_matter() -> None:
     """Two functions that list the same cluster in different orders would launch different nodes."""
     for seed in range(15):
@@ -51,12 +54,14 @@ def test_the_order_of_the_input_does_not_matter() -> None:
         assert encode_plan(schedule(shuffled(snapshot, seed))) == encode_plan(schedule(snapshot)), f"seed {seed}"
 
 
+@pytest.mark.ci
 def test_a_plan_that_is_carried_out_needs_no_second_plan() -> None:
     """A provisioner that launches more once its nodes are there never settles."""
     for seed in range(25):
         assert unrest(rich_cluster(seed)) == [], f"seed {seed}"
 
 
+@pytest.mark.ci
 def test_hash_seeds_do_not_matter() -> None:
     """A plan that depends on the process cannot be replayed. Each line that differs names the cluster's seed."""
     assert lines_that_differ(f"from {__name__} import print_digests; print_digests()") == []
@@ -73,6 +78,7 @@ def test_twenty_thousand_clusters(first: int) -> None:
 class TestTheJudge:
     """A judge that accepts every plan would make all of the above worthless."""
 
+    @pytest.mark.ci
     def test_sees_a_pod_that_is_missing_from_the_plan(self) -> None:
         self._finds("lists", _without_first_pod)
 

@@ -251,6 +251,7 @@ def test_a_pod_that_fits_nowhere_may_be_left_over() -> None:
     assert large_plan_violations(snapshot, plan) == []
 
 
+@pytest.mark.ci
 def test_growth_is_the_power_by_which_time_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong exponent would hide a planner that takes four times as long for twice the pods."""
     assert [round(growth.exponent([(n, 0.2 * n**power) for n in (10, 20, 80)]), 6) for power in (0, 1, 2)] == [0, 1, 2]

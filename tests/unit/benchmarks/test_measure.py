@@ -210,6 +210,7 @@ def test_a_variant_changes_its_own_part_of_a_world_alone(tmp_path: Path, variant
     assert one.aws == two.aws
 
 
+@pytest.mark.ci
 def test_karpenters_model_launches_for_every_pod_within_its_window(tmp_path: Path) -> None:
     """Its figures would be of another program: it plans a second after the last pod, and launches a batch with one request."""
     calls: list[tuple[datetime, int]] = []
@@ -271,6 +272,7 @@ def test_percentiles_are_values_that_were_seen() -> None:
 # The benchmark of large clusters at a small scale: a fault in it would hide that functions need more memory.
 
 
+@pytest.mark.ci
 def test_functions_are_measured_beside_a_served_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = tmp_path / "scale.json"
     options = ["--nodes=600", "--pods=1200", "--pending=2", "--only=execute,reconcile", f"--json={result}"]
@@ -283,6 +285,7 @@ def test_functions_are_measured_beside_a_served_cluster(tmp_path: Path, monkeypa
     assert all(0 < result["share"] < 1 for result in found.values())
 
 
+@pytest.mark.ci
 def test_the_lists_of_namespaces_are_together_the_list_of_all_pods() -> None:
     """Otherwise, the measured reading of a divided list would be that of another cluster."""
     world = World(Cluster(nodes=20, pods=1_300, pending=3))
@@ -310,6 +313,7 @@ def test_each_stage_has_lines_and_settings_without_it() -> None:
     assert all(stage.lines > 5 for stage in STAGES)
 
 
+@pytest.mark.slow
 def test_a_case_is_measured_with_all_stages_and_without_each(tmp_path: Path) -> None:
     rows = stages_measured(Case(name="small", make=lambda _: diverse(60, 40)), tmp_path)
     assert [row["without"] for row in rows] == ["", *(stage.name for stage in STAGES)]

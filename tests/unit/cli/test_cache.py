@@ -395,6 +395,7 @@ def test_a_second_plan_reads_objects_without_their_models(tmp_path: Path) -> Non
     assert "core.scheduling.planner" in loaded
 
 
+@pytest.mark.ci
 def test_a_small_plan_takes_few_times_the_processor_time_of_its_libraries(tmp_path: Path) -> None:
     """A start is bounded in time, not in modules; both sides are measured here, so the machine's speed cancels out."""
     plan = (sys.executable, "-c", LOADED, *PLAN, "--time-budget", "0")

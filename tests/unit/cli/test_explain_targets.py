@@ -11,6 +11,8 @@ from cli.errors import InputError
 from cli.explain_targets import NamedTarget, explain_code
 from core import labels
 from core.model.pod import Owner, Pod
+from core.model.snapshot import ProvisioningRequest, RequestedPods
+from core.provisioning_requests import ATOMIC_SCALE_UP
 from core.reasons.code import PAGE
 from core.reasons.nodes import NodeReason
 from core.reasons.pods import PodReason
@@ -167,3 +169,34 @@ def test_a_group_that_runs_needs_no_plan() -> None:
     found = NamedTarget(a_grouped_world(2, node_name="n"), "group/train", None).explained(None)
     assert (found.outcome, found.reason) == ("runs", "")
     assert "2 run on n" in found.details
+
+
+def test_a_group_whose_members_are_all_gated_waits() -> None:
+    found = NamedTarget(a_grouped_world(2, is_gated=True), "group/train", None).explained(None)
+    assert (found.outcome, found.reason) == ("waits", PodReason.GROUP_INCOMPLETE)
+
+
+def test_the_kind_tells_groups_of_one_name_apart() -> None:
+    kueue = tuple(
+        a_pod(f"k-{i}", labels={labels.KUEUE_GROUP: "train"}, annotations={labels.KUEUE_GROUP_COUNT: "2"})
+        for i in range(2)
+    )
+    world = a_grouped_world(2)
+    room = RequestedPods(pods=3, spec=a_pod().spec)
+    request = ProvisioningRequest(
+        namespace="default", name="train", provisioning_class=ATOMIC_SCALE_UP, pod_sets=(room,)
+    )
+    world = msgspec.structs.replace(world, pods=(*world.pods, *kueue), provisioning_requests=(request,))
+    outcomes = {
+        name: NamedTarget(world, name, None).explained(None).details[0]
+        for name in ("group/train", "provisioningrequest/train")
+    }
+    assert outcomes["group/train"].startswith("written as Annotation: 2 members")
+    assert outcomes["provisioningrequest/train"].startswith("written as ProvisioningRequest: 3 members")
+
+
+def test_a_group_that_is_not_there_names_those_that_contain_its_name() -> None:
+    """Each group of a LeaderWorkerSet has a name of its own, which ends in a number."""
+    with pytest.raises(InputError) as error:
+        NamedTarget(a_grouped_world(2), "group/trai", None).explained(None)
+    assert error.value.hint == "groups in the input: group/default/train"

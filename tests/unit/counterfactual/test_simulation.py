@@ -444,6 +444,7 @@ def test_what_is_recorded_before_a_gap_does_not_last_until_the_next_snapshot() -
     assert (found.launched, found.nodes) == (10, 1)
 
 
+@pytest.mark.ci
 def test_nodes_without_pods_do_not_wait_for_the_tick_of_a_long_period() -> None:
     """The nodes of an hourly Job of nine minutes were paid for forty."""
     hours = range(1, 160)

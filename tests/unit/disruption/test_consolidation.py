@@ -11,7 +11,7 @@ import pytest
 
 from core import labels
 from core.disruption import disrupt
-from core.disruption.consolidation import consolidated, objection, single_command, underutilized, with_domain_change
+from core.disruption.consolidation import consolidated, objection, single_commands, underutilized, with_domain_change
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target import waves
 from core.disruption.target.fleet import WaveBudgets
@@ -436,12 +436,11 @@ THOROUGH: Final = Options(moves="thorough")
 
 
 def found(snapshot: Snapshot) -> Command | None:
-    """The one command."""
+    """The command that saves the most."""
     this_pass, fleet = DisruptionPass(snapshot), fleet_of(snapshot)
     chosen = [candidate for candidate in fleet.candidates if not candidate.drift]
     prices = dict(zip((c.name for c in fleet.candidates), fleet.rows.problem.move_prices.tolist(), strict=True))
-    commands = single_command(this_pass, chosen, prices, WaveBudgets(this_pass).has_room_for)
-    assert len(commands) <= 1
+    commands = single_commands(this_pass, chosen, prices, WaveBudgets(this_pass).has_room_for)
     return commands[0] if commands else None
 
 
@@ -496,9 +495,9 @@ def test_no_choice_is_simulated_after_the_deadline() -> None:
     snapshot = three()
     fleet, prices = fleet_of(snapshot), dict.fromkeys("abc", 0)
     late = DisruptionPass(snapshot, deadline=lambda: 1.0)
-    assert single_command(late, fleet.candidates, prices, WaveBudgets(late).has_room_for) == []
+    assert single_commands(late, fleet.candidates, prices, WaveBudgets(late).has_room_for) == []
     in_time = DisruptionPass(snapshot, deadline=lambda: 0.99)
-    assert single_command(in_time, fleet.candidates, prices, WaveBudgets(in_time).has_room_for)
+    assert single_commands(in_time, fleet.candidates, prices, WaveBudgets(in_time).has_room_for)
 
 
 def test_limits_leave_room_for_the_new_node_beside_one_that_goes() -> None:
@@ -533,15 +532,18 @@ def test_one_node_of_several_makes_room_and_what_has_none_keeps_no_other_choice(
     """Both become one new node if the limits have room beside either; else the next best goes alone, and launches nothing."""
     this_pass, free = DisruptionPass(three()), dict.fromkeys("abc", 0)
     candidates = this_pass.survey.candidates
-    (both,) = single_command(this_pass, candidates, free, lambda _, beside: beside.name == "b")
+    both, *others = single_commands(this_pass, candidates, free, lambda _, beside: beside.name == "b")
     assert (both.method, both.nodes) == ("multi", ("b", "a"))
-    (alone,) = single_command(this_pass, candidates, free, lambda _, __: False)
+    savings = [command.savings for command in (both, *others)]
+    assert savings == sorted(savings, reverse=True)
+    alone, *others = single_commands(this_pass, candidates, free, lambda _, __: False)
     assert (alone.method, alone.nodes, alone.replacements) == ("single", ("b",), ())
+    assert not any(command.replacements for command in others)
 
 
 @pytest.mark.parametrize(("net", "goes"), [(1, True), (0, False)])
 def test_a_command_pays_for_its_moves(net: int, *, goes: bool) -> None:
     this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), a_node_of(LARGE, "b"), pods=(pod_on("a"), pod_on("b"))))
     first = this_pass.survey.candidates[:1]
-    commands = single_command(this_pass, first, {"a": first[0].price - net}, lambda _, __: True)
+    commands = single_commands(this_pass, first, {"a": first[0].price - net}, lambda _, __: True)
     assert [command.nodes for command in commands] == ([("a",)] if goes else [])

@@ -113,6 +113,7 @@ def half_empty(nodes: int, share: float, seed: int) -> Snapshot:
     )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("nodes", "share", "seed"), [(24, 0.3, 2), (16, 0.4, 4), (16, 0.4, 7)])
 def test_no_pod_moves_twice_and_no_node_that_goes_receives_one(nodes: int, share: float, seed: int) -> None:
     """Pods of drifted nodes went to nodes that consolidation removed later, and moved again for that reason."""

@@ -263,7 +263,9 @@ def test_the_most_expensive_empty_node_goes_first_within_budgets() -> None:
 def test_half_a_group_is_given_back_before_consolidate_after(*, fits: bool, gone: list[tuple[str, ...]]) -> None:
     """Where its other part cannot be bought, its nodes cost and do nothing."""
     claim, node = a_node_of(MIDDLE)
-    claim = msgspec.structs.replace(claim, annotations={labels.GROUP_OF_CLAIM: "default/train"}, last_pod_event_at=NOW)
+    claim = msgspec.structs.replace(
+        claim, annotations={labels.GROUP_OF_CLAIM: "Annotation/default/train"}, last_pod_event_at=NOW
+    )
     slow = a_pool("default", ON_DEMAND, disruption=msgspec.structs.replace(OPEN, consolidate_after=timedelta(hours=1)))
     marks = {labels.GROUP: "train", labels.GROUP_MINIMUM: "2"}
     pods = (a_pod("a", cpu="3", annotations=marks), a_pod("b", cpu="3" if fits else "99", annotations=marks))

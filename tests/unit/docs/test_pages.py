@@ -26,6 +26,7 @@ PLAYED = re.compile(r"```console\n\$ fleetwright ([^\n]*)\n(.*?)```", re.DOTALL)
 PLAYED_PAGES = sorted(page for folder in ("tutorials", "how-to") for page in (ROOT / "docs" / folder).glob("*.md"))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("page", PLAYED_PAGES, ids=lambda page: page.stem)
 def test_every_output_on_the_page_is_what_the_command_prints(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -48,6 +49,7 @@ def test_the_pages_contain_outputs() -> None:
     assert sum(len(PLAYED.findall(page.read_text(encoding="utf-8"))) for page in PLAYED_PAGES) >= 6
 
 
+@pytest.mark.ci
 def test_the_first_hour_works_as_its_script_says(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

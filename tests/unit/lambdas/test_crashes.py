@@ -122,6 +122,7 @@ def crashes_at_every_call(act: Callable[[Lab], None], *, after: bool) -> Iterato
     assert died_in == {"", "EC2", "table", "Kubernetes"}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_crash_while_launching_loses_no_instance_and_no_pod(*, after: bool) -> None:
     """Otherwise, every crash leaves an instance without a claim, or pods that wait forever."""
@@ -132,6 +133,7 @@ def test_a_crash_while_launching_loses_no_instance_and_no_pod(*, after: bool) ->
         assert lab.claim.provider_id == lab.kubernetes.raw(resources.NODES, lab.claim.node_name)["spec"]["providerID"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_crash_while_removing_leaves_neither_instance_nor_node_nor_claim(*, after: bool) -> None:
     """Otherwise, a crash during a drain leaves a tainted node that is paid for and takes no pods."""

@@ -114,6 +114,7 @@ def test_several_frames_are_one_document() -> None:
     assert decompressed(compressed(b"one ") + compressed(b"two")) == b"one two"
 
 
+@pytest.mark.ci
 def test_many_frames_take_time_in_proportion_to_their_number() -> None:
     """Each frame copied everything behind it."""
     assert decompressed(compressed(b"") * 100_000 + compressed(b"one")) == b"one"

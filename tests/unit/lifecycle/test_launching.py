@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core import labels
 from core.catalogue.capacity import EFA
 from core.lifecycle.launching import (
+    by_group,
     full_zones,
     in_launches,
     is_unanswered,
@@ -21,16 +24,20 @@ from core.lifecycle.launching import (
     least_instances,
     name_tags,
     share_launches,
+    starts_for_nobody,
     with_subnets,
 )
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.model.catalogue import Catalogue, Offering
 from core.model.node_pool import NodeClass
-from core.model.plan import ObjectRef, PlannedClaim
-from core.model.snapshot import Snapshot
+from core.model.plan import Binding, ObjectRef, Plan, PlannedClaim, PlannedGroup, Unschedulable
+from core.model.pod import GroupSource
+from core.model.snapshot import ProvisioningRequest, Snapshot
 from core.model.values.requirements import Requirement
+from core.provisioning_requests import ATOMIC_SCALE_UP
+from core.reasons.pods import PodReason
 from lambdas.controllers.launching import order_of
-from tests.builders import NOW
+from tests.builders import NOW, a_pod
 
 
 def a_record(name: str, *, kind: int = 0, **more: Any) -> ClaimRecord:
@@ -288,3 +295,75 @@ def test_a_group_in_several_zones_has_no_minimum() -> None:
     elsewhere = msgspec.structs.replace(first.offerings[0], zone="us-east-1b")
     wide = msgspec.structs.replace(first, offerings=(*first.offerings, elsewhere))
     assert (least_instances(first), least_instances(wide)) == (2, 1)
+
+
+def test_launches_for_one_group_are_sent_in_turn() -> None:
+    """Once one of them is refused, the others are not sent; launches for nobody's group wait for nobody."""
+    launches = [[of_group(a_record("b"), "ml/x")], [a_record("a")], [of_group(a_record("c"), "ml/x")], [a_record("d")]]
+    assert [[launch[0].name for launch in group] for group in by_group(launches)] == [["b", "c"], ["a"], ["d"]]
+
+
+GROUP = "Annotation/default/g"
+HELD = PlannedGroup(
+    name="default/g",
+    source=GroupSource.ANNOTATION,
+    members=2,
+    minimum=2,
+    placed=1,
+    reason=PodReason.GROUP_INCOMPLETE,
+    message="1 of 2",
+)
+WHOLE = msgspec.structs.replace(HELD, placed=2, reason="", message="")
+BOTH, ONE = ("m-0", "m-1"), ("m-0",)
+
+
+@pytest.mark.parametrize(
+    ("planned", "pods", "age", "phase", "is_given_back"),
+    [
+        (HELD, BOTH, 1, ClaimPhase.LAUNCHED, True),
+        (HELD, BOTH, 1, ClaimPhase.REGISTERED, True),
+        (HELD, BOTH, 1, ClaimPhase.INITIALIZED, False),
+        (HELD, BOTH, 1, ClaimPhase.REQUESTED, False),
+        (WHOLE, BOTH, 60, ClaimPhase.LAUNCHED, False),
+        # A member has not been created again yet: it may come.
+        (HELD, ONE, 1, ClaimPhase.LAUNCHED, False),
+        (HELD, ONE, 60, ClaimPhase.LAUNCHED, True),
+        # The group is deleted while its nodes start.
+        (None, (), 1, ClaimPhase.LAUNCHED, False),
+        (None, (), 60, ClaimPhase.LAUNCHED, True),
+        # It became smaller: nobody comes to this node.
+        (WHOLE, ("m-1", "m-2"), 60, ClaimPhase.LAUNCHED, True),
+    ],
+)
+def test_a_node_that_starts_for_nobody_is_given_back(
+    planned: PlannedGroup | None, pods: tuple[str, ...], age: int, phase: ClaimPhase, *, is_given_back: bool
+) -> None:
+    record = of_group(a_record("a"), GROUP)
+    since = NOW - timedelta(seconds=age)
+    plan = msgspec.structs.replace(record.plan, pods=("default/m-0",))
+    record = msgspec.structs.replace(record, plan=plan, phase=phase, phase_since=since)
+    marks = {labels.GROUP: "g", labels.GROUP_MINIMUM: "2"}
+    snapshot = Snapshot(now=NOW, pods=tuple(a_pod(name, annotations=marks) for name in pods))
+    groups = () if planned is None else (planned,)
+    assert bool(starts_for_nobody(Plan(now=NOW, groups=groups), snapshot, [record])) is is_given_back
+    used = Plan(now=NOW, groups=groups, bindings=(Binding("default/other", "a"),))
+    no_time = Plan(
+        now=NOW, groups=groups, unschedulable=(Unschedulable("default/m-1", PodReason.DEADLINE_REACHED, ""),)
+    )
+    for plan in (used, no_time):
+        assert starts_for_nobody(plan, snapshot, [record]) == []
+
+
+@pytest.mark.parametrize(("requests", "is_given_back"), [(("train",), False), ((), True)])
+def test_a_node_for_pods_to_come_stays_while_their_request_does(
+    requests: tuple[str, ...], *, is_given_back: bool
+) -> None:
+    record = of_group(a_record("a"), "ProvisioningRequest/default/train")
+    plan = msgspec.structs.replace(record.plan, buffer_pods=("default/train-room-0-1",))
+    since = NOW - timedelta(minutes=1)
+    record = msgspec.structs.replace(record, plan=plan, phase=ClaimPhase.LAUNCHED, phase_since=since)
+    open_ = tuple(
+        ProvisioningRequest(namespace="default", name=name, provisioning_class=ATOMIC_SCALE_UP) for name in requests
+    )
+    snapshot = Snapshot(now=NOW, provisioning_requests=open_)
+    assert bool(starts_for_nobody(Plan(now=NOW), snapshot, [record])) is is_given_back

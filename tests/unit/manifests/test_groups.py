@@ -161,9 +161,9 @@ def the_job_set(**changes: Any) -> Any:
     return decoding.from_object(resources.JOB_SETS, given)
 
 
-def the_leader_worker_set(size: int = 3) -> Any:
+def the_leader_worker_set(size: int = 3, **changes: Any) -> Any:
     spec = {"replicas": 2, "leaderWorkerTemplate": {"size": size, "workerTemplate": {"spec": POD}}}
-    return decoding.from_object(resources.LEADER_WORKER_SETS, {"metadata": {"name": "llm"}, "spec": spec})
+    return decoding.from_object(resources.LEADER_WORKER_SETS, {"metadata": {"name": "llm"}, "spec": spec} | changes)
 
 
 def a_wire_pod(**marks: str) -> Any:
@@ -181,6 +181,9 @@ def test_a_job_set_makes_a_job_of_each_copy() -> None:
 def test_a_job_set_with_pods_or_that_is_over_makes_none() -> None:
     assert [*made_of_job_set(the_job_set(), [a_wire_pod(**{labels.JOB_SET: "train"})])] == []
     assert [*made_of_job_set(the_job_set(status={"terminalState": "Completed"}), ())] == []
+    leaving = {"name": "train", "namespace": "ml", "deletionTimestamp": "2026-11-20T00:00:00Z"}
+    assert [*made_of_job_set(the_job_set(metadata=leaving), ())] == []
+    assert [*made_of_leader_worker_set(the_leader_worker_set(metadata=leaving), ())] == []
     assert len([*made_of_job_set(the_job_set(), [a_wire_pod(**{labels.JOB_SET: "other"})])]) == 2
 
 
@@ -191,3 +194,23 @@ def test_a_leader_worker_set_makes_a_leader_and_its_workers_for_each_group() -> 
     assert made[0].spec.template.metadata.labels[labels.LEADER_WORKER_INDEX] == "0"
     assert made[1].spec.template.metadata.annotations[labels.LEADER_WORKER_SIZE] == "3"
     assert len([*made_of_leader_worker_set(the_leader_worker_set(size=1), ())]) == 2
+
+
+def test_groups_with_a_domain_of_their_own_keep_each_other_out() -> None:
+    """The webhooks of JobSet and LeaderWorkerSet write this into the leader, which then finds another domain."""
+    job_set = the_job_set(metadata={"name": "train", "annotations": {labels.JOB_SET_TOPOLOGY: labels.ZONE}})
+    notes = {"name": "llm", "annotations": {labels.LEADER_WORKER_TOPOLOGY: labels.ZONE}}
+    made = [*made_of_job_set(job_set, ()), *made_of_leader_worker_set(the_leader_worker_set(1, metadata=notes), ())]
+    terms = []
+    for workload in made:
+        (term,) = workload.spec.template.spec.affinity.pod_anti_affinity.required
+        exists, other = term.label_selector.match_expressions
+        assert (term.topology_key, exists.operator, other.operator) == (labels.ZONE, "Exists", "NotIn")
+        assert other.values == (workload.spec.template.metadata.labels[other.key],)
+        terms.append((other.key, other.values[0]))
+    assert terms == [
+        (labels.JOB_SET_KEY, "train-w-0"),
+        (labels.JOB_SET_KEY, "train-w-1"),
+        (labels.LEADER_WORKER_KEY, "llm-0"),
+        (labels.LEADER_WORKER_KEY, "llm-1"),
+    ]

@@ -327,6 +327,7 @@ def test_launch_flexibility_makes_no_machine_larger(seed: int) -> None:
     assert ready.fluid.lower_bound <= optimum(seed)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", FLEETS)
 def test_the_bound_of_a_fleet_lies_below_its_optimum(seed: int) -> None:
     """If this failed, `status` would call a fleet dearer than it needs to be, or cheaper than any can be."""

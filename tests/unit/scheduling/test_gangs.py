@@ -15,6 +15,7 @@ from core.model.plan import Plan, PlannedGroup
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
 from core.model.snapshot import Options, Snapshot
 from core.model.values import quantity
+from core.model.values.requirements import Requirement
 from core.reasons.pods import PodReason
 from core.scheduling import schedule
 from core.scheduling.gangs import with_gangs
@@ -276,4 +277,30 @@ def test_claims_for_members_alone_say_so() -> None:
     """They are launched with one request, whole or not at all."""
     plan = schedule(a_cluster(*members("g", 2), a_pod("single", cpu="7")))
     named = {claim.pods[0]: claim.annotations.get(labels.GROUP_OF_CLAIM, "") for claim in plan.claims}
-    assert named == {"default/g-0": "default/g", "default/g-1": "default/g", "default/single": ""}
+    assert named == {"default/g-0": "Annotation/default/g", "default/g-1": "Annotation/default/g", "default/single": ""}
+
+
+def test_groups_of_one_name_and_different_kinds_are_apart() -> None:
+    """A name is unique among objects of one kind only."""
+    kueue = {labels.KUEUE_GROUP_COUNT: "3"}
+    others = tuple(a_pod(f"k-{i}", cpu="8", labels={labels.KUEUE_GROUP: "g"}, annotations=kueue) for i in range(3))
+    plan = schedule(a_cluster(*members("g", 2, topology=labels.ZONE), *others, cpu="24"))
+    assert bought(plan) == {"default/g-0", "default/g-1"}
+    assert {(group.source, group.placed, bool(group.domain), group.reason) for group in plan.groups} == {
+        ("Annotation", 2, True, ""),
+        ("Kueue", 1, False, PodReason.GROUP_INCOMPLETE),
+    }
+
+
+def test_a_member_that_selects_another_domain_is_told_so() -> None:
+    """It has no volume that could be meant."""
+    zones = {f"g-{i}": zone for i, zone in enumerate(ZONES[:2])}
+    apart = tuple(
+        msgspec.structs.replace(
+            pod,
+            spec=msgspec.structs.replace(pod.spec, node_selector=(Requirement.one_of(labels.ZONE, zones[pod.name]),)),
+        )
+        for pod in members("g", 2, topology=labels.ZONE)
+    )
+    (message,) = {found.message for found in schedule(a_cluster(*apart)).unschedulable}
+    assert "the domain of the pod's group is where topology.kubernetes.io/zone is another" in message

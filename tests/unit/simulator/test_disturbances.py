@@ -300,6 +300,7 @@ def test_a_stranger_writes_a_row(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.ci
 def test_counted_work_takes_virtual_time(tmp_path: Path) -> None:
     one = play(tmp_path, duration="6m", clock={"cpu": "counted", "factor": 1})
     planned = [e for e in named(one, "invocation") if e["function"] == "provision"]

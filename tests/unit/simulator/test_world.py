@@ -51,6 +51,7 @@ def heard_in(seed: int) -> Answers:
     return answers
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "seed",
     [pytest.param(seed, marks=pytest.mark.slow if seed > QUICK_WORLDS else ()) for seed in range(1, WORLDS + 1)],

@@ -72,6 +72,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     return Recording(file, json.loads(said.getvalue())["checks"])
 
 
+@pytest.mark.ci
 def test_a_recording_answers_as_aws_did(recording: Recording, capsys: pytest.CaptureFixture[str]) -> None:
     """Who has the file sees the same findings, without an account; the API server is not recorded."""
     main(["doctor", "--probe", "--from", str(recording.file), "-o", "json"])

@@ -17,6 +17,7 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target import decide
 from core.disruption.target.decide import awaited_budgets, joined, kept_by
 from core.disruption.target.fleet import target_fleet
+from core.disruption.target.landing import Landing
 from core.disruption.target.move_price import settings_digest
 from core.disruption.target.search import TargetSearch
 from core.disruption.target.stored import after_commands
@@ -505,6 +506,24 @@ def test_a_target_is_stored_with_its_prices_and_with_a_slot_for_each_pod_that_mo
     stored_new = {node.name: sum(node.pods.values()) for node in target.new_nodes}
     assert stored_new == Counter(move.to for move in moves if move.to in new)
     assert all(drain.worth > 0 for drain in target.drains)
+
+
+def test_the_next_best_command_goes_where_the_pods_of_the_best_find_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One fleet stayed at twice its price: the best command was the only one that was tried."""
+    tried: list[tuple[str, ...]] = []
+
+    def refused_at_first(commands: list[Command], *_: object) -> Landing:
+        if commands[0].method == "repack":
+            return Landing(())
+        tried.append(commands[0].nodes)
+        return (
+            Landing((), dict.fromkeys(commands[0].nodes, "default/p")) if len(tried) < 3 else Landing(tuple(commands))
+        )
+
+    monkeypatch.setattr(decide, "landed", refused_at_first)
+    (command,) = disrupt(half_full(8, at_once=2)).commands
+    assert command.nodes == tried[-1]
+    assert len(set(tried)) == len(tried) == 3
 
 
 def test_additional_nodes_cause_a_new_target() -> None:

@@ -179,6 +179,20 @@ def test_nothing_goes_where_no_pod_finds_a_place() -> None:
     assert landed([a_command(pod)], cluster(pod, busy), (), PRICES).commands == ()
 
 
+@pytest.mark.parametrize("reason", ["Drifted", "Underutilized"])
+def test_no_pod_is_sent_to_a_node_that_is_not_initialized(reason: str) -> None:
+    pod = pod_on("gone", owners=ALONE)
+    nodes = [
+        msgspec.structs.replace(node, labels={k: v for k, v in node.labels.items() if k != labels.INITIALIZED})
+        if node.name == "idle"
+        else node
+        for node in cluster(pod).nodes
+    ]
+    snapshot = msgspec.structs.replace(cluster(pod), nodes=tuple(nodes))
+    (command,) = landed([a_command(pod, reason=reason)], snapshot, (), PRICES).commands
+    assert [move.to for move in command.moves] == ["half"]
+
+
 def test_a_drifted_node_goes_at_any_cost() -> None:
     """Its pods have the places of the target, or wait for a node."""
     pod = pod_on("gone", cpu="3900m", owners=ALONE)

@@ -659,6 +659,17 @@ def test_the_rounds_of_a_slow_drain_count_in_the_price(price: float, *, goes: bo
     assert bool(commands) is goes
 
 
+@pytest.mark.parametrize(
+    ("leaving", "goes"), [((), True), (("n04", "n05"), True), (("n04", "n05", "n06", "n07"), False)]
+)
+def test_a_slow_drain_of_another_wave_counts_in_the_price(leaving: tuple[str, ...], *, goes: bool) -> None:
+    """Eight rounds of a minute cost 7/60 of the new node's $1.45, five 4/60; the nodes cost $1.60."""
+    marked = tuple(f"default-{name}" for name in leaving)
+    snapshot = msgspec.structs.replace(sharing_a_budget(8, price=1.45), marked_for_deletion=marked)
+    commands = cutter(snapshot, "n00", "n01", "n02", "n03").commands(waves_max=1)
+    assert bool(commands) is goes
+
+
 def test_a_percentage_applies_to_the_nodes_that_earlier_waves_left() -> None:
     half = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("50%"),)))
     whole = half_full(8, at_once=1, options=WHOLE_WAY, node_pools=(half,))
