@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
@@ -38,7 +38,7 @@ from core.launch.denials import DeniedLaunch, LaunchDenial, Remembered, revision
 from core.launch.template import is_confined
 from core.ledger.outcome import DecisionOutcome, OutcomeState
 from core.lifecycle.deletion import held_by
-from core.lifecycle.launching import is_unanswered
+from core.lifecycle.launching import is_unanswered, may_be_unlisted
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.model.catalogue import Catalogue, Offering
 from core.model.values.quotas import InstanceEnd
@@ -210,6 +210,15 @@ class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
     error: PortError | None = None
     launched: Launched | None = None
     is_try: bool = False
+
+    @classmethod
+    def of_part(cls, records: Sequence[ClaimRecord], now: datetime) -> Self:
+        """Return the answer for claims of a launch that others share, and that another run may have requested."""
+        unclear_at = records[0].moments.unclear_at
+        is_open = unclear_at is not None and may_be_unlisted(unclear_at, now)
+        said = "another run may have requested the launch that this claim shares"
+        error = SilentError(CALL, said) if is_open else ConflictError(CALL, said)
+        return cls(asked={record.name: record for record in records}, error=error)
 
     def left_out(self, record: ClaimRecord) -> Refusal | None:
         """Return why the claim waits if another claim of its launch is tried first; None if it was requested."""

@@ -24,7 +24,6 @@ from adapters.ports import (
     LaunchDeniedError,
     PortError,
     RefusedOffering,
-    SilentError,
     ThrottledError,
     TransientError,
     UnfulfilledError,
@@ -49,15 +48,7 @@ from core.launch.denials import (
 )
 from core.launch.selection import Selection, select_offerings
 from core.launch.template import is_confined, partition, tenancy
-from core.lifecycle.launching import (
-    by_group,
-    in_launches,
-    launch_name,
-    least_instances,
-    may_be_unlisted,
-    share_launches,
-    with_subnets,
-)
+from core.lifecycle.launching import by_group, in_launches, launch_name, least_instances, share_launches, with_subnets
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import claim_tags
 from core.model.catalogue import Catalogue, Offering, OfferingKey
@@ -432,11 +423,7 @@ class LaunchRequests:
         """
         first = records[0]
         if len(records) < first.shares:
-            said = "another run may have requested the launch that this claim shares"
-            unclear_at = first.moments.unclear_at
-            is_open = unclear_at is not None and may_be_unlisted(unclear_at, now)
-            unknown = SilentError(CALL, said) if is_open else ConflictError(CALL, said)
-            return LaunchAnswer(asked={record.name: record for record in records}, error=unknown)
+            return LaunchAnswer.of_part(records, now)
         admission = self._gate.admit(first, node_class, now)
         if isinstance(admission, Refusal):
             return LaunchAnswer(held_back=admission)
