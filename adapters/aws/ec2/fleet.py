@@ -557,9 +557,8 @@ class Ec2Cloud:
         self._described = CoalescedCalls(self._instances.some)
         self._terminated = CoalescedCalls(self._instances.terminate)
         self._templates = LaunchTemplates(services.ec2, cluster=cluster, names=template_names)
-        self._launcher = FleetLauncher(
-            services.launching or services.ec2, self._templates, self._instances, clock, turns
-        )
+        launching = services.launching or services.ec2
+        self._launcher = FleetLauncher(launching, self._templates, self._instances, clock, turns)
         profiles = InstanceProfiles(services.iam, cluster=cluster, region=services.region, clock=clock)
         owned = OwnedProfiles(services.iam, cluster=cluster, region=services.region)
         self._unused_profiles = UnusedProfiles(services.ec2, profiles, owned, clock)
