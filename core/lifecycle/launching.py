@@ -26,6 +26,7 @@ from core.catalogue.capacity import EFA
 from core.launch.template import tenancy
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import claim_tags
+from core.lifecycle.steps import INSTANCE_CHECK_AFTER
 from core.model.catalogue import Offering
 from core.model.node_pool import NodeClass
 from core.model.plan import Plan
@@ -139,7 +140,7 @@ def in_launches(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]:
     return list(launches.values())
 
 
-LISTED_WITHIN: Final = timedelta(minutes=2)
+LISTED_WITHIN: Final = INSTANCE_CHECK_AFTER
 """How long EC2's lists may lack a launched instance (docs/engineering/aws-facts.md#eventual-consistency)."""
 
 

@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 
-from core.lifecycle.launching import LISTED_WITHIN
 from core.lifecycle.records import ClaimRecord
 from core.model.pod import Pod, VolumeAttachment
 from core.model.snapshot import Node, PodDisruptionBudget
@@ -35,7 +34,7 @@ def recheck_after(since: datetime, now: datetime) -> timedelta:
 # Facts about one claim or command from which its next step is chosen.
 
 
-INSTANCE_CHECK_AFTER: Final = LISTED_WITHIN
+INSTANCE_CHECK_AFTER: Final = timedelta(minutes=2)
 """The age from which a launch without a node is looked up in EC2: it may have died. EC2 may not list younger ones yet."""
 
 
