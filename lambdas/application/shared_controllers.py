@@ -128,5 +128,8 @@ class SharedControllers:
 
         given, work = self.adapters, self.adapters.queues.work
         claims = given.stores.claims
-        gone = self.node_claims.is_withdrawn
-        return Rebuilding(given.cloud, self.launcher, claims, gone, self.observer, work, given.clock)
+
+        def is_withdrawn(name: str, uid: str) -> bool:
+            return self.node_claims.is_withdrawn(name, uid)  # loaded only where an instance without a claim is found
+
+        return Rebuilding(given.cloud, self.launcher, claims, is_withdrawn, self.observer, work, given.clock)
