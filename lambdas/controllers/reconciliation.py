@@ -286,9 +286,9 @@ class Reconciliation:
                 problem for problem in view.problems if problem.resource == resources.NODES and problem.is_warning
             ]
             doubts = [problem for problem in of_nodes if problem.set_aside is None]
-            told = {(problem.subject.partition(" ")[2], problem.problem) for problem in doubts}
-            told.update((doubt.node, doubt.message) for doubt in doubted_nodes(view.snapshot))
-            self.warnings.doubted_nodes(sorted(told))
+            warned = {(problem.subject.partition(" ")[2], problem.problem) for problem in doubts}
+            warned.update((doubt.node, doubt.message) for doubt in doubted_nodes(view.snapshot))
+            self.warnings.doubted_nodes(sorted(warned))
 
     def _in_order(self) -> tuple[Sweep, ...]:
         return in_order(self.sweeps, self.clock.now())
