@@ -99,7 +99,7 @@ STAGES: Final = (
     Stage(
         name="bound of whole machines",
         without=lambda s: replace(s, whole_machine_bound=replace(s.whole_machine_bound, machines_max=0)),
-        parts=(fleet_rows.LowerBound._of_whole_machines,),  # noqa: SLF001
+        parts=(fleet_rows._ComponentBound._of_whole_machines,),  # noqa: SLF001
     ),
     Stage(
         name="bound in whole steps",

@@ -6,6 +6,8 @@ pods (`counts` says how many), a *type* is a type of machine with a price, and a
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Final, NewType
 
 import highspy
@@ -112,11 +114,18 @@ class PackingProblem(msgspec.Struct, frozen=True, eq=False):
         for row, row_pattern in enumerate(patterns):
             covers[row] = ((row_pattern & patterns) == patterns).all(axis=1)
         first, _ = numbered_rows(np.column_stack([self.capacity[order], pattern]))
+        capacity, pattern = self.capacity[order[first]], pattern[first]
+        # What a beaten class beats, its better beats too: each part of the classes is compared with the best of those before,
+        # since all pairs of thousands of classes would take seconds and gigabytes. √n parts have √n classes each.
         # beats[a, b]: class a comes before b, covers b's pattern and offers no less of any resource.
-        beats = np.triu(covers[np.ix_(pattern[first], pattern[first])], k=1)
-        for offered in self.capacity[order[first]].T:
-            beats &= offered[:, None] >= offered[None, :]
-        return np.sort(order[first[~beats.any(axis=0)]])
+        best = np.zeros(0, dtype=np.int64)
+        for part in np.array_split(np.arange(len(first)), math.isqrt(len(first)) or 1):
+            compared = np.concatenate([best, part])
+            beats = covers[np.ix_(pattern[compared], pattern[part])] & (compared[:, None] < part[None, :])
+            for offered in capacity.T:
+                beats &= offered[compared][:, None] >= offered[part][None, :]
+            best = np.concatenate([best, part[~beats.any(axis=0)]])
+        return np.sort(order[first[best]])
 
     def restricted(self, types: Ints) -> PackingProblem:
         """Return the problem with these types only, numbered in the given order."""
@@ -180,11 +189,35 @@ def right_sized(problem: PackingProblem, packing: Packing) -> Packing:
     return Packing(problem.cheapest_types(packing.loads[first])[number], packing.loads)
 
 
+def merged_offers(prices: Ints, capacity: Ints, allowed: Sequence[Bools]) -> tuple[Ints, Bools]:
+    """Return one type of each price and capacity, in this order, and [item, type], whether any type like it allows the item.
+
+    Args:
+        prices: [type].
+        capacity: [type, resource].
+        allowed: [item, type] in parts that together have all types: as a whole, it may be too large.
+    """
+    number = ranked_rows(np.column_stack([prices, capacity]).astype(">i8"))
+    first = np.unique(number, return_index=True)[1]
+    merged = np.zeros((len(first), len(allowed[0])), dtype=np.bool_)
+    ends = np.cumsum([part.shape[1] for part in allowed])
+    for part, numbers in zip(allowed, np.split(number, ends[:-1]), strict=True):
+        np.logical_or.at(merged, numbers, part.T)
+    return first, merged.T
+
+
 def numbered_rows(rows: NDArray[np.integer]) -> tuple[Ints, Ints]:
     """Return where each different row first is, and for each row the number of its like, in the order of appearance."""
     numbers: dict[bytes, int] = {}
     number = np.array([numbers.setdefault(row, len(numbers)) for row in bytes_of_rows(rows)], dtype=np.int64)
     return np.unique(number, return_index=True)[1], number
+
+
+def ranked_rows(rows: NDArray[np.integer]) -> Ints:
+    """[row], the rank of each row among the different rows in the order of their bytes."""
+    every = bytes_of_rows(rows)
+    ranks = {row: rank for rank, row in enumerate(sorted(set(every)))}
+    return np.array([ranks[row] for row in every], dtype=np.int64)
 
 
 def bytes_of_rows(rows: NDArray[np.integer]) -> list[bytes]:

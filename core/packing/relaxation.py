@@ -19,6 +19,7 @@ from core.packing.problem import (
     MachineTypeIndex,
     PackingProblem,
     numbered_rows,
+    ranked_rows,
 )
 from core.packing.settings import (
     ActiveTypeSettings,
@@ -236,12 +237,11 @@ def _joint_items(problem: PackingProblem, settings: FluidSettings) -> Ints:
     if len(joint) * types_expected <= settings.pairs_max:
         return joint
     # Two items are alike where they fit the same types and ⌊steps · log2(request)⌋ is the same for every resource: each
-    # request within a factor of 2^(1/steps). -1 stands for no request. sizes: [item, resource], keys: [item, 1 + resource].
-    _, pattern = np.unique(problem.fit > 0, axis=0, return_inverse=True)
+    # request within a factor of 2^(1/steps). -1 stands for no request. sizes: [item, resource].
+    pattern = ranked_rows(np.packbits(problem.fit > 0, axis=1))
     sizes = np.where(problem.requests > 0, np.log2(np.maximum(problem.requests, 1)), -1.0)
     for steps in settings.size_steps_per_doubling:
-        keys = np.column_stack([pattern.ravel(), np.floor(sizes * steps)])
-        joint = np.unique(keys, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+        joint = ranked_rows(np.column_stack([pattern, np.floor(sizes * steps) + steps]).astype(">i8"))
         if (joint.max() + 1) * types_expected <= settings.pairs_max:
             break
     return joint

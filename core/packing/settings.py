@@ -513,6 +513,8 @@ class OptimizerSettings(msgspec.Struct, frozen=True):
     default_steps_machines: int = 5_000
     default_steps_offset: int = 40
     default_steps_min: int = 60
+    # At least as many for each NodePool with new nodes: each is searched by itself, and columns take twenty steps.
+    default_steps_per_pool: int = 20
     # With more cells of item and type, the lower bound takes seconds: it is built after the search, and only if less than this
     # share of the time has passed by then.
     bound_cells_sure: int = 1_000_000

@@ -20,7 +20,7 @@ from core.packing.settings import SearchBudget, SearchSettings
 from core.scheduling.context import SchedulingContext
 from core.scheduling.new_node import InFlightClaim
 from core.scheduling.optimization.items import HostnameCaps
-from core.scheduling.optimization.relaxed_pods import ItemGroup, LaunchOption, RelaxedPods
+from core.scheduling.optimization.relaxed_pods import ItemGroup, LaunchOption, RelaxedComponent, RelaxedPods
 from core.scheduling.optimization.subproblem import problem_of
 from core.scheduling.pods import PodGroup
 from core.scheduling.primitives import IMPOSSIBLE, RequirementId
@@ -243,7 +243,7 @@ def _is_spot(context: SchedulingContext, position: int) -> bool:
 
 
 class LowerBound:
-    """The packing problem of a plan's pods with most rules relaxed, and its bounds.
+    """Bounds on the cost of new nodes for a plan's pods with most rules relaxed.
 
     Attributes:
         fluid: The bound by the fluid relaxation with resources in whole steps, in nano-dollars per hour.
@@ -256,23 +256,64 @@ class LowerBound:
         settings: SearchSettings,
         budget: SearchBudget | None = None,
     ) -> None:
-        """Solve the fluid relaxation; with a budget, in as many rounds as its time allows, at least one."""
-        problem = problem_of(context.templates, counts=relaxed.counts, hostname_capacity=relaxed.hostname_capacity)
+        """Solve a fluid relaxation for each component; with a budget, in as many rounds as its time allows, at least one."""
+        self._relaxed = relaxed
+        self._bounds = [
+            _ComponentBound(context, relaxed, component, settings, budget) for component in relaxed.components()
+        ]
+        self.fluid = sum(bound.fluid for bound in self._bounds)
+
+    def proven(self, claims: Sequence[InFlightClaim], *, budget: SearchBudget) -> int:
+        """Return a bound no lower than `fluid`; column generation begins with the loads of these claims."""
+        number_of = {group: number for number, bound in enumerate(self._bounds) for group in bound.groups}
+        parts: list[list[InFlightClaim]] = [[] for _ in self._bounds]
+        for claim in claims:
+            parts[number_of[self._relaxed.item_group(claim.pod_groups[0])]].append(claim)
+        return sum(
+            bound.proven(part, machines=len(claims), budget=budget)
+            for bound, part in zip(self._bounds, parts, strict=True)
+        )
+
+
+class _ComponentBound:
+    """The packing problem of one component, and its bounds.
+
+    Attributes:
+        groups: Its items.
+        fluid: As for `LowerBound`.
+    """
+
+    def __init__(
+        self,
+        context: SchedulingContext,
+        relaxed: RelaxedPods,
+        component: RelaxedComponent,
+        settings: SearchSettings,
+        budget: SearchBudget | None,
+    ) -> None:
+        problem = problem_of(
+            context.templates,
+            counts=component.counts,
+            hostname_capacity=relaxed.hostname_capacity,
+            merges_offers=component.merges_offers,
+        )
+        self.groups = list(component.counts)
         self._seed = context.snapshot.options.seed
         self._settings = settings
         self._relaxed = relaxed
         self._problem = problem.restricted(problem.undominated())
         self.fluid = relax(stepped(self._problem, settings.stepped_bound), settings, budget).lower_bound
 
-    def proven(self, claims: Sequence[InFlightClaim], *, cost: int, budget: SearchBudget) -> int:
-        """Return a bound no lower than `fluid`; column generation begins with the loads of these claims, at this cost.
+    def proven(self, claims: Sequence[InFlightClaim], *, machines: int, budget: SearchBudget) -> int:
+        """Return a bound no lower than `fluid` for the pods of these claims; `machines` counts all claims of the plan.
 
-        It equals `fluid` if that is near the cost, the time is over, or a machine costs nothing: columns need prices. Whole
+        It equals `fluid` if that is near their cost, the time is over, or a machine costs nothing: columns need prices. Whole
         machines take no step, columns need some.
         """
         if budget.time_is_over or not self._problem.prices.all():
             return self.fluid
-        bound = max(self.fluid, self._of_whole_machines(len(claims), cost))
+        cost = sum(claim.price for claim in claims)
+        bound = max(self.fluid, self._of_whole_machines(machines, cost))
         is_far = is_coarse(
             self._problem,
             lower_bound=bound,
@@ -282,7 +323,7 @@ class LowerBound:
         )
         if budget.is_spent or not is_far:
             return bound
-        loads = np.array([self._relaxed.load(claim) for claim in claims], dtype=np.int64)
+        loads = np.array([self._relaxed.load(claim, self.groups) for claim in claims], dtype=np.int64)
         known = right_sized(self._problem, Packing(np.zeros(len(loads), dtype=np.int64), loads))
         return dual_bound(
             self._problem,

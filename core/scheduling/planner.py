@@ -74,14 +74,16 @@ def improved(
         lower_bound = LowerBound(context, relaxed, settings, budget)
     if lower_bound is None:
         return cheaper, Cost(found, bound)
-    return cheaper, Cost(found, max(bound or 0, lower_bound.proven(cheaper.claims, cost=found, budget=budget)))
+    return cheaper, Cost(found, max(bound or 0, lower_bound.proven(cheaper.claims, budget=budget)))
 
 
 def default_steps(solution: Solution, settings: SearchSettings) -> int:
     """Return the default number of steps. It depends only on the plan's size, so that repeated runs find the same."""
     limits = settings.optimizer
     machines = limits.default_steps_offset + len(solution.claims)
-    return max(limits.default_steps_min, limits.default_steps_machines // machines)
+    pools = len({claim.template.index for claim in solution.claims})
+    steps_min = max(limits.default_steps_min, limits.default_steps_per_pool * pools)
+    return max(steps_min, limits.default_steps_machines // machines)
 
 
 def _cost(solution: Solution) -> int:

@@ -71,6 +71,7 @@ def _agrees(said: Explanation, plan: DisruptionPlan, node: str) -> bool:
     return said.outcome.startswith("stays") and said.reason == blocked
 
 
+@pytest.mark.ci
 def test_what_explain_says_of_a_pod_is_what_the_plan_says() -> None:
     asked: Counter[str] = Counter()
     for seed in range(6):
@@ -81,11 +82,13 @@ def test_what_explain_says_of_a_pod_is_what_the_plan_says() -> None:
     assert set(asked) >= {"needs a new node", "fits on existing", "is unschedulable", ""}
 
 
+@pytest.mark.ci
 def test_what_explain_says_of_a_pod_is_what_a_searched_plan_says() -> None:
     for seed in range(3):
         assert contradictions_of_pods(improving(cluster(seed, HOSTILE)))[0] == [], f"seed {seed}"
 
 
+@pytest.mark.ci
 def test_what_explain_says_of_a_node_is_what_the_decision_says() -> None:
     asked: Counter[str] = Counter()
     for seed in range(6):

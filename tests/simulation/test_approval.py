@@ -75,6 +75,7 @@ def play(folder: Path, **settings: Any) -> Result:
     return run(scenario, ledger=folder / "ledger")
 
 
+@pytest.mark.ci
 def test_what_a_person_approves_goes_and_nothing_else(tmp_path: Path, operator: Operator) -> None:
     """If this failed, a node would go that nobody agreed to, or an approval would do nothing."""
 
@@ -109,6 +110,7 @@ def test_what_a_person_approves_goes_and_nothing_else(tmp_path: Path, operator: 
     assert logged(tmp_path, operator) == {"waits for approval", f"came to nothing: {CommandReason.REJECTED}"}
 
 
+@pytest.mark.ci
 def test_a_second_person_sees_what_the_first_has_said(
     tmp_path: Path, operator: Operator, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,6 +131,7 @@ def test_a_second_person_sees_what_the_first_has_said(
     assert "hint: it waits no longer; `fleetwright approve --list" in capsys.readouterr().err
 
 
+@pytest.mark.ci
 def test_small_commands_go_without_asking(tmp_path: Path, operator: Operator) -> None:
     """Else people would be asked until they approve unread."""
     operator.act({30: lambda world: operator.say(world, "--list")})

@@ -66,6 +66,7 @@ def skips(result: Result) -> set[str]:
     return {told["reason"] for told in result.decisions if told["kind"] == "skip"}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("brake", PAUSES, ids=lambda brake: "-".join(map(str, brake.values())))
 def test_a_pause_keeps_empty_nodes_and_gives_pods_new_ones_until_it_ends(tmp_path: Path, brake: dict[str, Any]) -> None:
     """If this failed, the switch that an operator pulls in an outage would not hold, or would keep pods without nodes."""
@@ -118,6 +119,7 @@ BREAKER_HALF_OPEN = 35
 """Minutes: three nodes fail to join 15 minutes after their launch at 5, and the first pause is 15 minutes."""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("failing", "at_44", "tried"), [(3, "NoBrakeEngaged", 2), (4, "NodePoolBreakerHalfOpen", 3)])
 def test_expired_nodes_stay_while_new_ones_do_not_join(
     tmp_path: Path, acting: Callable[[Acts], None], failing: int, at_44: str, tried: int
@@ -154,6 +156,7 @@ THREE_CANARIES_FAILED = 200
 """Minutes: a rollout that stopped is tried again after 30, 60 and 120 (docs/engineering/handbook/drift.md)."""
 
 
+@pytest.mark.ci
 def test_drift_goes_on_when_a_half_open_breaker_sees_a_node_join(tmp_path: Path) -> None:
     """If this failed, one bad hour of an image would keep a pool on its old one for good."""
     steps = [
@@ -171,6 +174,7 @@ def test_drift_goes_on_when_a_half_open_breaker_sees_a_node_join(tmp_path: Path)
     assert_lawful(result)
 
 
+@pytest.mark.ci
 def test_nothing_goes_while_many_instances_are_unknown_until_they_are_known_again(
     tmp_path: Path, acting: Callable[[Acts], None]
 ) -> None:
@@ -212,6 +216,7 @@ def test_nothing_is_launched_in_a_zone_that_traffic_is_shifted_away_from(tmp_pat
     assert_lawful(result)
 
 
+@pytest.mark.ci
 def test_a_pool_whose_new_nodes_do_not_join_keeps_its_working_ones(tmp_path: Path) -> None:
     """If this failed, a broken image would go through a whole pool: drift ends working nodes for ones that never come."""
     steps = [

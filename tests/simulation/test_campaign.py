@@ -239,6 +239,7 @@ def test_a_world_follows_from_its_seed() -> None:
     assert first != other
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_violated(seed: int) -> None:
     """If this failed, a fault would lose, double or exceed something; `make sim SEEDS=1 FIRST=…` plays it alone."""

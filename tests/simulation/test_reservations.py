@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from core import labels
 from simulator.world import Result
 from tests.builders import a_class_manifest
@@ -107,6 +109,7 @@ def test_nothing_is_launched_into_a_reservation_that_the_class_does_not_select(t
     assert launched(result) == ["on-demand"]
 
 
+@pytest.mark.ci
 def test_a_drifted_node_of_a_full_reservation_goes_before_its_replacement_comes(tmp_path: Path) -> None:
     """Where only the reservation may be used its pods have no other place, and it would stay drifted for ever."""
     edited = pool(["reserved"])
@@ -143,6 +146,7 @@ def test_without_the_gate_reservations_are_left_to_ec2(tmp_path: Path) -> None:
     assert "CapacityReservationsReady" not in {c["type"] for c in status["conditions"]}
 
 
+@pytest.mark.ci
 def test_instances_of_a_reservation_that_ends_run_on_as_on_demand_ones(tmp_path: Path) -> None:
     """Their price is no longer paid, which the summary's dollars say from then on."""
     result = play(
@@ -163,6 +167,7 @@ def test_instances_of_a_reservation_that_ends_run_on_as_on_demand_ones(tmp_path:
     assert 0.7 < result.summary["dollars"] < 0.9  # two machines at 0.8 dollars for half an hour
 
 
+@pytest.mark.ci
 def test_nodes_leave_a_reservation_that_the_class_no_longer_selects(tmp_path: Path) -> None:
     steps = [{"at": "10m", "apply": [node_class({"tags": {"team": "ml"}})]}]
     result = play(
@@ -180,6 +185,7 @@ def test_nodes_leave_a_reservation_that_the_class_no_longer_selects(tmp_path: Pa
     assert reasons == {"Drifted"}
 
 
+@pytest.mark.ci
 def test_a_block_that_has_not_begun_or_is_about_to_end_takes_nothing(tmp_path: Path) -> None:
     blocks = [{**BLOCK, "starts": "20m"}, {**BLOCK, "id": "cr-old", "ends": "39m"}]
     both = node_class({"id": "cr-block"}, {"id": "cr-old"})
@@ -192,6 +198,7 @@ def test_a_block_that_has_not_begun_or_is_about_to_end_takes_nothing(tmp_path: P
     assert "2026-11-20T00:20" <= found.t < "2026-11-20T00:22"  # `provision` runs each minute, `reconcile` every two
 
 
+@pytest.mark.ci
 def test_a_block_that_has_not_begun_is_announced_and_pods_learn_when_it_begins(tmp_path: Path) -> None:
     result = play(
         tmp_path,
@@ -230,6 +237,7 @@ def test_a_node_in_a_block_that_began_since_the_last_reading_has_not_drifted(tmp
     assert happened(result, "nodeTainted") == []
 
 
+@pytest.mark.ci
 def test_nothing_moves_into_a_block_that_is_about_to_end(tmp_path: Path) -> None:
     """Its nodes leave it in six minutes; consolidation launched one, moved the pods, and their drain began at once."""
     result = play(

@@ -63,6 +63,7 @@ def steady(folder: Path, lasting: timedelta) -> Result:
     return play(folder, pool, *workloads, steps=steps, duration=duration)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "lasting",
     [timedelta(hours=1), pytest.param(timedelta(days=7), marks=pytest.mark.slow)],

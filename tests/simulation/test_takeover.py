@@ -270,6 +270,7 @@ def test_nodes_go_to_karpenter_and_come_back(played: Any) -> None:
     }
 
 
+@pytest.mark.ci
 def test_what_commands_ask_of_the_cluster_is_documented(played: Any) -> None:
     def script(operator: Operator) -> None:
         operator.at(5, operator.switch("stop"))
@@ -492,6 +493,7 @@ def played_in_shadow(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Re
     return folder / "ledger", result, sites[0]
 
 
+@pytest.mark.ci
 def test_nothing_but_the_ledger_and_the_catalogue_is_written(played_in_shadow: tuple[Path, Result, Site]) -> None:
     _, result, site = played_in_shadow
     assert set(site.asked) == {"list", "watch"}

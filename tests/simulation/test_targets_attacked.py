@@ -159,6 +159,7 @@ def attacked_by(name: str) -> Result:
         return attacked(Path(folder), *GOES_ON[name])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "attack", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in GOES_ON]
 )
@@ -177,6 +178,7 @@ def test_while_budgets_are_closed_no_node_of_the_target_goes() -> None:
     assert len([moment for moment in at if moment > ATTACKED_AT + 240]) >= 4
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["Node", "Pod"])
 def test_what_may_not_be_disrupted_any_more_stays_where_it_is(tmp_path: Path, kind: str) -> None:
     """If this failed, a stored target would overrule the annotation, or wait for its node and save nothing else."""
@@ -193,6 +195,7 @@ def test_what_may_not_be_disrupted_any_more_stays_where_it_is(tmp_path: Path, ki
     assert result.summary["nodesAtEnd"] <= NODES // 2 + 1
 
 
+@pytest.mark.ci
 def test_pods_that_were_moved_leave_only_the_nodes_that_ec2_takes(tmp_path: Path) -> None:
     """If this failed, an interruption would begin a second round of moves."""
     result = attacked(tmp_path, {"interrupt": {"fraction": 0.3}})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -131,6 +131,21 @@ def _uniform_caps(items: Iterable[PackingItem]) -> dict[TopologyGroupId, int]:
     return {number: cap for number, cap in sorted(caps.items()) if number not in mixed}
 
 
+class RelaxedComponent(msgspec.Struct, frozen=True):
+    """Pods that share no NodePool with other pods.
+
+    Attributes:
+        counts: How many pods each item group has.
+        cells: The pairs of item group and type, whether or not one fits the other.
+        merges_offers: Whether equal offers of several NodePools count as one: so many NodePools are too many for a bound that
+            tells them apart.
+    """
+
+    counts: Mapping[ItemGroup, int]
+    cells: int
+    merges_offers: bool
+
+
 class RelaxedPods:
     """The pods of a plan's new nodes with most of their rules relaxed.
 
@@ -162,7 +177,7 @@ class RelaxedPods:
         self.hostname_capacity = dict.fromkeys(chosen, 1)
         self.counts: dict[ItemGroup, int] = {}
         for pod_group, count in pod_counts.items():
-            group = self._item_group(pod_group)
+            group = self.item_group(pod_group)
             self.counts[group] = self.counts.get(group, 0) + count
 
     @property
@@ -175,8 +190,32 @@ class RelaxedPods:
     @property
     def cells(self) -> int:
         """The pairs of item group and type, whether or not one fits the other: the size of the arrays of `LowerBound`."""
-        used = sorted({option.template_index for group in self.counts for option in group.options})
-        return len(self.counts) * sum(self._context.templates[index].mask.bit_count() for index in used)
+        return sum(component.cells for component in self.components())
+
+    def components(self) -> list[RelaxedComponent]:
+        """Return the pods in parts that share no NodePool, so that no node holds pods of two parts."""
+        joined: dict[int, int] = {}
+
+        def first_of(index: int) -> int:
+            while (other := joined.setdefault(index, index)) != index:
+                index = other
+            return index
+
+        for group in self.counts:
+            for index, other in pairwise(_template_indexes([group])):
+                joined[first_of(other)] = first_of(index)
+        parts: dict[int, dict[ItemGroup, int]] = {}
+        for group, count in self.counts.items():
+            parts.setdefault(first_of(group.options[0].template_index), {})[group] = count
+        return [self._component(counts) for counts in parts.values()]
+
+    def _component(self, counts: dict[ItemGroup, int]) -> RelaxedComponent:
+        templates = [self._context.templates[index] for index in _template_indexes(counts)]
+        cells = len(counts) * sum(template.mask.bit_count() for template in templates)
+        if cells <= self._settings.optimizer.bound_cells_sure:
+            return RelaxedComponent(counts, cells, merges_offers=False)
+        names = {name for template in templates for name in template.types.names(template.mask)}
+        return RelaxedComponent(counts, len(counts) * len(names), merges_offers=True)
 
     def arithmetic_bound(self) -> int:
         """Return a lower bound on the cost of new nodes in nano-dollars per hour, by arithmetic alone."""
@@ -188,12 +227,13 @@ class RelaxedPods:
         prices = ((min((price for price, _ in self._offers(group)), default=0), n) for group, n in self.counts.items())
         return sum(price * count for price, count in prices)
 
-    def load(self, claim: InFlightClaim) -> list[int]:
+    def load(self, claim: InFlightClaim, groups: Sequence[ItemGroup]) -> list[int]:
         """Return [item group], how many of its pods a claim holds; all pods of the claim must be among these."""
-        pods = Counter(self._item_group(pod_group) for pod_group in claim.pod_groups)
-        return [pods[group] for group in self.counts]
+        pods = Counter(self.item_group(pod_group) for pod_group in claim.pod_groups)
+        return [pods[group] for group in groups]
 
-    def _item_group(self, pod_group: PodGroup) -> ItemGroup:
+    def item_group(self, pod_group: PodGroup) -> ItemGroup:
+        """Return the item group of such pods."""
         options = self._options(pod_group.signature, pod_group.steps)
         exclusive = (n for n in self._exclusive_groups(pod_group.steps) if n in self.hostname_capacity)
         return ItemGroup(pod_group.requests, options, hostname_requests=tuple((number, 1) for number in exclusive))
@@ -208,6 +248,11 @@ class RelaxedPods:
                 (price, types.room.vectors[i]) for price, i in types.offerings.in_price_order(fitting, option.reqs)
             ]
         return offers
+
+
+def _template_indexes(groups: Iterable[ItemGroup]) -> list[int]:
+    """Return the NodePools that could launch a node for any of the item groups, by the indexes of their templates."""
+    return sorted({option.template_index for group in groups for option in group.options})
 
 
 def is_undercut(claim: InFlightClaim) -> bool:

@@ -22,6 +22,7 @@ from core.packing.problem import (
     PackingProblem,
     joined,
     largest_first,
+    merged_offers,
 )
 from core.packing.relaxation import DistinctValues, PreparedProblem, prepared_with_flexibility, with_distinct_values
 from core.packing.settings import RepackSettings, SearchBudget, SearchSettings
@@ -253,9 +254,12 @@ def problem_of(
     *,
     counts: Mapping[ItemGroup, int],
     hostname_capacity: Mapping[TopologyGroupId, int],
+    merges_offers: bool = False,
 ) -> PackingProblem:
     """As `problem_and_types`, without the instance types."""
-    return problem_and_types(templates, counts=counts, hostname_capacity=hostname_capacity)[0]
+    return problem_and_types(
+        templates, counts=counts, hostname_capacity=hostname_capacity, merges_offers=merges_offers
+    )[0]
 
 
 def problem_and_types(
@@ -263,15 +267,19 @@ def problem_and_types(
     *,
     counts: Mapping[ItemGroup, int],
     hostname_capacity: Mapping[TopologyGroupId, int],
+    merges_offers: bool = False,
 ) -> tuple[PackingProblem, Ints]:
     """Return the packing problem of these item groups, numbered in the mapping's order; and [type], its instance type.
 
     Resources are those of nodes, then one for fixed items (one per machine), then the hostname groups with their capacity per
-    machine.
+    machine. With `merges_offers`, machine types of equal capacity and price are one, which any of their groups may use: the
+    optimum is at most that of the whole problem.
     """
     groups = list(counts)
     used = dict.fromkeys(option.template_index for group in groups for option in group.options)
     parts = [part for index in sorted(used) for part in _machine_types(templates[index], index, groups)]
+    if merges_offers:
+        parts = [_merged(parts)]
     capacity = np.concatenate([part.capacity for part in parts])
     more = np.tile(np.array([1, *hostname_capacity.values()], dtype=np.int64), (len(capacity), 1))
     problem = PackingProblem.of(
@@ -311,6 +319,14 @@ def _machine_types(
         allowed = (may_ask & np.array(users)) @ suits.astype(np.int64) > 0
         offered = np.flatnonzero((lowest < _NOT_OFFERED) & allowed.any(axis=0) & (capacity >= 0).all(axis=1))
         yield _MachineTypes(offered, capacity[offered], lowest[offered], allowed[:, offered])
+
+
+def _merged(parts: Sequence[_MachineTypes]) -> _MachineTypes:
+    prices = np.concatenate([part.prices for part in parts])
+    capacity = np.concatenate([part.capacity for part in parts])
+    first, allowed = merged_offers(prices, capacity, [part.allowed for part in parts])
+    instance_types = np.concatenate([part.instance_types for part in parts])
+    return _MachineTypes(instance_types[first], capacity[first], prices[first], allowed)
 
 
 def _lowest_prices(template: NodeClaimTemplate, requirements: Sequence[RequirementId]) -> dict[tuple[bool, ...], Ints]:

@@ -9,7 +9,7 @@ from itertools import repeat
 import numpy as np
 
 from core import labels
-from core.packing.problem import Bools, Floats, Ints, PackingProblem
+from core.packing.problem import Bools, Floats, Ints, PackingProblem, merged_offers
 from core.packing.relaxation import relax
 from core.packing.settings import SearchBudget, SearchSettings
 from core.scheduling.context import SchedulingContext
@@ -231,12 +231,9 @@ def _with_equal_offers_merged(problem: PackingProblem) -> PackingProblem:
 
     If zones have equal prices, its fluid program is several times smaller; its optimum is at most that of the full program.
     """
-    offers = np.column_stack([problem.prices, problem.capacity])
-    _, first, number = np.unique(offers, axis=0, return_index=True, return_inverse=True)
-    if len(first) == len(offers):
+    first, allowed = merged_offers(problem.prices, problem.capacity, [problem.allowed])
+    if len(first) == len(problem.prices):
         return problem
-    allowed = np.zeros((len(problem.counts), len(first)), dtype=np.bool_)
-    np.logical_or.at(allowed.T, number.ravel(), problem.allowed.T)
     return PackingProblem.of(
         requests=problem.requests,
         counts=problem.counts,

@@ -32,6 +32,7 @@ SEEDS = (
 """Clusters of `random_cluster` on which the scheduler and the judge once disagreed."""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", SEEDS)
 def test_clusters_that_once_failed(seed: int) -> None:
     """Each of these once broke a rule, or left a pod over although a place existed."""
@@ -69,6 +70,7 @@ improved plans that separated a pod from the volume's pod that it must follow.
 """
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", RICH_SEEDS)
 def test_richer_clusters_that_once_failed(seed: int) -> None:
     """As above; the improved plan too."""

@@ -21,6 +21,7 @@ from core.model.pod import (
     TopologySpread,
     WeightedPodAffinityTerm,
 )
+from core.model.snapshot import Snapshot
 from core.model.values import quantity
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
@@ -459,11 +460,11 @@ def test_whole_loads_prove_more_than_fractions() -> None:
     no_steps = replace(DEFAULT_SETTINGS, stepped_bound=SteppedBoundSettings(requests_max=0))
     bound = LowerBound(context, RelaxedPods(context, solution, no_steps), no_steps)
     cost = sum(claim.price for claim in solution.claims)
-    proven = bound.proven(solution.claims, cost=cost, budget=SearchBudget(2_000))
+    proven = bound.proven(solution.claims, budget=SearchBudget(2_000))
     assert bound.fluid < 0.6 * cost
     assert proven == pytest.approx(cost, rel=2e-3)
     assert proven <= cost
-    assert bound.proven(solution.claims, cost=cost, budget=SearchBudget(0)) == bound.fluid
+    assert bound.proven(solution.claims, budget=SearchBudget(0)) == bound.fluid
     with_steps = LowerBound(context, RelaxedPods(context, solution, DEFAULT_SETTINGS), DEFAULT_SETTINGS)
     assert with_steps.fluid == pytest.approx(cost, rel=2e-3)
     assert with_steps.fluid <= cost
@@ -475,9 +476,46 @@ def test_whole_machines_prove_more_than_parts_of_them() -> None:
     context, solution = greedily_solved(a_cluster(pods=pods))
     bound = LowerBound(context, RelaxedPods(context, solution, DEFAULT_SETTINGS), DEFAULT_SETTINGS)
     cost = sum(claim.price for claim in solution.claims)
-    assert bound.fluid < bound.proven(solution.claims, cost=cost, budget=SearchBudget(0)) <= cost
+    assert bound.fluid < bound.proven(solution.claims, budget=SearchBudget(0)) <= cost
     over = SearchBudget(out_of_time=lambda: 1)
-    assert bound.proven(solution.claims, cost=cost, budget=over) == bound.fluid
+    assert bound.proven(solution.claims, budget=over) == bound.fluid
     no_machines = replace(DEFAULT_SETTINGS, whole_machine_bound=WholeMachineBoundSettings(machines_max=0))
     bound = LowerBound(context, RelaxedPods(context, solution, no_machines), no_machines)
-    assert bound.proven(solution.claims, cost=cost, budget=SearchBudget(0)) == bound.fluid
+    assert bound.proven(solution.claims, budget=SearchBudget(0)) == bound.fluid
+
+
+def team_cluster(*teams: str, shared: int = 0) -> Snapshot:
+    """Pods of each team that only its NodePool takes, and some that any takes."""
+    pools = tuple(a_pool(team, Requirement.one_of("team", team), ON_DEMAND) for team in teams)
+    sizes = [("1", "7Gi"), ("3", "2Gi"), ("2", "5Gi")]
+    pods = tuple(
+        a_pod(f"{team}{number}", cpu=cpu, memory=memory, node_selector=(Requirement.one_of("team", team),))
+        for team in teams
+        for number, (cpu, memory) in enumerate(sizes)
+    )
+    return a_cluster(node_pools=pools, pods=(*pods, *(a_pod(f"any{number}", cpu="2") for number in range(shared))))
+
+
+def fluid_bound(snapshot: Snapshot, cells_max: int = DEFAULT_SETTINGS.optimizer.bound_cells_sure) -> int:
+    context, solution = greedily_solved(snapshot)
+    settings = replace(DEFAULT_SETTINGS, optimizer=replace(DEFAULT_SETTINGS.optimizer, bound_cells_sure=cells_max))
+    return LowerBound(context, RelaxedPods(context, solution, settings), settings).fluid
+
+
+def test_pods_that_share_no_node_pool_are_bounded_apart() -> None:
+    """A bound over all NodePools at once takes the square of their number."""
+    context, solution = greedily_solved(team_cluster("a", "b", "c"))
+    components = RelaxedPods(context, solution, DEFAULT_SETTINGS).components()
+    assert [sum(component.counts.values()) for component in components] == [3, 3, 3]
+    assert fluid_bound(team_cluster("a", "b", "c")) == 3 * fluid_bound(team_cluster("a"))
+    context, solution = greedily_solved(team_cluster("a", "b", shared=1))
+    assert len(RelaxedPods(context, solution, DEFAULT_SETTINGS).components()) == 1
+
+
+def test_equal_offers_of_too_many_node_pools_count_once() -> None:
+    """The bound is still one, lower only by what pods of different teams save on one node."""
+    apart, merged = (fluid_bound(team_cluster("a", "b", shared=2), cells_max) for cells_max in (10**6, 0))
+    assert 0.8 * apart < merged <= apart
+    pools = tuple(a_pool(name, ON_DEMAND) for name in ("a", "b"))
+    apart, merged = (fluid_bound(a_cluster(node_pools=pools), cells_max) for cells_max in (10**6, 0))
+    assert merged == apart

@@ -117,11 +117,22 @@ def test_without_a_budget_nothing_is_searched() -> None:
 
 def test_the_larger_a_plan_the_fewer_steps_it_gets() -> None:
     limits = structs.replace(
-        DEFAULT_SETTINGS.optimizer, default_steps_offset=10, default_steps_machines=1000, default_steps_min=7
+        DEFAULT_SETTINGS.optimizer,
+        default_steps_offset=10,
+        default_steps_machines=1000,
+        default_steps_min=7,
+        default_steps_per_pool=3,
     )
     settings = structs.replace(DEFAULT_SETTINGS, optimizer=limits)
-    steps = [default_steps(SimpleNamespace(claims=[None] * claims), settings) for claims in (0, 1, 90, 132, 133, 999)]
-    assert steps == [100, 90, 10, 7, 7, 7]
+
+    def steps(claims: int, pools: int = 1) -> int:
+        templates = [SimpleNamespace(index=number) for number in range(pools)]
+        return default_steps(
+            SimpleNamespace(claims=[SimpleNamespace(template=templates[n % pools]) for n in range(claims)]), settings
+        )
+
+    assert [steps(claims) for claims in (0, 1, 90, 132, 133, 999)] == [100, 90, 10, 7, 7, 7]
+    assert [steps(999, pools) for pools in (2, 3, 100)] == [7, 9, 300]
 
 
 def test_the_room_of_a_buffer_is_counted_on_nodes_on_new_ones_and_where_there_is_none() -> None:
