@@ -79,7 +79,7 @@ def with_trusted_nodes(snapshot: Snapshot) -> TrustedNodes:
 
 
 UNPROVEN_AFTER: Final = timedelta(minutes=10)
-"""The age from which a Node on which nothing runs is told of: a new one has yet to start its DaemonSets' pods."""
+"""The age from which an event warns of a Node on which nothing runs: a new one has yet to start its DaemonSets' pods."""
 
 
 def doubted_nodes(snapshot: Snapshot) -> tuple[NodeDoubt, ...]:
