@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from core.approval.proposal import Proposal, ProposalVerdict
     from core.disruption.move_history import MoveHistory
     from core.launch.denials import LaunchDenial
+    from core.lifecycle.metering import SpendMeter
     from core.model.plan import StoredTarget
 
 
@@ -213,8 +214,10 @@ class ClaimStore(Protocol):
         """
         ...
 
-    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
-        """As `change`, if its NodePool's limits have room for its additional reservation; None if they do not."""
+    def change_within(
+        self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, Mapping[str, int]]
+    ) -> ClaimRecord | None:
+        """As `change`, if the limits of each of its counters have room for its additional reservation; None if they do not."""
         ...
 
     def disrupt(
@@ -241,8 +244,24 @@ class ClaimStore(Protocol):
         """
         ...
 
-    def forget(self, record: ClaimRecord) -> None:
-        """Delete the claim and release all that it held. Raises ConflictError if it has changed; no error if it is gone."""
+    def forget(self, record: ClaimRecord, costs: Mapping[str, int] = {}) -> None:
+        """Delete the claim, release all that it held, and add what it cost to the meters of its caps.
+
+        Args:
+            record: The claim.
+            costs: Cap → nano-dollars (`core.spending.whole_costs`).
+
+        Raises:
+            ConflictError: If it has changed; there is no error if it is gone.
+        """
+        ...
+
+    def meters(self) -> dict[str, SpendMeter]:
+        """Return the meters of caps, by cap."""
+        ...
+
+    def read_meter(self, cap: str, period: str, since: datetime, reading: int) -> None:
+        """Store the reading of a cap's meter at the start of a period; the first one of each start stays."""
         ...
 
     def usage(self) -> tuple[PoolUsage, ...]:
@@ -612,7 +631,9 @@ class ObservedClaims:
         self._listener(before, stored)
         return stored
 
-    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
+    def change_within(
+        self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, Mapping[str, int]]
+    ) -> ClaimRecord | None:
         """As `change`, within limits; None if they have no room. Raises ConflictError."""
         stored = self._claims.change_within(before, after, limits)
         if stored is not None:
@@ -634,10 +655,18 @@ class ObservedClaims:
             self._listener(before[stored.name], stored)
         return disrupted
 
-    def forget(self, record: ClaimRecord) -> None:
+    def forget(self, record: ClaimRecord, costs: Mapping[str, int] = {}) -> None:
         """Delete the claim. Raises ConflictError."""
-        self._claims.forget(record)
+        self._claims.forget(record, costs)
         self._listener(record, None)
+
+    def meters(self) -> dict[str, SpendMeter]:
+        """Return the meters of caps."""
+        return self._claims.meters()
+
+    def read_meter(self, cap: str, period: str, since: datetime, reading: int) -> None:
+        """Store the reading of a meter at the start of a period."""
+        self._claims.read_meter(cap, period, since, reading)
 
     def usage(self) -> tuple[PoolUsage, ...]:
         """Return the counters of every NodePool."""

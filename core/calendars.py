@@ -203,12 +203,13 @@ def _midnight(date: str) -> datetime:
 
 def rules_of(pool: NodePool, calendars: Iterable[Calendar]) -> tuple[CalendarRule, ...]:
     """Return the rules for a NodePool in the order in which they apply: calendars by name, then its own annotation."""
-    of_pool = [calendar for calendar in calendars if _is_for(calendar, pool)]
+    of_pool = [calendar for calendar in calendars if is_for(calendar, pool)]
     rules = [rule for calendar in sorted(of_pool, key=lambda c: c.name) for rule in calendar.rules]
     return (*rules, *(pool.calendar.rules if pool.calendar is not None else ()))
 
 
-def _is_for(calendar: Calendar, pool: NodePool) -> bool:
+def is_for(calendar: Calendar, pool: NodePool) -> bool:
+    """Whether a Calendar selects the NodePool, by name or by its labels; without a selection it selects all."""
     if not calendar.node_pools and not calendar.match_labels:
         return True
     selected = bool(calendar.match_labels) and calendar.match_labels.items() <= pool.own_labels.items()
@@ -241,15 +242,18 @@ def at(pool: NodePool, calendars: Iterable[Calendar], now: datetime) -> NodePool
 
 def _capped(pool: NodePool, calendars: Iterable[Calendar]) -> NodePool:
     """Return the NodePool with the caps of its Calendars."""
-    of_pool = sorted(
-        (calendar for calendar in calendars if _is_for(calendar, pool)), key=lambda calendar: calendar.name
-    )
+    of_pool = sorted((calendar for calendar in calendars if is_for(calendar, pool)), key=lambda calendar: calendar.name)
     caps = [cap for calendar in of_pool for cap in calendar.caps]
     if not caps:
         return pool
     shared = {cap.name: cap.limits for cap in caps if cap.is_for_all_pods}
     by_pods = tuple(cap for cap in caps if not cap.is_for_all_pods)
     return msgspec.structs.replace(pool, shared_limits={**pool.shared_limits, **shared}, caps=by_pods)
+
+
+def closes(pool: NodePool, calendars: Iterable[Calendar]) -> bool:
+    """Whether a rule says at some time that the NodePool is closed."""
+    return any(rule.settings.closed for rule in rules_of(pool, calendars))
 
 
 def as_written(pool: NodePool) -> NodePool:

@@ -17,6 +17,7 @@ from core.pods import is_pending
 from core.pools import node_prices
 from core.scheduling.constraints.caps import RemainingCaps
 from core.scheduling.new_node import used_by_pool
+from core.spending import PeriodState, period_states
 
 GOES = "goes"
 NOT_READY = "NotReady"
@@ -61,11 +62,18 @@ class PoolStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CapStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One cap of a Calendar: resource → its limit, and resource → what it counts of nodes now."""
+    """One cap of a Calendar.
+
+    Attributes:
+        limits: Resource → its limit at a time, that which follows from days and months included.
+        used: Resource → what it counts of nodes now.
+        periods: Its days and months.
+    """
 
     name: str
     limits: dict[str, int]
     used: dict[str, int]
+    periods: tuple[PeriodState, ...] = ()
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,12 +134,17 @@ def _caps(snapshot: Snapshot, states: Sequence[StateNode]) -> tuple[CapStatus, .
     for name in (name for name, cap in caps.items() if cap.is_for_all_pods):
         pools = [pool for pool in snapshot.node_pools if name in pool.shared_limits]
         used[name] = quantity.add(*used_by_pool(states, pools, (), prices).values())
-    return tuple(
-        CapStatus(
-            name=name, limits=cap.limits, used={key: used.get(name, {}).get(key, 0) for key in sorted(cap.limits)}
-        )
-        for name, cap in sorted(caps.items())
-    )
+    states_of: dict[str, list[PeriodState]] = {name: [] for name in caps}
+    for period in period_states(snapshot):
+        states_of[period.cap.name].append(period)
+    statuses = []
+    for name, cap in sorted(caps.items()):
+        limits = dict(cap.limits)
+        for state in states_of[name]:
+            limits[quantity.HOURLY] = min(state.allowed, limits.get(quantity.HOURLY, state.allowed))
+        counted = {key: used.get(name, {}).get(key, 0) for key in sorted(limits)}
+        statuses.append(CapStatus(name=name, limits=limits, used=counted, periods=tuple(states_of[name])))
+    return tuple(statuses)
 
 
 def _pool(name: str, own: Sequence[StateNode], snapshot: Snapshot) -> PoolStatus:

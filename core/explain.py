@@ -37,6 +37,7 @@ from core.scheduling import Planner
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation_text import PodFinding, PodOffer, PoolFinding, nearness, own_conflict, pool_offers
 from core.scheduling.new_node import in_group, why_unusable
+from core.spending import period_states
 
 _HINTS_MAX: Final = 3
 _ALTERNATIVES_MAX: Final = 3
@@ -356,6 +357,10 @@ def _of_caps(context: SchedulingContext, pool: NodePool) -> Iterator[str]:
     for cap in pool.caps:
         for name, amount in rooms[cap.name].items():
             yield f"cap {cap.name}: {render(max(0, amount), name)} of {render(cap.limits[name], name)} of {name} left"
+    names = {cap.name for cap in pool.caps} | pool.shared_limits.keys()
+    for state in period_states(context.snapshot):
+        if state.cap.name in names:
+            yield f"cap {state.cap.name}: {state.sentence()}"
 
 
 def explain_group(snapshot: Snapshot, gang: Gang, out_of_time: Callable[[], float] | None = None) -> Explanation:

@@ -90,6 +90,10 @@ QUOTA_DENIALS: Final = "quotaDenials"
 BUDGETS_CLOSED_FOR_A_WEEK: Final = "budgetsClosedForAWeek"
 """NodePools that no node may leave voluntarily, now or at any moment of the last seven days."""
 
+CAPS_NEARLY_SPENT: Final = "capsNearlySpent"
+"""Days and months of caps that by their forecast end at a percentage that people are to know; counted by each round of
+`reconcile`."""
+
 REFUSED_COMMANDS: Final = "refusedCommands"
 """Commands that the table does not store, because their row is too large: their nodes stay."""
 
@@ -180,6 +184,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     ),
     QUOTA_DENIALS: Metric("Count", "How many of them because of a quota?"),
     BUDGETS_CLOSED_FOR_A_WEEK: Metric("Count", "How many NodePools have allowed no removal for a week?"),
+    CAPS_NEARLY_SPENT: Metric("Count", "How many caps would be nearly spent at the end of their day or month?"),
     "deniedLaunches": Metric("Count", "How many launches were refused permanently?"),
     DENIED_CALLS: Metric("Count", "How many calls were refused permanently?"),
     UNPERMITTED_CALLS: Metric("Count", "Without how many calls does a run go on, because a permission is missing?"),

@@ -37,6 +37,7 @@ from core.model.snapshot import CapacityBuffer, EvictedNode, MovedWorkload, Snap
 from core.node_facts import with_trusted_nodes
 from core.pods import is_reschedulable
 from core.scheduling.pods import DefaultSpreads
+from core.spending import with_spending
 from installation.settings import Settings
 
 # One observation of the cluster, with our table's records.
@@ -667,13 +668,22 @@ class Observer:
             return snapshot
         history = self._stores.moves.readable(snapshot.now)
         return with_own_state(
-            snapshot,
+            self._with_spending(snapshot, records),
             records,
             commands,
             nominated_until=self._stores.nominations.until(snapshot.now),
             moved_workloads=history.unsettled(snapshot.now),
             evicted_nodes=recently(history.evicted_nodes, snapshot.now),
         )
+
+    def _with_spending(self, snapshot: Snapshot, records: Sequence[ClaimRecord]) -> Snapshot:
+        """Return the snapshot with what caps have spent, and with its NodePools limited by what is left."""
+        if not any(cap.periods for calendar in snapshot.calendars for cap in calendar.caps):
+            return snapshot
+        from core.lifecycle.metering import spending  # few clusters have caps of days or months
+
+        spent = spending(snapshot.calendars, self._stores.claims.meters(), records, snapshot.now)
+        return with_spending(msgspec.structs.replace(snapshot, spending=spent))
 
 
 def _by_claim(records: Iterable[ClaimRecord]) -> dict[str, ClaimRecord]:

@@ -53,8 +53,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def snapshot_digest(snapshot: Snapshot) -> str:
     """Return a digest of everything that decisions depend on except the passing of time.
 
-    It includes the relevant effects of time: which conditions hold, which nodes are nominated, which pods are protected, what
-    budgets allow, which nodes expire and which capacity reservations end soon.
+    It includes the relevant effects of time: what caps allow after what they have spent, which conditions hold, which nodes are
+    nominated, which pods are protected, what budgets allow, which nodes expire and which capacity reservations end soon.
     """
     claims = tuple(
         msgspec.structs.replace(
@@ -69,6 +69,7 @@ def snapshot_digest(snapshot: Snapshot) -> str:
         catalogue=Catalogue(),
         now=_EPOCH,
         node_claims=claims,
+        spending=(),
         nominated_until=dict.fromkeys(sorted(snapshot.nominated_until), _EPOCH),
     )
     protected = [pod.key for pod in snapshot.pods if pod.annotations and pod.blocks_disruption(snapshot.now)]

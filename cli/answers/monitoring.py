@@ -53,6 +53,9 @@ HELP: Final[Mapping[str, str]] = {
     "fleetwright_nodepool_paused": "1 while disruption of a NodePool's nodes is paused, or its rollout is held back",
     "fleetwright_cap_limit": "Limits of a Calendar's cap",
     "fleetwright_cap_usage": "What a Calendar's cap counts of nodes",
+    "fleetwright_cap_period_limit_dollars": "What nodes may cost in a day or month by a Calendar's cap",
+    "fleetwright_cap_period_spent_dollars": "What they have cost in the present one",
+    "fleetwright_cap_period_forecast_dollars": "What it costs in the end if what runs now runs on",
     "fleetwright_foreign_nodes": "Nodes that Fleetwright does not manage",
     "fleetwright_commands": "Disruption commands in progress",
     "fleetwright_proposals_waiting": "Commands that wait for approval",
@@ -149,6 +152,11 @@ def _of_caps(snapshot: Snapshot) -> Iterator[Sample]:
             for resource, amount in sorted(amounts.items()):
                 kind = {"cap": cap.name, "resource_type": _resource(resource)}
                 yield Sample(f"fleetwright_cap_{name}", kind, _in_units(resource, amount))
+        for state in cap.periods:
+            named = {"cap": cap.name, "period": state.period.lower()}
+            yield Sample("fleetwright_cap_period_limit_dollars", named, dollars(state.limit))
+            yield Sample("fleetwright_cap_period_spent_dollars", named, dollars(state.spent))
+            yield Sample("fleetwright_cap_period_forecast_dollars", named, dollars(state.forecast))
 
 
 def _of_nodes(snapshot: Snapshot) -> Iterator[Sample]:

@@ -30,6 +30,7 @@ from core.model.values import quantity
 from core.model.values.quantity import dollars
 from core.pods import names_group
 from core.provisioning_requests import is_booked, own_value
+from core.spending import PeriodState
 
 if TYPE_CHECKING:
     from adapters.store import SweepState
@@ -208,6 +209,19 @@ def _cap(cap: CapStatus) -> JsonObject:
         "name": cap.name,
         "limits": quantity.render_resources(cap.limits),
         "used": quantity.render_resources(cap.used),
+        "periods": [_period(state) for state in cap.periods],
+    }
+
+
+def _period(state: PeriodState) -> JsonObject:
+    return {
+        "period": state.period,
+        "limit": plan.cents(dollars(state.limit)),
+        "spent": plan.cents(dollars(state.spent)),
+        "forecast": plan.cents(dollars(state.forecast)),
+        "percent": state.percent,
+        "endsAt": utc_text(state.ends_at),
+        "engaged": sorted({name for action in state.engaged for name in action.do}),
     }
 
 
@@ -332,7 +346,23 @@ def _caps(document: JsonObject) -> str:
         for cap in document.get("caps", ())
         for name, most in sorted(cap["limits"].items())
     ]
-    return output.table(("CAP", "RESOURCE", "USED", "LIMIT"), rows) if rows else ""
+    periods = [
+        (
+            cap["name"],
+            period["period"],
+            f"${period['spent']} of ${period['limit']}",
+            f"${period['forecast']} ({period['percent']} %)",
+            period["endsAt"],
+            ", ".join(period["engaged"]),
+        )
+        for cap in document.get("caps", ())
+        for period in cap["periods"]
+    ]
+    tables = (
+        output.table(("CAP", "RESOURCE", "USED", "LIMIT"), rows) if rows else "",
+        output.table(("CAP", "PERIOD", "SPENT", "FORECAST", "ENDS", "ENGAGED"), periods) if periods else "",
+    )
+    return "\n\n".join(filter(None, tables))
 
 
 def organisation_table(document: JsonObject) -> str:

@@ -7,6 +7,7 @@ PUBLIC = (
     "deletion",
     "draining",
     "launching",
+    "metering",
     "node_claim_objects",
     "records",
     "registration",

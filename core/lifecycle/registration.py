@@ -18,13 +18,14 @@ from core.model.snapshot import Node
 from core.model.values import quantity
 from core.model.values.requirements import Requirement
 from core.model.values.taints import HELD, UNREGISTERED, Taint, is_ephemeral
-from core.pools import template_labels
+from core.pools import is_priced, template_labels
 
 # Rebuilds a claim whose row is lost, from its instance and its node.
 #
-# The instance's tags name the claim, the NodePool, the EC2NodeClass and the drift hashes. The rest of the claim's plan is
-# written to its node at registration; if it cannot be read there, the NodePool's current template is used. A node may change
-# its own annotations, so nothing that identifies a claim is read from them, nor taints and labels that keep pods apart.
+# The instance's tags name the claim, the NodePool, the EC2NodeClass, the drift hashes and the caps that count it. The rest of
+# the claim's plan is written to its node at registration; if it cannot be read there, the NodePool's current template is used.
+# A node may change its own annotations, so nothing that identifies a claim is read from them, nor taints and labels that keep
+# pods apart.
 
 
 HASHES: Final = (
@@ -52,9 +53,23 @@ class ClaimSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def claim_tags(plan: PlannedClaim) -> dict[str, str]:
-    """Return the drift hashes, the decision and the UID of a hand-made NodeClaim as tags of the instance."""
+    """Return the drift hashes, the decision, the caps and the UID of a hand-made NodeClaim as tags of the instance."""
     kept = (*HASHES, labels.DECISION, labels.MADE_BY_HAND)
-    return {key: plan.annotations[key] for key in kept if key in plan.annotations}
+    charges = {labels.CHARGED_TO: text} if (text := _short(plan.annotations.get(labels.CHARGED_TO, ""))) else {}
+    return {key: plan.annotations[key] for key in kept if key in plan.annotations} | charges
+
+
+TAG_MAX: Final = 256
+"""Characters of a tag's value, by EC2."""
+
+
+def _short(charges: str) -> str:
+    """Return as many of the caps as fit into a tag; the others lose track of a claim whose row is lost."""
+    text = ""
+    for entry in charges.split():
+        longer = f"{text} {entry}".lstrip()
+        text = longer if len(longer) <= TAG_MAX else text
+    return text
 
 
 def claim_annotations(record: ClaimRecord) -> dict[str, str]:
@@ -92,13 +107,14 @@ def rebuilt_plan(name: str, tags: Mapping[str, str], node: Node | None, pool: No
         key: source[key] for source in (node.annotations if node else {}, tags) for key in HASHES if key in source
     }
     by_hand = {key: tags[key] for key in (labels.MADE_BY_HAND,) if key in tags}
+    charges = {key: tags[key] for key in (labels.CHARGED_TO,) if key in tags}
     of_pool = {labels.NODEPOOL: pool.name} if pool.name else {}
     return PlannedClaim(
         name=name,
         node_pool=pool.name,
         node_class=ObjectRef(labels.AWS_GROUP, "EC2NodeClass", class_name),
         labels={**_trusted(spec.labels, node, pool), **of_pool, labels.NODECLASS: class_name},
-        annotations=dict(sorted((annotations | hashes | by_hand).items())),
+        annotations=dict(sorted((annotations | hashes | by_hand | charges).items())),
         taints=spec.taints if by_hand and spec.taints is not None else pool.taints,
         startup_taints=spec.startup_taints,
         requirements=spec.requirements,
@@ -109,9 +125,9 @@ def rebuilt_plan(name: str, tags: Mapping[str, str], node: Node | None, pool: No
 
 
 def rebuilt(
-    plan: PlannedClaim, machine: Machine, node: Node | None, launched_at: datetime, now: datetime
+    plan: PlannedClaim, machine: Machine, node: Node | None, pool: NodePool, launched_at: datetime, now: datetime
 ) -> ClaimRecord:
-    """Return the claim in the phase of its node."""
+    """Return the claim in the phase of its node, counted in all limits and caps as before."""
     capacity = machine.capacity or (node.capacity if node else {})
     if not machine.capacity and node is not None:
         machine = msgspec.structs.replace(machine, capacity=node.capacity, allocatable=node.allocatable)
@@ -123,7 +139,11 @@ def rebuilt(
         requested_at=launched_at,
         phase_since=launched_at if phase is ClaimPhase.LAUNCHED else now,
         phase=phase,
-        reserved=quantity.add(capacity, {"nodes": 1}),
+        reserved={
+            **quantity.add(capacity, {quantity.NODES: 1}),
+            **({quantity.HOURLY: machine.offering.price} if is_priced(pool) else {}),
+        },
+        limit_groups=tuple(sorted(pool.shared_limits)),
         machine=machine,
         node_name=node.name if node is not None and phase is not ClaimPhase.LAUNCHED else "",
         initialized_at=now if phase is ClaimPhase.INITIALIZED else None,

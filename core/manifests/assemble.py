@@ -55,6 +55,7 @@ from core.model.values.taints import EFFECTS, NO_SCHEDULE, Taint
 from core.node_facts import with_trusted_nodes
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
+from core.spending import with_spending
 
 # Tells whose NodePool one is, by the class that it names: ours, EKS Auto Mode's, or another provider's.
 
@@ -420,7 +421,7 @@ class _Assembly:
             catalogue=catalogue,
             options=options,
         )
-        trusted = with_trusted_nodes(with_calendars(snapshot))
+        trusted = with_trusted_nodes(with_spending(with_calendars(snapshot)))
         self._problems += (_doubtful_node(doubt.node, doubt.message) for doubt in trusted.doubts)
         return with_zones(trusted.snapshot), tuple(self._problems)
 

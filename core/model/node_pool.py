@@ -118,19 +118,44 @@ class CalendarRule(msgspec.Struct, frozen=True, kw_only=True):
     valid_until: str = ""
 
 
+DAY: Final = "Day"
+MONTH: Final = "Month"
+TELL: Final = "Tell"
+HOLD_BACK: Final = "HoldBack"
+NO_ON_DEMAND_FALLBACK: Final = "NoOnDemandFallback"
+
+
+class CapAction(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens from a percentage of a period's amount on, by the forecast of its end."""
+
+    percent: int
+    do: tuple[str, ...]
+
+
 class Cap(msgspec.Struct, frozen=True, kw_only=True):
-    """The most that nodes for some pods may take at a time (`core.scheduling.caps`).
+    """The most that nodes for some pods may take at a time (`core.scheduling.constraints.caps`), or cost in a period.
 
     Attributes:
         name: `Calendar/cap`.
         namespaces, pod_labels: The pods: those of these namespaces, with all of these labels. Empty: of all, with any.
-        limits: Resource → the most of it, as in a NodePool's limits.
+        limits: Resource → the most of it, as in a NodePool's limits. Of NodePools at a moment, those that follow from what is
+            left of periods are included (`core.spending`).
+        periods: `DAY` or `MONTH` → the most that nodes may cost in one, in nano-dollars.
+        time_zone: By whose clocks days and months begin.
+        ahead: For how long a launch must be paid for; None: for the length of the period.
+        actions: By percentage.
+        engaged: The actions that the forecast has reached; of NodePools at a moment alone.
     """
 
     name: str
     namespaces: tuple[str, ...] = ()
     pod_labels: dict[str, str] = {}
     limits: dict[str, int] = {}
+    periods: dict[str, int] = {}
+    time_zone: str = "UTC"
+    ahead: timedelta | None = None
+    actions: tuple[CapAction, ...] = ()
+    engaged: tuple[str, ...] = ()
 
     @property
     def is_for_all_pods(self) -> bool:
@@ -213,6 +238,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
         shared_limits: Group → upper bounds on the capacity of all NodePools that name this group, together. A cap of a Calendar
             that counts all pods is such a group.
         caps: The caps of Calendars that count its nodes by the pods that they are for.
+        saving_caps: The caps, those for all pods included, whose forecast engages actions.
         evictions_per_hour: How many of its pods consolidation and drift may evict in any hour, None for any number.
         expires_forcefully: Whether its nodes go at their expireAfter regardless of budgets and pods.
         unknown_fields: Paths of fields in its template that this version does not know and that no annotation lets it ignore.
@@ -245,6 +271,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     largest_node: dict[str, int] = {}
     shared_limits: dict[str, dict[str, int]] = {}
     caps: tuple[Cap, ...] = ()
+    saving_caps: tuple[Cap, ...] = ()
     evictions_per_hour: int | None = None
     expires_forcefully: bool = False
     template_hash: str = ""

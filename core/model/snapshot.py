@@ -415,6 +415,24 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return any(default.when_unsatisfiable == DO_NOT_SCHEDULE for default in self.default_spreads)
 
 
+class Spending(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cap spent in one of its periods, in nano-dollars.
+
+    Attributes:
+        since: When the period began.
+        at: The time of the sum.
+        spent: The sum.
+        hourly: What the nodes that it counts cost an hour at that time, those under way included.
+    """
+
+    cap: str
+    period: str
+    since: datetime
+    at: datetime
+    spent: int
+    hourly: int
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster and its market at one moment. The order of the tuples has no meaning: decisions sort.
 
@@ -422,6 +440,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         marked_for_deletion: Names of claims that a command is removing; their pods need a new place, and their nodes offer
             none.
         calendars: Calendars as written; what they say now is in the NodePools already.
+        spending: What their caps have spent of days and months; NodePools' caps follow it already.
         paused_pools: NodePool → why none of its nodes may currently be disrupted.
         nominated_until: Node or claim name → until when pods are expected on it, so that it is not a candidate.
         rollouts: NodePool → which of its drifted nodes may go; pools that only budgets limit are missing.
@@ -441,6 +460,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     node_claims: tuple[NodeClaim, ...] = ()
     node_pools: tuple[NodePool, ...] = ()
     calendars: tuple[Calendar, ...] = ()
+    spending: tuple[Spending, ...] = ()
     node_classes: tuple[NodeClass, ...] = ()
     overlays: tuple[NodeOverlay, ...] = ()
     buffers: tuple[CapacityBuffer, ...] = ()

@@ -128,6 +128,11 @@ class RunReason(ReasonCode):
         "UsageRecounted",
         "A NodePool's counters differed from the sums over its claims and were corrected.",
     )
+    CAP_FORECAST = (
+        "CapForecast",
+        "By the forecast, a day or month of a Calendar's cap ends at or above a percentage of its limit.",
+        "Nothing is evicted. Raise the cap, or stop what may wait: `fleetwright status` has the spending of each cap.",
+    )
     BREAKER_CLOSED = ("NodePoolBreakerClosed", "A new node of the NodePool is ready, so its breaker closed.")
 
 

@@ -572,6 +572,7 @@ class Solution(msgspec.Struct, eq=False):
         fixed_pods: Keys of pods that wait in any case, if a target moves others: their claims stay as they are.
         held: Pods for which nothing is planned because of a cap or because they may wait, with the reason.
         waiting: Key of a pod that may wait → how long, and what its node would cost at once.
+        saving: Key of a pod for which no on-demand node is bought → the cap that says so.
     """
 
     claims: list[InFlightClaim]
@@ -583,6 +584,7 @@ class Solution(msgspec.Struct, eq=False):
     is_same_if_shared: bool = False
     held: tuple[Unschedulable, ...] = ()
     waiting: Mapping[str, WaitingPod] = {}
+    saving: Mapping[str, str] = {}
 
     @property
     def refusing_state(self) -> PlanState:

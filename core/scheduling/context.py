@@ -32,7 +32,7 @@ from core.pods import (
 )
 from core.reasons.code import Refusal, on_one_line
 from core.reasons.pods import PodReason
-from core.scheduling.constraints.caps import PARTIAL_PLANS_MAX, price_for
+from core.scheduling.constraints.caps import PARTIAL_PLANS_MAX, price_for, without_fallback
 from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas, RemainingCapacity
@@ -65,6 +65,7 @@ from core.scheduling.primitives import (
 )
 from core.scheduling.topology.groups import AFFINITY, SPREAD, Namespaces, Topology
 from core.scheduling.volume_binding import NO_VOLUMES, Refused, VolumeIndex, VolumeNeeds
+from core.spending import holds_back
 
 if TYPE_CHECKING:
     from core.gangs import Gang
@@ -341,12 +342,14 @@ class Holds(msgspec.Struct, frozen=True):
     Attributes:
         held: Key of a pod for which nothing is planned → why.
         waiting: Key of a pod that may wait → how long, and what its node would cost at once.
+        saving: Key of a pod for which no on-demand node is bought → the cap whose period would end too high.
         sized_for: Names of the caps whose pods get only nodes for which the cap has room.
         plans: How many plans were made again for caps.
     """
 
     held: Mapping[str, Unschedulable] = {}
     waiting: Mapping[str, WaitingPod] = {}
+    saving: Mapping[str, str] = {}
     sized_for: frozenset[str] = frozenset()
     plans: int = 0
 
@@ -614,7 +617,7 @@ class SchedulingContext:
         """
         broken = self.remaining.broken_by(claims, self.constraints) if claims else ()
         if not broken:
-            return self._without_waiting(claims) or self._within_caps(claims)
+            return self._without_waiting(claims) or self._without_fallback(claims) or self._within_caps(claims)
         other = copy(self)
         other.constraints = tuple(sorted((*self.constraints, *broken), key=lambda one: one is Ec2Quotas))
         return other
@@ -624,12 +627,15 @@ class SchedulingContext:
 
         Members of groups that start together do not wait: a group is complete or has nothing.
         """
-        known, now = self.holds.waiting, self.snapshot.now
-        members = {pod.key for gang in self.gangs for pod in (*gang.waiting, *gang.coming)}
+        known, now, members = self.holds.waiting, self.snapshot.now, self._members()
         placed = [(pod, claim) for claim in claims for pod in claim.pods if pod.annotations]
         waiting = {
             pod.key: WaitingPod(
-                pod.key, patience.deadline, patience.launch_at, patience.takes_spot, price_for(claim, pod)
+                pod.key,
+                patience.deadline,
+                patience.launch_at,
+                patience.takes_spot and not holds_back(claim.template.pool.saving_caps, pod),
+                price_for(claim, pod),
             )
             for pod, claim in placed
             if pod.key not in known and pod.key not in members and (patience := may_wait(pod, now)) is not None
@@ -646,6 +652,20 @@ class SchedulingContext:
         other.pod_groups = self.pod_groups.pinned(dict.fromkeys(spot, Requirements([_CHEAP])))
         return other
 
+    def _without_fallback(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
+        """Return the context without on-demand nodes for pods that may have spot ones, as caps say; None if there are none."""
+        saved = without_fallback(claims, self._members() | self.holds.saving.keys())
+        if not saved:
+            return None
+        other = copy(self)
+        other.holds = msgspec.structs.replace(self.holds, saving={**self.holds.saving, **saved})
+        other.pod_groups = self.pod_groups.pinned(dict.fromkeys(sorted(saved), Requirements([_CHEAP])))
+        return other
+
+    def _members(self) -> set[str]:
+        """Return the keys of pods that start together with others."""
+        return {pod.key for gang in self.gangs for pod in (*gang.waiting, *gang.coming)}
+
     def _within_caps(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
         """Return the context for a plan within caps: with smaller nodes first, then without the pods that caps hold back.
 
@@ -659,9 +679,8 @@ class SchedulingContext:
         if any(cap.name not in plan.sized_for for cap in exceeded):
             sized_for = plan.sized_for | {cap.name for cap in exceeded}
             other.holds = msgspec.structs.replace(plan, sized_for=sized_for)
-            members = {pod.key for gang in self.gangs for pod in (*gang.waiting, *gang.coming)}
-            pins = caps.sizes(exceeded, self.templates, claims)
-            cheap = {key for key, pod in self.holds.waiting.items() if pod.takes_spot}
+            pins, members = caps.sizes(exceeded, self.templates, claims), self._members()
+            cheap = {key for key, pod in self.holds.waiting.items() if pod.takes_spot} | self.holds.saving.keys()
             pins = {
                 key: pins[key].merged([_CHEAP]) if key in cheap else pins[key] for key in pins if key not in members
             }

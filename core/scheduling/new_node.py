@@ -51,11 +51,15 @@ class RemainingLimits:
     Attributes:
         own: What remains of its own limits.
         shared: Group → what remains of its limits; the same object for all NodePools of the group.
+        spending_of: Returns what a group that is a cap has spent of its period, in words; empty for others.
     """
 
-    def __init__(self, own: Room, shared: Mapping[str, Room] = {}) -> None:
+    def __init__(
+        self, own: Room, shared: Mapping[str, Room] = {}, spending_of: Callable[[str], str] = lambda _: ""
+    ) -> None:
         self.own = own
         self.shared = shared
+        self.spending_of = spending_of
         self._rooms = (own, *shared.values())
 
     @property
@@ -137,7 +141,7 @@ def copies(remaining: Iterable[RemainingLimits]) -> list[RemainingLimits]:
     copied = []
     for limits in remaining:
         shared = {group: rooms.setdefault(group, dict(room)) for group, room in limits.shared.items()}
-        copied.append(RemainingLimits(dict(limits.own), shared))
+        copied.append(RemainingLimits(dict(limits.own), shared, limits.spending_of))
     return copied
 
 

@@ -64,6 +64,7 @@ def planned_within_ec2_limits(
         solution = plan(context)
     solution[0].held = tuple(held for _, held in sorted(context.holds.held.items()))
     solution[0].waiting = context.holds.waiting
+    solution[0].saving = context.holds.saving
     return context, solution
 
 

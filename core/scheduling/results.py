@@ -20,7 +20,7 @@ from core.pods import is_to_come, why_waits
 from core.pools import SIMULATED, with_charges
 from core.reasons.pods import PodReason
 from core.scheduling.claim_search import Solution
-from core.scheduling.constraints.caps import price_for
+from core.scheduling.constraints.caps import price_for, why_no_fallback
 from core.scheduling.context import SchedulingContext, buffer_of, is_spare, is_virtual
 from core.scheduling.explanation import Diagnosis
 from core.scheduling.explanation_text import PodFinding
@@ -171,12 +171,16 @@ def _with_held(
     """Return the pods without a place with those that are held back; virtual ones are left out."""
     virtual = {pod.key for pod in context.pending if is_virtual(pod)} if solution.held else frozenset()
     held = (pod for pod in solution.held if pod.pod not in virtual)
-    known = solution.waiting
-    others = (
-        Unschedulable(pod.pod, PodReason.HELD_BACK, why_waits(known[pod.pod])) if pod.pod in known else pod
-        for pod in unplaced
-    )
+    others = (_as_held(pod, context, solution) for pod in unplaced)
     return tuple(sorted((*others, *context.held_pods(), *held)))
+
+
+def _as_held(pod: Unschedulable, context: SchedulingContext, solution: Solution) -> Unschedulable:
+    """Return why a pod waits for which only some nodes are bought; another pod's reason is returned unchanged."""
+    if pod.pod in solution.waiting:
+        return Unschedulable(pod.pod, PodReason.HELD_BACK, why_waits(solution.waiting[pod.pod]))
+    cap = solution.saving.get(pod.pod)
+    return pod if cap is None else why_no_fallback(context.snapshot, pod.pod, cap)
 
 
 def contained_reasons(context: SchedulingContext, solution: Solution, watch: Callable[[], None]) -> Reasons:

@@ -8,6 +8,7 @@ from lambdas.controllers.status import ObjectStatus
 from lambdas.controllers.status_writer import UnknownFields
 from lambdas.controllers.sweeps.account import (
     BudgetWindowSchedules,
+    CapPeriods,
     PodEvents,
     StaleLaunchTemplates,
     Statuses,
@@ -65,6 +66,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         Statuses(ObjectStatus(kubernetes, cloud, stores, adapters.catalogues, clock)),
         Expiry(terminator),
         Hours(terminator, adapters.queues.wake_ups),
+        CapPeriods(kubernetes, stores.claims),
         ScheduledChanges(terminator),
         DeletedPools(kubernetes, terminator),
         StaticCapacity(stores.claims, terminator, adapters.queues.wake_ups),

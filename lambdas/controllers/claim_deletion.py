@@ -14,6 +14,7 @@ from adapters.run_report import RunReport
 from adapters.store import ClaimChange, ClaimStore
 from core.ledger.outcome import DecisionOutcome, InstanceLife, OutcomeState
 from core.lifecycle import deletion, steps
+from core.lifecycle.metering import whole_costs
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
 from installation.metric_names import INSTANCES_TERMINATED
@@ -144,7 +145,7 @@ class ClaimDeletion:
     def forget(self, record: ClaimRecord, step: steps.Forget, report: RunReport) -> None:
         """Delete the claim's row, and release everything that it holds. Raises PortError."""
         report.decide(DecisionKind.FORGET, record.name, step.reason, step.message)
-        self._claims.forget(record)
+        self._claims.forget(record, whole_costs(record, self._clock.now()))
         if record.deletion is None or record.deletion.terminated_at is None:
             report.outcomes += end_outcome(record, step.reason, self._clock.now())
         if (

@@ -192,8 +192,11 @@ class ClaimLaunch:
         if not limits:
             return ""
         used = next((usage.reserved for usage in self._claims.usage() if usage.node_pool == name), {})
-        over = next((key for key, limit in sorted(limits.items()) if used.get(key, 0) > limit), "")
-        return f"NodePool {name} is over its limit of {over} without this claim's instance" if over else ""
+        over = [key for key, limit in sorted(limits.items()) if used.get(key, 0) > limit]
+        if over:  # a calendar may raise it
+            in_force = reader.limits_in_force().get(name, limits)
+            over = [key for key in over if used.get(key, 0) > in_force.get(key, limits[key])]
+        return f"NodePool {name} is over its limit of {over[0]} without this claim's instance" if over else ""
 
     def adopt(
         self, record: ClaimRecord, step: steps.Adopt, reader: NodeStateReader, report: RunReport

@@ -26,7 +26,7 @@ from adapters.ports import (
 )
 from adapters.run_report import RunReport
 from adapters.store import ClaimStore, Requested
-from core.errors import InvalidInputError, invariant
+from core.errors import invariant
 from core.lifecycle import draining, steps
 from core.lifecycle.deletion import awaits_replacements, drain_cancelled, emptied, hold_for, replacements, tainted
 from core.lifecycle.draining import (
@@ -65,12 +65,12 @@ class DrainCancellation:
     def carry_out(
         self, record: ClaimRecord, step: steps.CancelDrain, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord:
-        """Revoke the deletion, with its share of the NodePool's limits, and open the node again.
+        """Revoke the deletion, with the claim's share of all limits and caps that count it, and open the node again.
 
-        If the limits have no room any more, since its replacement may have taken it, the node continues to leave. A crash after
+        If one of them has no room any more, since its replacement may have taken it, the node continues to leave. A crash after
         the claim is stored leaves a stray taint, which `reconcile` removes.
         """
-        restored = self._restored(record, step)
+        restored = self._restored(record, step, reader)
         if restored is None:
             deletion = record.deletion and msgspec.structs.replace(record.deletion, is_final=True)
             report.decide(
@@ -87,17 +87,11 @@ class DrainCancellation:
         self._open(step.node, reader)
         return restored
 
-    def _restored(self, record: ClaimRecord, step: steps.CancelDrain) -> ClaimRecord | None:
-        """Return the restored claim, None if its NodePool is gone, invalid, or has no room in its limits."""
-        from core.api.translation import node_pool  # loads pydantic, which most drains do not need
-
-        limits: dict[str, int] = {}
-        try:
-            if record.plan.node_pool:
-                limits = node_pool(self._kubernetes.get(resources.NODE_POOLS, record.plan.node_pool)).limits
-        except (NotFoundError, InvalidInputError):
-            if not record.plan.made_by_hand:
-                return None
+    def _restored(self, record: ClaimRecord, step: steps.CancelDrain, reader: NodeStateReader) -> ClaimRecord | None:
+        """Return the restored claim, None if its NodePool is gone or invalid, or if a limit or cap has no room."""
+        limits = reader.limits_in_force()
+        if record.plan.node_pool not in limits and not record.plan.made_by_hand:
+            return None
         now = self._clock.now()
         hold = Hold(now + hold_for(record.cancelled_drains), step.reason, f"its drain was cancelled: {step.message}")
         return self._claims.change_within(record, drain_cancelled(record, hold), limits)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from adapters.observability import logger
-from adapters.observation.cluster_reader import UNBOUND
+from adapters.observation.cluster_reader import UNBOUND, OptionalKind
 from adapters.ports import Clock, CloudProvider, DeniedError, Instance, JsonObject, Kubernetes, NotFoundError
 from core import labels
 from core.errors import InvalidInputError
@@ -27,10 +27,12 @@ from core.lifecycle.steps import ClaimFacts
 from core.manifests import assemble, pods, storage
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import resources
+from core.model.catalogue import Catalogue
 from core.model.pod import Pod, VolumeAttachment
 from core.model.snapshot import Node, PodDisruptionBudget
 from core.model.values.taints import DISRUPTED, LEAVING, OUTDATED, Taint
 from core.pods import is_drainable
+from core.pools import limits_by_counter
 
 # Caches lists of nodes, so that claims looking for their nodes share them.
 
@@ -372,6 +374,16 @@ class NodeStateReader:
             except (NotFoundError, InvalidInputError):
                 known[node_pool] = {}
         return known[node_pool]
+
+    @_once
+    def limits_in_force(self) -> dict[str, dict[str, int]]:
+        """Return the limits of each counter as calendars have them now (`core.pools.limits_by_counter`). Raises PortError."""
+        objects = {
+            resources.NODE_POOLS: self._kubernetes.list(resources.NODE_POOLS).items,
+            resources.CALENDARS: OptionalKind(self._kubernetes, self._clock, resources.CALENDARS).all([]),
+        }
+        snapshot, _ = assemble.assemble(objects, now=self._clock.now(), catalogue=Catalogue(), is_live=True)
+        return limits_by_counter([pool for pool in snapshot.node_pools if not pool.problem])
 
     def instance(self, instance_id: str) -> Instance | None:
         """Return one instance by id, None if EC2 no longer has it."""

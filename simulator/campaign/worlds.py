@@ -378,9 +378,36 @@ def draw_options(rng: Random, objects: list[JsonObject], steps: Sequence[JsonObj
         _annotate(written, "NodePool", _EVICTIONS_PER_HOUR, rng.choice(("2", "5", "12")))
     is_static = not quotas and rng.random() < 0.1
     claim_steps = [*(_static(rng, objects, last) if is_static else ()), *_node_claims(rng, objects, last)]
+    if rng.random() < _CAPPED:
+        objects.append(_calendar(rng, written))
     return Options(
         quotas=quotas, settings=settings, gates={STATIC_CAPACITY: True} if is_static else {}, steps=claim_steps
     )
+
+
+_CAPPED: Final = 0.15
+"""Share of worlds with caps."""
+
+
+def _calendar(rng: Random, objects: Sequence[JsonObject]) -> JsonObject:
+    """Draw a Calendar with a cap on all nodes and one on those for one workload.
+
+    Dollars are capped where EC2's prices are those of the decisions: not with NodeOverlays, which change the latter, nor with
+    capacity reservations, whose hours are paid for already.
+    """
+    is_priced = not any(
+        obj["kind"] == NODE_OVERLAY or "capacityReservationSelectorTerms" in obj.get("spec", {}) for obj in objects
+    )
+    hourly = ({"dollars-per-hour": "0.4"}, {"dollars-per-hour": "1"}) if is_priced else ()
+    limits = ({"nodes": "2"}, {"nodes": "5"}, {"cpu": "12"}, {"cpu": "32"}, *hourly)
+    workload = rng.choice([obj for obj in objects if obj["kind"] in ("Deployment", "StatefulSet")])
+    labels = workload["spec"]["selector"]["matchLabels"]
+    caps = [
+        {"name": "all", "limits": rng.choice(limits[1:])},
+        {"name": "team", "pods": {"matchLabels": labels}, "limits": rng.choice(limits)},
+    ]
+    metadata = {"name": "costs"}
+    return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Calendar", "metadata": metadata, "spec": {"caps": caps}}
 
 
 def _quotas(rng: Random) -> dict[str, int]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from core.model.values.quantity import parse_duration
+from core.pools import charges_of
 from simulator.record import Event
 
 # Computes when a budget's window is open, by cron in UTC as Kubernetes projects read it: the judges' own implementation.
@@ -166,6 +167,8 @@ class InstanceFacts(msgspec.Struct, kw_only=True):
         grace: Its NodePool's terminationGracePeriod at its launch.
         claim: The last claim that its tags named.
         launch: The shared launch; empty if the claim was launched alone.
+        price: In dollars an hour, at its launch.
+        charges: Cap → the share that it counts of the instance, in millionths.
     """
 
     instance_type: str
@@ -175,6 +178,8 @@ class InstanceFacts(msgspec.Struct, kw_only=True):
     grace: str = ""
     claim: str = ""
     launch: str = ""
+    price: float = 0.0
+    charges: dict[str, int] = {}
     ended_at: datetime | None = None
 
 
@@ -391,13 +396,19 @@ class Ledger:
             self._graces[fields["name"]] = str((template.get("spec") or {}).get("terminationGracePeriod") or "")
 
     def _instance_launched(self, moment: datetime, fields: Mapping[str, Any]) -> None:
-        self.instances[fields["instance"]] = InstanceFacts(
+        self.instances[fields["instance"]] = self.launched(moment, fields)
+
+    def launched(self, moment: datetime, fields: Mapping[str, Any]) -> InstanceFacts:
+        """Return the instance of a launch, by the fields of its event."""
+        return InstanceFacts(
             instance_type=fields["instanceType"],
             pool=fields["tags"].get(POOL, ""),
             token=fields["clientToken"],
             launched_at=moment,
             claim=claim_of(fields["tags"]),
             launch=fields["tags"].get(LAUNCH, ""),
+            price=fields.get("price", 0.0),
+            charges=charges_of(fields["tags"]),
             grace=self._graces.get(fields["tags"].get(POOL, ""), ""),
         )
 

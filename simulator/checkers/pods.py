@@ -8,18 +8,22 @@ pod has taken the planned place, which Kubernetes does not reserve, and no furth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, Protocol
 
 import msgspec
 
+from core import api
+from core.model.node_pool import Calendar, Cap
 from core.model.values import quantity
+from core.pools import share_in
 from simulator.aws.ec2.instances import STRANGER
 from simulator.checkers.disruption import (
     LAUNCH,
     BudgetJudge,
+    InstanceFacts,
     Ledger,
     NodeFacts,
     PodDisruptionBudgetJudge,
@@ -254,8 +258,42 @@ def exceeded(ledger: Ledger, capacity_of: CapacityOf, pool: str, launched: str) 
     ]
 
 
+def exceeded_caps(ledger: Ledger, capacity_of: CapacityOf, launched: InstanceFacts) -> Iterator[str]:
+    """Yield the caps of Calendars that one more instance exceeds.
+
+    A node that is being disrupted counts only what it costs.
+    """
+    going = {node.instance for node in ledger.nodes.values() if node.disrupted_for is not None}
+    running = [
+        facts for name, facts in sorted(ledger.instances.items()) if facts.ended_at is None and name not in going
+    ]
+    leaving = [facts for name, facts in sorted(ledger.instances.items()) if facts.ended_at is None and name in going]
+    for calendar in (api.calendar(dict(written)) for written in ledger.of_kind("Calendar")):
+        for cap in calendar.caps:
+            parts = [_charged(cap, calendar, facts, capacity_of(facts.instance_type)) for facts in (*running, launched)]
+            parts += [_charged(cap, calendar, facts, {}) for facts in leaving]
+            if not parts or not _share(cap, calendar, launched):
+                continue
+            used = quantity.add(*parts)
+            for name, limit in sorted(cap.limits.items()):
+                if used.get(name, 0) > limit:
+                    yield f"cap {cap.name} counts {used[name]} {name}, its limit is {limit}"
+
+
+def _charged(cap: Cap, calendar: Calendar, facts: InstanceFacts, capacity: Mapping[str, int]) -> dict[str, int]:
+    """Return what a cap counts of an instance; one without capacity is leaving."""
+    nodes = {quantity.NODES: 1} if capacity else {}
+    hourly = {quantity.HOURLY: round(facts.price * quantity.NANODOLLARS)}
+    return share_in({**capacity, **nodes, **hourly}, _share(cap, calendar, facts))
+
+
+def _share(cap: Cap, calendar: Calendar, facts: InstanceFacts) -> int:
+    is_selected = bool(facts.pool) and (not calendar.node_pools or facts.pool in calendar.node_pools)
+    return facts.charges.get(cap.name, quantity.PPM if cap.is_for_all_pods and is_selected else 0)
+
+
 class LimitJudge:
-    """Counts launches that take a NodePool over one of its limits."""
+    """Counts launches that take a NodePool over one of its limits, or a cap over its own."""
 
     name = "limitViolations"
 
@@ -264,13 +302,15 @@ class LimitJudge:
         self._report = report
         self._capacity_of = capacity_of
 
-    def see(self, moment: datetime, event: Event) -> None:  # noqa: ARG002 - the same for every judge
+    def see(self, moment: datetime, event: Event) -> None:
         """Judge one event; the ledger holds the world as it was before."""
         if event.event != "instanceLaunched":
             return
         pool = event.fields["tags"].get("karpenter.sh/nodepool", "")
         for excess in exceeded(self._ledger, self._capacity_of, pool, event.fields["instanceType"]):
             self._report(f"NodePool {pool} has {excess}")
+        for excess in exceeded_caps(self._ledger, self._capacity_of, self._ledger.launched(moment, event.fields)):
+            self._report(excess)
 
 
 # Judges orphans: objects and instances at the end that nothing needs or refers to.
@@ -385,7 +425,11 @@ class StrandedPodsJudge:
         """Whether limits forbid another node like the one that the pod left."""
         if not eviction.instance_type:
             return False
-        return bool(exceeded(self._ledger, self._capacity_of, eviction.pool, eviction.instance_type))
+        if exceeded(self._ledger, self._capacity_of, eviction.pool, eviction.instance_type):
+            return True
+        same = [facts for _, facts in sorted(self._ledger.instances.items()) if facts.pool == eviction.pool]
+        likely = [facts for facts in same if facts.instance_type == eviction.instance_type][-1:]
+        return any(any(exceeded_caps(self._ledger, self._capacity_of, facts)) for facts in likely)
 
 
 # Combines all judges and their findings.

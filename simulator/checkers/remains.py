@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from core.model.node_pool import GROUP_COUNTER
+from core.pools import charges_of, share_in
 from simulator.checkers.disruption import Ledger, PodDisruptionBudgetJudge, PodFacts, is_protected
 
 # Judges calls: no call is repeated without bound, and nothing is written in a world at rest.
@@ -203,6 +205,15 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
     failures: Sequence[str]
 
 
+def _reserved(claim: Row) -> dict[str, dict[str, int]]:
+    """Return counter → what a claim holds in it: that of its NodePool, of groups that share limits, and of caps."""
+    reserved = claim.get("reserved") or {}
+    groups = {GROUP_COUNTER + group: reserved for group in claim.get("limit_groups") or ()}
+    charges = charges_of(claim["plan"].get("annotations") or {})
+    caps = {GROUP_COUNTER + cap: share_in(reserved, share) for cap, share in charges.items()}
+    return {claim["plan"]["node_pool"]: reserved, **groups, **caps}
+
+
 class RemainsJudge:
     """Judges the final state. Violations go to `report(law, message)`; `patience` is how long a step may take."""
 
@@ -264,10 +275,12 @@ class RemainsJudge:
         """Check that each counter is the sum over the claims; those without a NodePool are counted nowhere."""
         wanted: dict[str, dict[str, int]] = {}
         for claim in self._remains.claims:
-            sums = wanted.setdefault(claim["plan"]["node_pool"], {})
-            for name, amount in (claim.get("reserved") or {}).items():
-                sums[f"r:{name}"] = sums.get(f"r:{name}", 0) + amount
-            sums["disrupting"] = sums.get("disrupting", 0) + bool(claim.get("is_disrupting"))
+            for counter, reserved in _reserved(claim).items():
+                sums = wanted.setdefault(counter, {})
+                for name, amount in reserved.items():
+                    sums[f"r:{name}"] = sums.get(f"r:{name}", 0) + amount
+            of_pool = wanted[claim["plan"]["node_pool"]]
+            of_pool["disrupting"] = of_pool.get("disrupting", 0) + bool(claim.get("is_disrupting"))
         for pool in sorted({*wanted, *self._remains.usage} - {""}):
             counted, summed = self._remains.usage.get(pool, {}), wanted.get(pool, {})
             for name in sorted({*counted, *summed}):

@@ -26,6 +26,7 @@ from core.approval.proposal import Proposal, ProposalVerdict, deciding
 from core.disruption.move_history import MoveHistory
 from core.disruption.target.stored import decode, encode
 from core.launch.denials import PROBE, LaunchDenial
+from core.lifecycle.metering import SpendMeter
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 from core.model.plan import StoredTarget
@@ -43,6 +44,7 @@ class Rows:
         self.verdicts: dict[tuple[str, str, str], ProposalVerdict] = {}
         self.unindexed: set[str] = set()
         self.usage: dict[str, PoolUsage] = {}
+        self.meters: dict[str, SpendMeter] = {}
         self.leases: dict[str, tuple[str, int, datetime | None]] = {}
         self.refused: dict[OfferingKey, datetime] = {}
         self.probed: dict[OfferingKey, datetime] = {}
@@ -218,12 +220,16 @@ class MemoryClaims:
         self._rows.after_call("write")
         return stored
 
-    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
+    def change_within(
+        self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, Mapping[str, int]]
+    ) -> ClaimRecord | None:
         self._expect(before)
-        grown = quantity.subtract(after.reserved, before.reserved)
-        used = quantity.add(self._used(before.plan.node_pool).reserved, grown)
-        if any(grown.get(name, 0) > 0 and used.get(name, 0) > limit for name, limit in limits.items()):
-            return None
+        for counter in after.counters:
+            grown = quantity.subtract(after.reserved_in(counter), before.reserved_in(counter))
+            used = quantity.add(self._used(counter).reserved, grown)
+            bounds = limits.get(counter, {})
+            if any(grown.get(name, 0) > 0 and used.get(name, 0) > limit for name, limit in bounds.items()):
+                return None
         return self.change(before, after)
 
     def disrupt(
@@ -266,13 +272,31 @@ class MemoryClaims:
             if pool in bounds and self._used(pool).disrupting + new.count(pool) > bounds[pool]
         )
 
-    def forget(self, record: ClaimRecord) -> None:
+    def forget(self, record: ClaimRecord, costs: Mapping[str, int] = {}) -> None:
         self._rows.before_call("write")
         if record.name in self._rows.claims:
             self._expect(record)
             del self._rows.claims[record.name]
             self._move(record, None)
+            for cap, amount in costs.items():
+                meter = self._meter(cap)
+                self._rows.meters[cap] = msgspec.structs.replace(meter, ended=meter.ended + amount)
         self._rows.after_call("write")
+
+    def meters(self) -> dict[str, SpendMeter]:
+        self._rows.before_call("read")
+        return dict(sorted(self._rows.meters.items()))
+
+    def read_meter(self, cap: str, period: str, since: datetime, reading: int) -> None:
+        self._rows.before_call("write")
+        meter = self._meter(cap)
+        if period not in meter.readings or meter.readings[period][0] < since:
+            readings = {**meter.readings, period: (since, reading)}
+            self._rows.meters[cap] = msgspec.structs.replace(meter, readings=readings)
+        self._rows.after_call("write")
+
+    def _meter(self, cap: str) -> SpendMeter:
+        return self._rows.meters.get(cap, SpendMeter(cap=cap))
 
     def usage(self) -> tuple[PoolUsage, ...]:
         self._rows.before_call("read")

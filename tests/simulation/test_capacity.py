@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -123,8 +124,8 @@ def _capping(**limits: str) -> dict[str, Any]:
     }
 
 
-def _most_charged(result: Result, cap: str) -> float:
-    """Return the most that a cap counted of running instances at any moment, at the world's prices.
+def _charged(result: Result, cap: str) -> list[tuple[datetime, float]]:
+    """Return what a cap counted of running instances an hour from each moment on, at the world's prices.
 
     An instance counts with the share that its NodeClaim names: of an instance without a node, that of the claim in its tags.
     """
@@ -138,15 +139,24 @@ def _most_charged(result: Result, cap: str) -> float:
         if event.event in ("instanceLaunched", "instanceTagged"):
             claims[event.fields["instance"]] = event.fields["tags"][labels.NODECLAIM]
     costs: dict[str, float] = {}
-    most = 0.0
+    hourly: list[tuple[datetime, float]] = []
     for event in result.events:
         if event.event == "instanceLaunched":
             share = shares.get(claims[event.fields["instance"]], 1_000_000)
             costs[event.fields["instance"]] = event.fields["price"] * share / 1_000_000
-            most = max(most, sum(costs.values()))
         elif event.event == "instanceTerminated":
             costs.pop(event.fields["instance"], None)
-    return most
+        hourly.append((datetime.fromisoformat(event.t), sum(costs.values())))
+    return hourly
+
+
+def _most_charged(result: Result, cap: str) -> float:
+    return max(hourly for _, hourly in _charged(result, cap))
+
+
+def _spent(result: Result, cap: str) -> float:
+    charged = _charged(result, cap)
+    return sum(hourly * ((end - begin) / timedelta(hours=1)) for (begin, hourly), (end, _) in pairwise(charged))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -160,6 +170,26 @@ def test_a_cap_on_a_teams_nodes_is_never_overshot(seed: int, tmp_path: Path) -> 
     result = play(tmp_path, pool, capping, *workloads, steps=steps, duration="26m", seed=seed, nodeBootSeconds=30)
     assert 0 < _most_charged(result, "costs/web") <= CAP_OF_WEB + 1e-9
     assert _most_charged(result, "costs/all") <= 2 * CAP_OF_WEB + 1e-9
+    assert_lawful(result)
+
+
+DAY_OF_WEB = 0.12
+"""Dollars, which a world of 26 minutes could spend twice."""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_cap_on_what_a_team_spends_a_day_is_never_overshot(seed: int, tmp_path: Path) -> None:
+    """Launches are paid for until the end of the world, so whatever troubles it, it ends within the day's amount."""
+    steps = troubled_bursts(seed)
+    capping = _capping(**{"dollars-per-day": str(DAY_OF_WEB)})
+    capping["spec"]["caps"][0]["countAhead"] = "26m"
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["requirements"][0]["values"] = ["on-demand"]
+    workloads = [deployment(6, name) for name in ("web", "api")]
+    result = play(tmp_path, pool, capping, *workloads, steps=steps, duration="26m", seed=seed, nodeBootSeconds=30)
+    assert DAY_OF_WEB / 2 < _spent(result, "costs/web") <= DAY_OF_WEB
+    messages = [fields["object"]["message"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
+    assert any(f"of ${DAY_OF_WEB} a day are spent" in message for message in messages), set(messages)
     assert_lawful(result)
 
 

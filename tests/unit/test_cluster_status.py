@@ -7,10 +7,11 @@ import msgspec
 from core import labels
 from core.calendars import with_calendars
 from core.cluster_status import CountedNode, cluster_status
-from core.model.node_pool import Budget, Calendar, Cap, Disruption
+from core.model.node_pool import DAY, Budget, Calendar, Cap, Disruption
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import HOURLY, nanodollars
 from core.pools import with_charges
+from core.spending import with_spending
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
 
 SMALL = a_type("m5.large", price=0.1)
@@ -82,3 +83,14 @@ def test_caps_say_what_they_count() -> None:
         ("costs/all", {HOURLY: nanodollars(0.18), "nodes": 2}),
         ("costs/shop", {HOURLY: nanodollars(0.05), "cpu": 1_000}),
     ]
+    assert [cap.periods for cap in found] == [(), ()]
+
+
+def test_caps_of_a_day_say_what_is_spent_and_what_follows_for_an_hour() -> None:
+    cap = Cap(name="costs/all", limits={HOURLY: nanodollars(0.5)}, periods={DAY: nanodollars(2.4)})
+    snapshot = a_cluster(calendars=(Calendar(name="costs", caps=(cap,)),))
+    (found,) = cluster_status(with_spending(with_calendars(snapshot))).caps
+    (state,) = found.periods
+    assert found.limits == {HOURLY: state.allowed}
+    assert found.used == {HOURLY: nanodollars(0.18)}
+    assert (state.limit, state.spent) == (nanodollars(2.4), 0)

@@ -7,8 +7,10 @@ a limit nor a disruption budget is exceeded, even if a run crashes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -26,6 +28,7 @@ from adapters.aws.dynamodb.table import (
     number,
     partition_of,
     readable_row,
+    readable_rows,
     size_of,
     sort_of,
 )
@@ -33,6 +36,9 @@ from adapters.ports import ConflictError
 from adapters.store import CLAIMS, COMMANDS, ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.values import quantity
+
+if TYPE_CHECKING:
+    from core.lifecycle.metering import SpendMeter
 
 # An index of claims by instance, which finds an event's claim without reading all claims.
 
@@ -280,6 +286,67 @@ def _whole(typed: Mapping[str, str]) -> int | None:
         return None
 
 
+# The meters of caps: what ended claims cost, and its sum at the start of the present day and month.
+
+
+_ENDED: Final = "ended"
+_SINCE: Final = "since:"
+_READING: Final = "reading:"
+
+
+class MeterItems:
+    """The meters of one cluster's caps; one that cannot be read counts as new."""
+
+    def __init__(self, table: DynamoTable, cluster: str) -> None:
+        self._table = table
+        self._partition = partition_of(cluster, "spending")
+
+    def all(self) -> dict[str, SpendMeter]:
+        """Return the meters, by cap."""
+        return readable_rows(self._table, self._partition, _meter_of)
+
+    def grown(self, costs: Mapping[str, int]) -> list[Operation]:
+        """Return the operations that add what a claim cost."""
+        return [
+            (
+                "Update",
+                {
+                    "Key": key(self._partition, cap),
+                    "UpdateExpression": "ADD #e :c",
+                    "ExpressionAttributeNames": {"#e": _ENDED},
+                    "ExpressionAttributeValues": {":c": number(amount)},
+                },
+            )
+            for cap, amount in sorted(costs.items())
+        ]
+
+    def read(self, cap: str, period: str, since: datetime, reading: int) -> None:
+        """Store a reading unless there is one of this start."""
+        with suppress(ConflictError):
+            self._table.update(
+                self._partition,
+                cap,
+                UpdateExpression="SET #s = :s, #r = :r",
+                ConditionExpression="attribute_not_exists(#s) OR #s < :s",
+                ExpressionAttributeNames={"#s": _SINCE + period, "#r": _READING + period},
+                ExpressionAttributeValues={":s": {"S": since.isoformat()}, ":r": number(reading)},
+            )
+
+
+def _meter_of(row: Item) -> SpendMeter:
+    from core.lifecycle.metering import SpendMeter  # few clusters have caps of days or months
+
+    periods = [name.removeprefix(_SINCE) for name in sorted(row) if name.startswith(_SINCE)]
+    return SpendMeter(
+        cap=sort_of(row),
+        ended=int(row[_ENDED]["N"]) if _ENDED in row else 0,
+        readings={
+            period: (datetime.fromisoformat(row[_SINCE + period]["S"]), int(row[_READING + period]["N"]))
+            for period in periods
+        },
+    )
+
+
 # Transactions of claims with the counters of their NodePools: as many claims in each as DynamoDB takes.
 
 
@@ -392,6 +459,7 @@ class DynamoClaims:
         self._usage = UsageItems(cluster)
         self._index = InstanceRows(table, cluster)
         self._transactions = ClaimTransactions(table, cluster, self._items)
+        self._meters = MeterItems(table, cluster)
 
     def all(self) -> tuple[ClaimRecord, ...]:
         """Return every claim, by name."""
@@ -465,15 +533,16 @@ class DynamoClaims:
             raise ConflictError(_CALL, f"claim {before.name} has changed")
         return stored
 
-    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
-        """Replace `before` by `after` if its NodePool's limits allow it."""
+    def change_within(
+        self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, Mapping[str, int]]
+    ) -> ClaimRecord | None:
+        """Replace `before` by `after` if the limits of its counters allow it."""
         stored = msgspec.structs.replace(after, version=before.version + 1)
         put: Operation = ("Put", {"Item": self._items.item(stored.name, stored), **at_version(before.version)})
         moves = Moves([ClaimChange(before, stored)])
         operations = [put]
         for counter in moves.counters():
-            bounds = limit_bounds(limits) if counter == before.plan.node_pool else None
-            count = self._usage.moved(counter, moves, bounds)
+            count = self._usage.moved(counter, moves, limit_bounds(limits.get(counter, {})))
             if count is None:
                 return None
             operations.append(count)
@@ -512,12 +581,16 @@ class DynamoClaims:
             stored += [change.after for change, _ in part]
         return Disrupted(tuple(stored), moved)
 
-    def forget(self, record: ClaimRecord) -> None:
-        """Delete the claim and release all that it held."""
+    def forget(self, record: ClaimRecord, costs: Mapping[str, int] = {}) -> None:
+        """Delete the claim, release all that it held, and add what it cost to the meters of its caps."""
         condition = at_version(record.version)
         moves = Moves()
         moves.add(record, None)
-        others = [*self._transactions.counted(moves), *self._index.changes(record, None)]
+        others = [
+            *self._transactions.counted(moves),
+            *self._index.changes(record, None),
+            *self._meters.grown(costs),
+        ]
         if not others:
             try:
                 self._table.delete(self._items.partition(record.name), record.name, condition=condition)
@@ -527,6 +600,14 @@ class DynamoClaims:
         delete = ("Delete", {"Key": key(self._items.partition(record.name), record.name), **condition})
         if self._table.transact([delete, *others]) is not None:
             self._raise_if_stored(record)
+
+    def meters(self) -> dict[str, SpendMeter]:
+        """Return the meters of caps, by cap."""
+        return self._meters.all()
+
+    def read_meter(self, cap: str, period: str, since: datetime, reading: int) -> None:
+        """Store the reading of a cap's meter at the start of a period; the first one of each start stays."""
+        self._meters.read(cap, period, since, reading)
 
     def usage(self) -> tuple[PoolUsage, ...]:
         """Return the counters of every NodePool that ever had a claim, by name."""

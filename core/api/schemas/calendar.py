@@ -21,13 +21,17 @@ from core.calendars import zone
 from core.cron import Schedule
 from core.errors import InvalidInputError
 from core.model.node_pool import (
+    DAY,
     FORCE,
+    MONTH,
+    TELL,
     Budget,
     Calendar,
     CalendarRule,
     CalendarSettings,
     CalendarWindow,
     Cap,
+    CapAction,
     WarmRoom,
 )
 from core.model.values import quantity
@@ -265,12 +269,43 @@ class PodSelection(ApiModel):
     match_labels: Annotated[dict[str, fields.LabelValue], Field(max_length=20)] = {}
 
 
+PERIODS: Final = {"dollars-per-day": DAY, "dollars-per-month": MONTH}
+"""Names in a cap's limits of what nodes may cost in a period."""
+
+ACTIONS_MAX: Final = 4
+
+
+def _not_about_a_period(cap: JsonObject) -> list[Location]:
+    if any(name in cap.get("limits", {}) for name in PERIODS):
+        return []
+    return [(name,) for name in ("actions", "countAhead") if name in cap]
+
+
+class ActionEntry(ApiModel):
+    """One of `caps[].actions`: what happens once the forecast of a period reaches a percentage of its limit."""
+
+    percent: Annotated[int, Field(ge=1, le=100)]
+    do: Annotated[list[Literal["Tell", "HoldBack", "NoOnDemandFallback"]], Field(min_length=1, max_length=3)]
+
+
 class CapEntry(ApiModel):
-    """One cap: pods, and the most that nodes for them may take at a time."""
+    """One cap: pods, and the most that nodes for them may take at a time or cost in a period."""
 
     name: fields.ObjectName
     pods: PodSelection = Field(default_factory=PodSelection)
     limits: Annotated[dict[str, fields.Quantity], Field(min_length=1)]
+    count_ahead: Annotated[str, Field(pattern=fields.WINDOW)] | None = None
+    actions: Annotated[list[ActionEntry], Field(max_length=ACTIONS_MAX)] | None = None
+
+    rules = (
+        Rule(
+            ("actions", "countAhead"),
+            _not_about_a_period,
+            f"needs {' or '.join(PERIODS)} in limits",
+            "!(has(self.actions) || has(self.countAhead)) || "
+            + " || ".join(f"'{name}' in self.limits" for name in PERIODS),
+        ),
+    )
 
 
 def _repeated_names(entries: str, spec: JsonObject) -> list[Location]:
@@ -319,17 +354,31 @@ def calendar_of(spec: CalendarSpec, name: str) -> Calendar:
         node_pools=tuple(spec.node_pools.names),
         match_labels=dict(spec.node_pools.match_labels),
         rules=tuple(_rule(rule, spec, name) for rule in spec.rules_),
-        caps=tuple(_cap(cap, name) for cap in spec.caps),
+        caps=tuple(_cap(cap, spec, name) for cap in spec.caps),
     )
 
 
-def _cap(cap: CapEntry, calendar: str) -> Cap:
+def _cap(cap: CapEntry, spec: CalendarSpec, calendar: str) -> Cap:
+    amounts = {name: quantity.parse(amount, quantity.HOURLY) for name, amount in cap.limits.items() if name in PERIODS}
+    limits = {_IN_FULL.get(name, name): amount for name, amount in cap.limits.items() if name not in PERIODS}
     return Cap(
         name=f"{calendar}/{cap.name}",
         namespaces=tuple(sorted(set(cap.pods.namespaces))),
         pod_labels=dict(cap.pods.match_labels),
-        limits=quantity.parse_resources({_IN_FULL.get(name, name): amount for name, amount in cap.limits.items()}),
+        limits=quantity.parse_resources(limits),
+        periods={PERIODS[name]: amount for name, amount in sorted(amounts.items())},
+        time_zone=spec.time_zone if amounts else "UTC",
+        ahead=None if cap.count_ahead is None else _span(cap.count_ahead),
+        actions=_actions(cap) if amounts else (),
     )
+
+
+def _actions(cap: CapEntry) -> tuple[CapAction, ...]:
+    """Return the actions by percentage; without any, two tell people, at 80 and at 100 percent."""
+    if cap.actions is None:
+        return tuple(CapAction(percent=percent, do=(TELL,)) for percent in (80, 100))
+    ordered = sorted(cap.actions, key=lambda action: action.percent)
+    return tuple(CapAction(percent=action.percent, do=tuple(sorted(set(action.do)))) for action in ordered)
 
 
 _IN_FULL: Final = {quantity.HOURLY.partition("/")[2]: quantity.HOURLY}

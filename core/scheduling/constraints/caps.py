@@ -11,11 +11,12 @@ without the least important pods under the cap, which are held back. Each time f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from core import labels
-from core.model.node_pool import Cap
+from core.model.node_pool import NO_ON_DEMAND_FALLBACK, Cap
 from core.model.plan import NodeClaim, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
@@ -26,7 +27,8 @@ from core.pools import charges_of, share_in, share_of
 from core.reasons.pods import PodReason
 from core.scheduling.instance_types import unmet
 from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate, Room, largest_amount, room_of
-from core.scheduling.primitives import TypeMask
+from core.scheduling.primitives import IMPOSSIBLE, TypeMask
+from core.spending import buys_no_on_demand, spending_of
 
 TIMES: Final = (4, 2, 1)
 """Bounds on what a claim's types take of a capped resource, as multiples of its cheapest type's, from the loosest on."""
@@ -72,6 +74,7 @@ class RemainingCaps:
             for claim in unlaunched:
                 _count(used, claim, {**claim.resources, quantity.NODES: 1})
         self.used = used
+        self._snapshot = snapshot
         self.rooms: dict[str, Room] = {name: room_of(cap.limits, used[name]) for name, cap in sorted(self.caps.items())}
 
     def shares(self, claim: InFlightClaim) -> dict[str, int]:
@@ -169,11 +172,38 @@ class RemainingCaps:
                 continue
             pods = sorted((p for p in charge.claim.pods if cap.selects(p.namespace, p.labels)), key=_importance)
             kept = _kept(len(pods), room, amounts) if keeps_part else 0
-            why = _why(cap, self.rooms[cap.name], amounts)
+            why = _why(cap, self.rooms[cap.name], amounts, spending_of(self._snapshot, cap.name) if cap.periods else "")
             held |= {pod.key: Unschedulable(pod.key, PodReason.BUDGET_EXHAUSTED, why) for pod in pods[kept:]}
             if kept:
                 room = dict.fromkeys(room, 0)
         return held
+
+
+def without_fallback(claims: Iterable[InFlightClaim], known: AbstractSet[str]) -> dict[str, str]:
+    """Return key of a pod → the cap by which its node must not be bought on demand; `known` pods are left out.
+
+    Concerned are nodes that may be spot ones: what runs on demand only is no fallback. Pods that still have a node are left
+    out: they wait once they have lost it.
+    """
+    saved: dict[str, str] = {}
+    for claim in claims:
+        table, kinds = claim.template.types.table, (labels.SPOT, labels.ON_DEMAND)
+        if claim.template.pool.saving_caps and all(
+            table.with_value(claim.reqs, labels.CAPACITY_TYPE, kind) != IMPOSSIBLE for kind in kinds
+        ):
+            pods = [pod for pod in claim.pods if not pod.node_name and pod.key not in known]
+            caps = {pod.key: buys_no_on_demand(claim.template.pool.saving_caps, pod) for pod in pods}
+            saved |= {key: cap.name for key, cap in caps.items() if cap is not None}
+    return saved
+
+
+def why_no_fallback(snapshot: Snapshot, pod: str, cap: str) -> Unschedulable:
+    """Return why a pod has no node that no spot capacity is found for."""
+    message = (
+        f"cap {cap}: {spending_of(snapshot, cap)}: with {NO_ON_DEMAND_FALLBACK}, no on-demand node is bought for the pod, "
+        "and there is no spot capacity for it now"
+    )
+    return Unschedulable(pod, PodReason.BUDGET_EXHAUSTED, message)
 
 
 def _amounts_of(state: StateNode, snapshot: Snapshot, price_of: Callable[[StateNode], int]) -> dict[str, int]:
@@ -228,8 +258,8 @@ def _kept(pods: int, room: Mapping[str, int], amounts: Mapping[str, int]) -> int
     return min(pods - 1, *parts)
 
 
-def _why(cap: Cap, room: Mapping[str, int], amounts: Mapping[str, int]) -> str:
-    """Return which limit of the cap leaves too little, and what would free it."""
+def _why(cap: Cap, room: Mapping[str, int], amounts: Mapping[str, int], note: str) -> str:
+    """Return which limit of the cap leaves too little, and what would free it; `note` if that is a period's."""
     name = next((name for name in sorted(amounts) if amounts[name] > room[name]), min(amounts))
     unit = "$" if name == quantity.HOURLY else ""
     remaining, whole, amount, lacking = (
@@ -238,7 +268,8 @@ def _why(cap: Cap, room: Mapping[str, int], amounts: Mapping[str, int]) -> str:
     )
     what = "that cost" if unit else "with"
     counted = f"{lacking} an hour" if unit else f"{lacking} {name}"
+    spent = f"{note}: " if note and name == quantity.HOURLY else ""
     return (
-        f"cap {cap.name}: its limit {name} leaves {remaining} of {whole}, and a node for the pod may take {amount}: "
+        f"cap {cap.name}: {spent}its limit {name} leaves {remaining} of {whole}, and a node for the pod may take {amount}: "
         f"a node comes once others {what} {counted} have left, or the cap is raised"
     )

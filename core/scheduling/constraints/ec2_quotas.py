@@ -7,6 +7,7 @@ part of the plan: each claim has one capacity type, and is charged its largest t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -38,6 +39,7 @@ from core.scheduling.new_node import (
     used_by_pool,
 )
 from core.scheduling.primitives import IMPOSSIBLE, TypeMask, positions
+from core.spending import spending_of
 
 if TYPE_CHECKING:
     from core.scheduling.addresses import RemainingAddresses
@@ -378,6 +380,7 @@ class RemainingCapacity:
         unlaunched = _unlaunched(snapshot, nodes)
         staying = (node.state for node in nodes if not node.is_leaving)
         self._price_of = node_prices(snapshot)
+        self._spending_of = partial(spending_of, snapshot)
         self._shared = shared_limits(snapshot.node_pools)
         self._members = {
             group: [pool for pool in snapshot.node_pools if group in pool.shared_limits] for group in self._shared
@@ -407,7 +410,11 @@ class RemainingCapacity:
             group: room_of(limits, add(*map(used, self._members[group]))) for group, limits in self._shared.items()
         }
         return tuple(
-            RemainingLimits(room_of(pool.limits, used(pool)), {group: rooms[group] for group in pool.shared_limits})
+            RemainingLimits(
+                room_of(pool.limits, used(pool)),
+                {group: rooms[group] for group in pool.shared_limits},
+                self._spending_of,
+            )
             for pool in self._pools
         )
 

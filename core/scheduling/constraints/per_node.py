@@ -231,8 +231,9 @@ class NodePoolLimits(Constraint):
                 quantity.render(max(0, amount), quantity.HOURLY)
                 for amount in (dollars_left, cap, cheapest, cheapest - dollars_left)
             )
+            spent = remaining.spending_of(group) if group else ""
             message = (
-                f"{_owner(group)} limit {quantity.HOURLY} leaves ${left} of ${whole}, "
+                f"{_owner(group)} limit {quantity.HOURLY} leaves ${left} of ${whole}{f' ({spent})' if spent else ''}, "
                 f"and the cheapest suitable type may cost ${price}: "
                 f"a node comes once others that cost ${lacking} an hour have left, or the limit is raised"
             )

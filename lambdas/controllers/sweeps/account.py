@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from adapters.observation.stores import Stores
-from adapters.ports import CloudProvider, WindowSchedules
+from adapters.ports import CloudProvider, Kubernetes, WindowSchedules
 from adapters.store import ClaimStore
 from core.disruption.budgets import all_schedules
+from core.lifecycle.metering import readings_due
 from core.manifests.wire.resources import EC2_NODE_CLASSES
 from core.reasons.runs import RunReason
+from core.spending import PeriodState, period_states
+from installation.metric_names import CAPS_NEARLY_SPENT
 from lambdas.controllers.disruption_state import write_pod_events
+from lambdas.controllers.events import about_object, warning, write
 from lambdas.controllers.run_requests import mismatches, recount
 from lambdas.controllers.status import ObjectStatus
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
@@ -34,6 +39,51 @@ class BudgetWindowSchedules(Sweep):
         if wanted != self._written:
             self._windows.replace(wanted)
             self._written = dict(wanted)
+
+
+# Reads the meters of caps, and tells about caps that are nearly spent.
+
+
+class CapPeriods(Sweep):
+    """Stores each meter's reading at the start of a day or month, and warns on the Calendar of a cap, once an hour."""
+
+    name = "capPeriods"
+
+    def __init__(self, kubernetes: Kubernetes, claims: ClaimStore) -> None:
+        self._kubernetes = kubernetes
+        self._claims = claims
+        self._warned: dict[tuple[str, str, int], datetime] = {}
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Read the meters that are due, then tell. Claims are read after the meters: what ends in between counts at once."""
+        view, now = round_.view, round_.clock.now()
+        calendars = view.snapshot.calendars
+        if not any(cap.periods for calendar in calendars for cap in calendar.caps):
+            return
+        meters = self._claims.meters()
+        if readings_due(calendars, meters, (), now) and not view.unreadable_claims:
+            for due in readings_due(calendars, meters, self._claims.all(), now):
+                self._claims.read_meter(*due)
+        high = [state for state in period_states(view.snapshot) if state.warned_at]
+        round_.report.count(CAPS_NEARLY_SPENT, len(high))
+        round_.each(high, lambda state: self._warn(state, now), subject=lambda state: f"cap {state.cap.name}")
+
+    def _warn(self, state: PeriodState, now: datetime) -> None:
+        subject = (state.cap.name, state.period, state.warned_at)
+        if now - self._warned.get(subject, _LONG_AGO) < WARNED_EVERY:
+            return
+        calendar, _, name = state.cap.name.partition("/")
+        message = f"cap {name} is at {state.percent} % by its forecast: {state.sentence()}"
+        about = about_object(f"Calendar/{calendar}")
+        identity = f"{state.cap.name}/{state.period}/{state.warned_at}"
+        write(self._kubernetes, [warning(about, RunReason.CAP_FORECAST, message, now, identity=identity)])
+        self._warned[subject] = now
+
+
+WARNED_EVERY: Final = timedelta(hours=1)
+"""How often the same warning is written."""
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 # Records on which nodes pods arrived or left since the last observation: consolidateAfter counts from then.

@@ -216,9 +216,10 @@ class Rebuilding:
         instance, node = found.instance, found.node
         pool_name = instance.tags.get(labels.NODEPOOL, "")
         pools = (pool for pool in view.snapshot.node_pools if pool.name == pool_name)
-        plan = rebuilt_plan(name, instance.tags, node, next(pools, NodePool(name=pool_name)))
+        pool = next(pools, NodePool(name=pool_name))
+        plan = rebuilt_plan(name, instance.tags, node, pool)
         machine = machine_of(instance, plan, self._catalogue(plan.node_class.name, view))
-        return rebuilt(plan, machine, node, instance.launched_at, self._clock.now())
+        return rebuilt(plan, machine, node, pool, instance.launched_at, self._clock.now())
 
     def _catalogue(self, node_class: str, view: ClusterState) -> Catalogue:
         """Return the market for one class, read once per observation; a missing class is replaced by a default one."""

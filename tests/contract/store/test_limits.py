@@ -15,6 +15,7 @@ from adapters.aws.dynamodb.table import DynamoTable, key
 from adapters.ports import ConflictError, ThrottledError, TransientError
 from adapters.store import PLANNER, ClaimChange, PoolUsage
 from core.launch.selection import AT_ONCE, FASTEST, LONGEST_WAIT, SLOWEST, token_time
+from core.lifecycle.metering import SpendMeter
 from core.model.node_pool import GROUP_COUNTER
 from core.model.values.quantity import PPM
 from core.pools import with_charges
@@ -75,6 +76,28 @@ def test_a_cap_counts_a_share_of_each_claim_and_a_recount_has_the_same_sums(stor
     assert [accepted.name for accepted in again.accepted] == ["c"]
 
 
+def test_meters_add_what_ended_claims_cost_and_keep_the_first_reading_of_each_period(store: Store) -> None:
+    """A claim that is gone, or that has changed, adds nothing a second time."""
+    claims = store.stores.claims
+    first, second = claims.request([claim("a"), claim("b")], {}, store.planner()).accepted
+    claims.forget(first, {"costs/shop": 5, "costs/all": 7})
+    claims.forget(first, {"costs/shop": 5, "costs/all": 7})
+    changed = claims.change(second, msgspec.structs.replace(second, node_name="one"))
+    with pytest.raises(ConflictError):
+        claims.forget(second, {"costs/shop": 5})
+    claims.forget(changed, {"costs/shop": 4})
+    for since, reading in ((NOW, 3), (NOW, 4), (NOW - MINUTE, 2)):
+        claims.read_meter("costs/shop", "Day", since, reading)
+    claims.read_meter("costs/new", "Month", NOW, 0)
+    assert claims.meters() == {
+        "costs/all": SpendMeter(cap="costs/all", ended=7),
+        "costs/new": SpendMeter(cap="costs/new", readings={"Month": (NOW, 0)}),
+        "costs/shop": SpendMeter(cap="costs/shop", ended=9, readings={"Day": (NOW, 3)}),
+    }
+    claims.read_meter("costs/shop", "Day", NOW + MINUTE, 9)
+    assert claims.meters()["costs/shop"].readings == {"Day": (NOW + MINUTE, 9)}
+
+
 def test_a_released_share_of_the_limits_is_available_again(store: Store) -> None:
     """Otherwise, limits fill up with nodes that are gone."""
     limits = {"default": {"nodes": 1}}
@@ -120,19 +143,24 @@ def test_a_claim_is_released_only_with_what_it_reserved(store: Store) -> None:
     assert [found.name for found in requested.accepted] == ["b"]
 
 
-def test_a_claim_that_stays_after_all_takes_its_share_again_or_nothing(store: Store) -> None:
-    """A replacement may have used the room that its deletion freed: the limit holds in either order."""
-    claims, limits = store.stores.claims, {"nodes": 1}
-    (old,) = claims.request([claim("old")], {"default": limits}, store.planner()).accepted
+@pytest.mark.parametrize("counter", ["default", GROUP_COUNTER + "costs/all", GROUP_COUNTER + "costs/shop"])
+def test_a_claim_that_stays_after_all_takes_its_share_again_or_nothing(counter: str, store: Store) -> None:
+    """A replacement may have used the room that its deletion freed: limits and caps hold in either order."""
+    claims, limits = store.stores.claims, {counter: {"nodes": 1}}
+    capped = msgspec.structs.replace(claim("old").plan, annotations=with_charges({}, {"costs/shop": PPM}))
+    old, new = (
+        msgspec.structs.replace(claim(name), plan=capped, limit_groups=("costs/all",)) for name in ("old", "new")
+    )
+    (old,) = claims.request([old], limits, store.planner()).accepted
     leaving = claims.change(old, msgspec.structs.replace(old, reserved={}))
-    (new,) = claims.request([claim("new")], {"default": limits}, store.planner()).accepted
+    (new,) = claims.request([new], limits, store.planner()).accepted
     assert claims.change_within(leaving, old, limits) is None
     assert claims.get("old") == leaving
     claims.forget(new)
     restored = claims.change_within(leaving, old, limits)
     assert restored is not None
     assert claims.get("old") == restored
-    assert claims.usage()[0].reserved == old.reserved
+    assert [usage.reserved for usage in claims.usage()] == [old.reserved] * 3
     with pytest.raises(ConflictError):
         claims.change_within(leaving, old, {})
 

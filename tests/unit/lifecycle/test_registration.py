@@ -13,6 +13,7 @@ from core.lifecycle.claims import next_claim_step
 from core.lifecycle.records import ClaimPhase
 from core.lifecycle.registration import (
     STARTED,
+    TAG_MAX,
     claim_annotations,
     claim_tags,
     rebuilt,
@@ -25,8 +26,10 @@ from core.lifecycle.registration import (
 from core.lifecycle.steps import ClaimFacts
 from core.model.node_pool import NodePool
 from core.model.plan import ObjectRef, PlannedClaim
+from core.model.values.quantity import PPM
 from core.model.values.requirements import Requirement
 from core.model.values.taints import HELD, NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNREGISTERED, Taint
+from core.pools import charges_of, with_charges
 from tests.builders import NOW, a_pool
 from tests.unit.lifecycle.records_for_tests import a_node, a_plan, a_record
 
@@ -122,7 +125,7 @@ def test_without_a_node_the_current_template_is_used() -> None:
 )
 def test_the_claims_phase_is_that_of_its_node(found: dict[str, str], phase: ClaimPhase) -> None:
     assert RECORD.machine is not None
-    record = rebuilt(PLAN, RECORD.machine, a_node(labels=found), NOW - timedelta(days=1), NOW)
+    record = rebuilt(PLAN, RECORD.machine, a_node(labels=found), a_pool(), NOW - timedelta(days=1), NOW)
     assert (record.phase, bool(record.node_name)) == (phase, phase is not ClaimPhase.LAUNCHED)
     assert record.reserved["nodes"] == 1
 
@@ -139,7 +142,7 @@ def test_its_size_is_ec2s_else_the_nodes_else_unknown() -> None:
         (machine, None, {}, {}),
     ]
     for given, found, capacity, allocatable in cases:
-        record = rebuilt(PLAN, given, found, NOW, NOW)
+        record = rebuilt(PLAN, given, found, a_pool(), NOW, NOW)
         assert record.machine is not None
         assert record.machine.allocatable == allocatable
         assert (record.reserved, record.machine.capacity) == ({**capacity, "nodes": 1}, capacity)
@@ -208,7 +211,7 @@ def test_a_rebuilt_claim_begins_when_it_was_launched(*, joined: bool) -> None:
     assert RECORD.machine is not None
     began = NOW - timedelta(days=1)
     own = {labels.REGISTERED: "true", labels.INITIALIZED: "true"} if joined else {}
-    record = rebuilt(PLAN, RECORD.machine, a_node(labels=own), began, NOW)
+    record = rebuilt(PLAN, RECORD.machine, a_node(labels=own), a_pool(), began, NOW)
     assert (record.name, record.plan, record.token, record.requested_at) == (PLAN.name, PLAN, "", began)
     assert (record.phase_since, record.initialized_at) == ((NOW, NOW) if joined else (began, None))
     assert record.node_name == ("n" if joined else "")
@@ -217,6 +220,14 @@ def test_a_rebuilt_claim_begins_when_it_was_launched(*, joined: bool) -> None:
 def test_tags_keep_what_a_claim_is_rebuilt_from() -> None:
     own = {labels.NODEPOOL_HASH: "1", labels.DECISION: "d", labels.MADE_BY_HAND: "u", "note": "x"}
     assert claim_tags(a_plan(annotations=own)) == {key: own[key] for key in own if key != "note"}
+
+
+def test_as_many_caps_as_a_tag_has_room_for_count_a_rebuilt_claim() -> None:
+    caps = {f"costs/{'a' * 60}{n}": PPM for n in range(5)}
+    tags = claim_tags(a_plan(annotations=with_charges({}, caps)))
+    assert len(tags[labels.CHARGED_TO]) <= TAG_MAX
+    assert charges_of(rebuilt_plan("c", tags, None, a_pool()).annotations) == dict(list(caps.items())[:3])
+    assert claim_tags(a_plan(annotations={labels.CHARGED_TO: ""})) == {}
 
 
 MINUTE = timedelta(minutes=1)

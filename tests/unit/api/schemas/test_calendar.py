@@ -11,7 +11,20 @@ import pytest
 from core import api, labels
 from core.api.schemas.calendar import annotated_calendar, annotation_faults
 from core.errors import InvalidInputError
-from core.model.node_pool import FORCE, Budget, CalendarSettings, CalendarWindow, Cap, WarmRoom
+from core.model.node_pool import (
+    DAY,
+    FORCE,
+    HOLD_BACK,
+    MONTH,
+    NO_ON_DEMAND_FALLBACK,
+    TELL,
+    Budget,
+    CalendarSettings,
+    CalendarWindow,
+    Cap,
+    CapAction,
+    WarmRoom,
+)
 from core.model.values.quantity import HOURLY
 from core.model.values.requirements import Requirement
 from tests.unit.api.objects import NODE_POOL
@@ -163,6 +176,9 @@ def a_capping(*caps: dict[str, Any]) -> dict[str, Any]:
     return a_calendar(caps=list(caps))
 
 
+A_DAY = {"name": "day", "limits": {"dollars-per-day": "24", "nodes": "3"}}
+
+
 @pytest.mark.parametrize(
     ("caps", "field", "message"),
     [
@@ -171,6 +187,10 @@ def a_capping(*caps: dict[str, Any]) -> dict[str, Any]:
         ([{"name": "a", "limits": {"cpu": "x"}}], "caps[0].limits.cpu", "quantity"),
         ([{"name": "A_", "limits": {"cpu": "1"}}], "caps[0].name", ""),
         ([{"name": "a", "limits": {"cpu": "1"}}] * 2, "caps[1].name", "another cap"),
+        ([{"name": "a", "limits": {"cpu": "1"}, "countAhead": "4h"}], "caps[0].countAhead", "dollars-per-day"),
+        ([{**A_DAY, "countAhead": "soon"}], "caps[0].countAhead", "duration"),
+        ([{**A_DAY, "actions": [{"percent": 101, "do": ["Tell"]}]}], "caps[0].actions[0].percent", "at most 100"),
+        ([{**A_DAY, "actions": [{"percent": 80, "do": ["Evict"]}]}], "caps[0].actions[0].do[0]", "Tell"),
     ],
 )
 def test_mistakes_in_caps_name_their_field(caps: list[dict[str, Any]], field: str, message: str) -> None:
@@ -191,6 +211,19 @@ def test_caps_are_read_with_short_names_of_resources() -> None:
             pod_labels={"team": "pay"},
             limits={HOURLY: 12_500_000_000, "nodes": 20, "cpu": 400_000},
         ),
+    )
+
+
+def test_days_and_months_are_read_with_the_zone_of_the_calendar() -> None:
+    actions = [{"percent": 90, "do": ["NoOnDemandFallback"]}, {"percent": 70, "do": ["Tell", "HoldBack"]}]
+    month = {"name": "month", "limits": {"dollars-per-month": "1k"}, "countAhead": "4h30m", "actions": actions}
+    day, written = api.calendar(a_capping(A_DAY, month)).caps
+    assert (day.limits, day.periods, day.time_zone) == ({"nodes": 3}, {DAY: 24 * 10**9}, "Europe/Berlin")
+    assert day.actions == (CapAction(percent=80, do=(TELL,)), CapAction(percent=100, do=(TELL,)))
+    assert (written.limits, written.periods, written.ahead) == ({}, {MONTH: 10**12}, timedelta(hours=4, minutes=30))
+    assert written.actions == (
+        CapAction(percent=70, do=(HOLD_BACK, TELL)),
+        CapAction(percent=90, do=(NO_ON_DEMAND_FALLBACK,)),
     )
 
 

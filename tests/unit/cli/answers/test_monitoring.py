@@ -28,6 +28,9 @@ SAMPLE = re.compile(r"^(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$")
 CAPPED = {HOURLY: nanodollars(12.5), "cpu": 4_000}
 
 
+CAP = Cap(name="costs/shop", namespaces=("shop",), limits=CAPPED, periods={"Day": 24_000 * 10**9})
+
+
 def a_cluster(**changes: Any) -> Snapshot:
     """Two nodes of a NodePool with limits, one of them spot; one pod runs, one waits."""
     pairs = [a_node_of(SMALL, "first"), a_node_of(SPOT, "second", capacity_type=labels.SPOT)]
@@ -37,7 +40,7 @@ def a_cluster(**changes: Any) -> Snapshot:
         "node_claims": tuple(claim for claim, _ in pairs),
         "nodes": tuple(node for _, node in pairs),
         "pods": (a_pod("running", node_name="first"), a_pod("waiting")),
-        "calendars": (Calendar(name="costs", caps=(Cap(name="costs/shop", namespaces=("shop",), limits=CAPPED),)),),
+        "calendars": (Calendar(name="costs", caps=(CAP,)),),
     }
     return a_snapshot(types=(SMALL, SPOT), **{**fields, **changes})
 

@@ -45,14 +45,23 @@ from tests.fakes.world import FakeClock
 CAPACITY = {"cpu": "4"}
 
 
-def drain_cancellation_a_lab(**pool: Any) -> Lab:
+A_CAP = {"caps": [{"name": "all", "limits": {"cpu": "1"}}]}
+A_LIMIT = {"rules": [{"name": "low", "settings": {"limits": {"cpu": "1"}}}]}
+
+
+def a_calendar(**spec: Any) -> dict[str, Any]:
+    metadata = {"name": "costs"}
+    return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Calendar", "metadata": metadata, "spec": spec}
+
+
+def drain_cancellation_a_lab(calendar: dict[str, Any] | None = None, **pool: Any) -> Lab:
     """An empty node whose removal has begun, and a protected pod that has just been bound to it."""
     lab = Lab()
-    lab.kubernetes.put(a_pending_pod("p"))
+    lab.kubernetes.put(a_calendar(caps=[{"name": "all", "limits": {"cpu": "100"}}]), a_pending_pod("p"))
     lab.settle()
     lab.kubernetes.drop(resources.PODS, "p", "default")
     lab.clock.advance(minutes=1)
-    lab.kubernetes.put(a_node_pool(**pool))
+    lab.kubernetes.put(a_node_pool(**pool), a_calendar(**calendar or {}))
     lab.app.shared.claim_deletion.begin(lab.claim, "Empty", "test", RunReport())
     lab.kubernetes.put(a_pending_pod("late", metadata={"annotations": {labels.DO_NOT_DISRUPT: "true"}}))
     lab.bind("late")
@@ -98,9 +107,12 @@ def test_a_node_that_its_kubelet_changes_meanwhile_is_restored_as_well() -> None
     assert (written["spec"]["taints"], written["metadata"]["labels"]["written-by"]) == ([], "kubelet")
 
 
-def test_without_room_in_the_limits_the_drain_goes_on() -> None:
-    """Its replacement may have used the room: limits are never exceeded."""
-    lab = drain_cancellation_a_lab(limits={"cpu": "1"})
+@pytest.mark.parametrize(
+    ("pool", "calendar"), [({"limits": {"cpu": "1"}}, {}), ({}, A_CAP), ({}, A_LIMIT)], ids=["pool", "cap", "rule"]
+)
+def test_without_room_in_the_limits_the_drain_goes_on(pool: dict[str, Any], calendar: dict[str, Any]) -> None:
+    """Its replacement may have used the room: neither limits nor caps are ever exceeded."""
+    lab = drain_cancellation_a_lab(calendar, **pool)
     assert [d.reason for d in work(lab).decisions] == ["LimitReached"]
     assert lab.claim.deletion is not None
     assert lab.claim.deletion.is_final

@@ -9,8 +9,9 @@ import msgspec
 from adapters.store import PoolUsage, UnreadableRow
 from core.manifests.wire import resources
 from core.reasons.runs import RunReason
+from installation.metric_names import CAPS_NEARLY_SPENT
 from tests.builders import NOW
-from tests.fakes.lab import Lab, a_node_pool
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.sweeps.instances.instances_for_tests import a_fleet
 
 # Windows of budgets as schedules.
@@ -41,6 +42,30 @@ def test_the_next_boundaries_of_calendars_become_schedules_in_utc(lab: Lab) -> N
     found = sorted(lab.windows.present.values())
     assert [expression[-9:-1] for expression in found] == ["06:50:00", "07:00:00", "18:00:00"] * 2
     assert all(expression.startswith("at(") for expression in found)
+
+
+# Caps in dollars a day or a month.
+
+
+def test_a_day_is_metered_from_its_first_round_on_and_the_calendar_gets_a_warning_once_an_hour() -> None:
+    lab = Lab()
+    calendar = {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Calendar", "metadata": {"name": "costs"}}
+    caps = [{"name": "all", "limits": {"dollars-per-day": "5"}, "actions": [{"percent": 5, "do": ["Tell"]}]}]
+    lab.kubernetes.put({**calendar, "spec": {"caps": caps}}, a_pending_pod("p"))
+    lab.settle()
+    (claim,) = lab.claims
+    assert claim.limit_groups == ("costs/all",)
+    reports = [lab.reconcile() for _ in range(2)]
+    assert [report.counts[CAPS_NEARLY_SPENT] for report in reports] == [1, 1]
+    events = [lab.kubernetes.raw(resources.EVENTS, name, "default") for name in lab.kubernetes.names(resources.EVENTS)]
+    told = [event for event in events if event["reason"] == RunReason.CAP_FORECAST]
+    assert [event["involvedObject"]["name"] for event in told] == ["costs"]
+    assert "of $5 a day are spent" in told[0]["message"]
+    (reading,) = lab.rows.meters["costs/all"].readings.values()
+    lab.clock.advance(hours=25)
+    lab.reconcile()
+    (later,) = lab.rows.meters["costs/all"].readings.values()
+    assert (later[0] - reading[0], later[1] > reading[1]) == (timedelta(days=1), True)
 
 
 # Changes of pods on a node that no event told of.

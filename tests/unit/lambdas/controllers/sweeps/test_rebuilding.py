@@ -67,9 +67,18 @@ def what_lasts(record: ClaimRecord) -> ClaimRecord:
     )
 
 
-def test_lost_rows_are_rebuilt_and_nothing_is_terminated() -> None:
-    """Otherwise, a restored or mistyped table ends the whole fleet within a minute."""
-    lab = a_fleet(3)
+CAPS = [
+    {"name": "all", "limits": {"dollars-per-hour": "50"}},
+    {"name": "team", "pods": {"namespaces": ["default"]}, "limits": {"cpu": "100"}},
+]
+CALENDAR = {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Calendar", "metadata": {"name": "costs"}}
+
+
+@pytest.mark.parametrize("caps", [[], CAPS], ids=["limits", "caps"])
+def test_lost_rows_are_rebuilt_and_nothing_is_terminated(caps: list[dict[str, Any]]) -> None:
+    """Otherwise, a restored or mistyped table ends the whole fleet within a minute, or caps forget what it costs."""
+    lab = a_fleet(3, {**CALENDAR, "spec": {"caps": caps}})
+    assert [len(claim.counters) for claim in lab.claims] == [1 + len(caps)] * 3
     before = {claim.name: what_lasts(claim) for claim in lab.claims}
     usage = lab.app.adapters.stores.claims.usage()
     running = ids(lab)

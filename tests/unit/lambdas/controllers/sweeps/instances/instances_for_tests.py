@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from adapters.ports import ThrottledError
 from core.manifests.wire import resources
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
@@ -25,8 +27,8 @@ def _refuse_names(call: str) -> None:
         raise ThrottledError("ec2:CreateTags", "Request limit exceeded.")
 
 
-def a_fleet(nodes: int, *, is_named: bool = True) -> Lab:
-    """So many nodes with a pod each, in a NodePool with every field that a claim copies."""
+def a_fleet(nodes: int, *others: dict[str, Any], is_named: bool = True) -> Lab:
+    """So many nodes with a pod each, in a NodePool with every field that a claim copies, and other objects."""
     lab = Lab()
     template = {
         "expireAfter": "48h",
@@ -34,7 +36,7 @@ def a_fleet(nodes: int, *, is_named: bool = True) -> Lab:
         "startupTaints": [{"key": "boots", "effect": "NoSchedule"}],
         "requirements": [{"key": "company.com/team", "operator": "In", "values": ["a", "b"]}],
     }
-    lab.kubernetes.put(a_node_pool(template=template))
+    lab.kubernetes.put(a_node_pool(template=template), *others)
     lab.kubernetes.put(*(a_pending_pod(f"p{n}", metadata={"labels": {"a": "b"}}, affinity=ALONE) for n in range(nodes)))
     lab.provision()
     if not is_named:

@@ -1,0 +1,155 @@
+"""What the claims of a cap cost in a day or a month."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from core.lifecycle.metering import SpendMeter, cost, readings_due, spending, whole_costs
+from core.lifecycle.records import ClaimRecord, Machine, Moments
+from core.model.catalogue import Offering
+from core.model.node_pool import DAY, MONTH, Calendar, Cap
+from core.model.plan import ObjectRef, PlannedClaim
+from core.model.snapshot import Spending
+from core.model.values.quantity import PPM, dollars, nanodollars
+from core.pools import with_charges
+from core.spending import bounds, period_states
+from tests.builders import a_pool, a_snapshot
+
+HOUR = timedelta(hours=1)
+
+
+START = datetime(2026, 11, 2, tzinfo=UTC)
+
+
+def a_cap(**changes: Any) -> Cap:
+    return Cap(**{"name": "costs/shop", "namespaces": ("shop",), "periods": {DAY: nanodollars(24)}, **changes})
+
+
+def calendars(*caps: Cap, **changes: Any) -> tuple[Calendar, ...]:
+    return (Calendar(name="costs", caps=caps or (a_cap(),), **changes),)
+
+
+def a_claim(name: str, launched_at: datetime, *, price: float = 1.0, share: int = PPM) -> ClaimRecord:
+    plan = PlannedClaim(
+        name=name,
+        node_pool="default",
+        node_class=ObjectRef("", "", ""),
+        annotations=with_charges({}, {"costs/shop": share}),
+    )
+    offering = Offering("m5.large", "a", "spot", nanodollars(price))
+    return ClaimRecord(
+        name=name,
+        plan=plan,
+        token=name,
+        requested_at=launched_at,
+        phase_since=launched_at,
+        machine=Machine(instance_id=name, provider_id=name, offering=offering),
+        moments=Moments(launched_at=launched_at),
+    )
+
+
+class Meters:
+    """A table in which claims begin and end, and meters are read now and then."""
+
+    def __init__(self, *caps: Cap) -> None:
+        self.calendars = calendars(*caps)
+        self.claims: list[ClaimRecord] = []
+        self.meters: dict[str, SpendMeter] = {}
+
+    def end(self, claim: ClaimRecord, now: datetime) -> None:
+        self.claims.remove(claim)
+        for cap, amount in whole_costs(claim, now).items():
+            meter = self.meters.get(cap, SpendMeter(cap=cap))
+            self.meters[cap] = msgspec.structs.replace(meter, ended=meter.ended + amount)
+
+    def read(self, now: datetime) -> None:
+        for cap, period, start, reading in readings_due(self.calendars, self.meters, self.claims, now):
+            meter = self.meters.get(cap, SpendMeter(cap=cap))
+            readings = {**meter.readings, period: (start, reading)}
+            self.meters[cap] = msgspec.structs.replace(meter, readings=readings)
+
+    def spent(self, now: datetime) -> tuple[Spending, ...]:
+        return spending(self.calendars, self.meters, self.claims, now)
+
+
+_STEPS = st.lists(
+    st.tuples(st.integers(1, 300), st.integers(1, 40), st.integers(1, PPM), st.booleans()), min_size=1, max_size=40
+)
+
+
+@given(_STEPS, st.integers(0, 20))
+def test_what_a_period_has_spent_is_the_cost_of_its_part_of_every_claims_life(
+    steps: list[tuple[int, int, int, bool]], reads_from: int
+) -> None:
+    """Claims may begin before the period and end in it; the meter is read some minutes after its start."""
+    table, now, ended = Meters(), START - 2 * HOUR, list[tuple[ClaimRecord, datetime]]()
+    for index, (minutes, price, share, ends) in enumerate(steps):
+        if now < START <= now + timedelta(minutes=minutes):
+            table.read(START)
+        now += timedelta(minutes=minutes)
+        if index >= reads_from:
+            table.read(now)
+        if ends and table.claims:
+            ended.append((table.claims[0], now))
+            table.end(table.claims[0], now)
+        else:
+            table.claims.append(a_claim(f"c{index}", now, price=price / 10, share=share))
+    (entry,) = table.spent(now)
+    start, _ = bounds(DAY, "UTC", now)
+    lives = [*ended, *((claim, now) for claim in table.claims)]
+    expected = sum(cost(claim, "costs/shop", start, end) for claim, end in lives if end > start)
+    assert entry.since == start
+    if start == START or start < START:
+        assert abs(entry.spent - expected) <= 2 * len(lives), "rounding of each claim alone"
+
+
+def test_a_claim_costs_from_its_launch_until_its_termination_is_asked_for() -> None:
+    claim = a_claim("a", START, price=2.0, share=PPM // 2)
+    assert dollars(cost(claim, "costs/shop", None, START + 3 * HOUR)) == 3.0
+    assert dollars(cost(claim, "costs/shop", START + HOUR, START + 3 * HOUR)) == 2.0
+    assert cost(claim, "costs/other", None, START + HOUR) == 0
+    assert whole_costs(msgspec.structs.replace(claim, machine=None), START + HOUR) == {}
+
+
+# What may be launched: never more than a period has left.
+
+
+LIMITS = {DAY: nanodollars(30), MONTH: nanodollars(100)}
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 400), st.integers(1, 80), st.booleans()), min_size=1, max_size=80),
+    st.sampled_from((None, 3 * HOUR, 10 * HOUR)),
+)
+@example([(1380, 20, False), *[(1, 20, False)] * 9, *[(400, 1, False)] * 3], None)  # late in the day
+def test_no_period_is_overshot_if_no_node_runs_for_longer_than_is_counted(
+    steps: list[tuple[int, int, bool]], ahead: timedelta | None
+) -> None:
+    """Whatever begins and ends in which order, over days and the end of the month."""
+    table, now = Meters(a_cap(periods=LIMITS, ahead=ahead)), datetime(2026, 11, 29, tzinfo=UTC)
+    table.read(now)
+    for index, (minutes, price, ends) in enumerate(steps):
+        now += timedelta(minutes=minutes)
+        for claim in list(table.claims):
+            gone = claim.requested_at + (ahead or 24 * HOUR)
+            if gone <= now:
+                table.read(gone)
+                table.end(claim, gone)
+        table.read(now)
+        spent = table.spent(now)
+        assert all(entry.spent <= LIMITS[entry.period] + RESOLUTION * (index + 1) for entry in spent)
+        snapshot = a_snapshot(now=now, calendars=table.calendars, spending=spent, node_pools=(a_pool(),))
+        allowed = min(state.allowed for state in period_states(snapshot))
+        if ends and table.claims:
+            table.end(table.claims[0], now)
+        elif spent[0].hourly + nanodollars(price / 20) <= allowed:
+            table.claims.append(a_claim(f"c{index}", now, price=price / 20))
+
+
+RESOLUTION = 10**3
+"""Nano-dollars by which the rounding of one claim's cost may differ."""
