@@ -16,7 +16,6 @@ from core.errors import InvalidInputError
 from core.lifecycle.binding import SEEN_WITHIN, SETTLES_WITHIN, is_held
 from core.lifecycle.deletion import is_voluntary, reclaimed_at
 from core.lifecycle.draining import must_leave_for, next_termination_step
-from core.lifecycle.launching import may_be_unlisted
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import STARTED, registration_of, waits_for, was_recreated
 from core.lifecycle.steps import (
@@ -33,6 +32,7 @@ from core.lifecycle.steps import (
     NoteUsable,
     ReportNode,
     Wait,
+    may_be_unlisted,
     recheck_after,
 )
 from core.model.plan import (

@@ -15,7 +15,7 @@ start with the launch's name instead of a claim's; `reconcile` names them after 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import chain
 from typing import Any, Final
 
@@ -26,7 +26,6 @@ from core.catalogue.capacity import EFA
 from core.launch.template import tenancy
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import claim_tags
-from core.lifecycle.steps import INSTANCE_CHECK_AFTER
 from core.model.catalogue import Offering
 from core.model.node_pool import NodeClass
 from core.model.plan import Plan
@@ -138,18 +137,6 @@ def in_launches(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]:
     for record in records:
         launches.setdefault(record.token, []).append(record)
     return list(launches.values())
-
-
-LISTED_WITHIN: Final = INSTANCE_CHECK_AFTER
-"""How long EC2's lists may lack a launched instance (docs/engineering/aws-facts.md#eventual-consistency)."""
-
-
-def may_be_unlisted(unclear_at: datetime | None, now: datetime) -> bool:
-    """Whether a request without a clear answer may have launched an instance that EC2's lists lack.
-
-    Until then no other token may be used: it would launch a second one.
-    """
-    return unclear_at is None or now - unclear_at < LISTED_WITHIN
 
 
 def by_group(launches: Iterable[list[ClaimRecord]]) -> list[list[list[ClaimRecord]]]:

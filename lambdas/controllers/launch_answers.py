@@ -38,8 +38,9 @@ from core.launch.denials import DeniedLaunch, LaunchDenial, Remembered, revision
 from core.launch.template import is_confined
 from core.ledger.outcome import DecisionOutcome, OutcomeState
 from core.lifecycle.deletion import held_by
-from core.lifecycle.launching import is_unanswered, may_be_unlisted
+from core.lifecycle.launching import is_unanswered
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
+from core.lifecycle.steps import may_be_unlisted
 from core.model.catalogue import Catalogue, Offering
 from core.model.values.quotas import InstanceEnd
 from core.reasons.code import ClaimReason, DecisionKind, ReasonCode, Refusal, TerminationReason

@@ -56,7 +56,7 @@ from core.errors import InvalidInputError
 from core.launch.denials import NO_IMAGE_OR_SUBNET, NOT_RENDERED, OF_CAPACITY, Remembered, rule_of
 from core.launch.request import RenderedLaunch, may_exceed, render_launch, user_data_problem
 from core.launch.validation import first_certain, launch_problems
-from core.lifecycle.launching import may_be_unlisted
+from core.lifecycle.steps import may_be_unlisted
 from core.model.catalogue import Offering, OfferingKey
 from core.model.node_pool import NodePool
 from core.model.plan import LaunchOrder

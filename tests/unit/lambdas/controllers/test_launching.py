@@ -23,9 +23,9 @@ from core.catalogue.node_class import read_node_class
 from core.launch.denials import FIRST_PAUSE, PROBE, DenialScope, LaunchDenial, subnet_key
 from core.launch.selection import TYPES_MAX
 from core.launch.template import ownership_tags
-from core.lifecycle.launching import LISTED_WITHIN
 from core.lifecycle.records import ClaimRecord, Moments
 from core.lifecycle.registration import HASHES
+from core.lifecycle.steps import LISTED_WITHIN
 from core.model.catalogue import OfferingKey
 from core.model.plan import LaunchOrder
 from core.model.snapshot import BEST_EFFORT, STRICT, Options

@@ -25,7 +25,7 @@ from adapters.ports import (
 )
 from core import labels
 from core.catalogue.node_class import PlacementGroupSelector
-from core.lifecycle.launching import LISTED_WITHIN
+from core.lifecycle.steps import LISTED_WITHIN
 from simulator.aws.session import problems_of, service_model
 from tests.builders import NOW, a_type
 from tests.fakes.world import FakeClock
