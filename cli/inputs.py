@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 # Warns about kinds that a command needs and the input lacks.
 
 
-CONSOLIDATE: Final = "consolidate"
+OF_NODES: Final = ("consolidate", "savings")
+"""Commands that decide about the nodes of a cluster."""
 
 _FOLLOWS: Final[Mapping[Resource, str]] = {
     resources.NODE_POOLS: "NodePools (nothing can be launched)",
@@ -64,7 +65,7 @@ _FOLLOWS: Final[Mapping[Resource, str]] = {
 _NEEDED: Final[Mapping[str, tuple[Resource, ...]]] = {
     "plan": (resources.NODE_POOLS, resources.NODE_CLAIMS, resources.DAEMON_SETS, resources.PODS),
     "explain": (resources.NODE_POOLS, resources.NODE_CLAIMS, resources.DAEMON_SETS),
-    CONSOLIDATE: tuple(_FOLLOWS),
+    **dict.fromkeys(OF_NODES, tuple(_FOLLOWS)),
     "status": (resources.NODE_POOLS, resources.NODE_CLAIMS, resources.PODS),
 }
 """Command → the kinds that it needs from a cluster, besides nodes."""
@@ -79,7 +80,7 @@ def missing(command: str, present: Mapping[Resource, Collection[Any]], *, ours_b
         ours_by_annotation: Whether a node names its claim itself, so that NodeClaims are not needed.
     """
     if not present.get(resources.NODES):
-        return f"the input has no Nodes, so none can go; complete: {KUBECTL}" if command == CONSOLIDATE else ""
+        return f"the input has no Nodes, so none can go; complete: {KUBECTL}" if command in OF_NODES else ""
     lacking = [kind for kind in _NEEDED.get(command, ()) if not present.get(kind)]
     if ours_by_annotation and resources.NODE_CLAIMS in lacking:
         lacking.remove(resources.NODE_CLAIMS)

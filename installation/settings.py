@@ -77,6 +77,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             100: any. With `mode: approve`, commands beyond it wait for approval.
         validate_launches: Ask EC2 with DryRun if it would launch from each EC2NodeClass. Turn it off if an organization's
             policy denies such requests, but not launches (Karpenter's DISABLE_DRY_RUN).
+        launch_tokens: How many instances EC2 lets the account and region launch at once (its resource limit of RunInstances).
+            A launch waits until there is a token for each of its instances.
+        launch_tokens_per_second: How many more it lets them launch each second.
+        termination_tokens: How many instances it lets them terminate at once (TerminateInstances).
+        termination_tokens_per_second: How many more each second.
         poll_seconds: How soon `provision` runs again while pods wait for something.
         look_seconds: How often `provision` looks for waiting pods between two scheduled runs, without any audit log; 0: not at
             all. For clusters whose audit log comes late (EKS promises "a few minutes").
@@ -128,6 +133,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     evictions_per_hour: Annotated[int, msgspec.Meta(ge=0)] | None = None
     shrink_percent: Annotated[int, msgspec.Meta(ge=0, le=100)] = 50
     validate_launches: bool = True
+    launch_tokens: Count = 1000
+    launch_tokens_per_second: Count = 2
+    termination_tokens: Count = 1000
+    termination_tokens_per_second: Count = 20
     poll_seconds: Count = 10
     look_seconds: Annotated[int, msgspec.Meta(ge=0, le=59)] = 0
     vm_memory_overhead_percent: str = "0.075"

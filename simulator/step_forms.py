@@ -288,6 +288,7 @@ class Silences(Form, frozen=True, kw_only=True):
         partial_lists: The chance that DescribeInstances leaves out an instance of the last minute.
         request_tokens: What other programs of the account leave of each of EC2's buckets of requests; None: all.
         instance_tokens: The bucket from which each launched instance takes a token; None: launches take none.
+        termination_tokens: The bucket from which each instance to be terminated takes one; None: terminations take none.
         event_lag: How late EventBridge is.
         repeats: The chance that EventBridge or SQS delivers a message twice.
         unordered: Whether SQS delivers messages in any order.
@@ -303,6 +304,7 @@ class Silences(Form, frozen=True, kw_only=True):
     partial_lists: Share = 0.0
     request_tokens: Tokens | None = None
     instance_tokens: Tokens | None = None
+    termination_tokens: Tokens | None = None
     event_lag: Span = NO_TIME
     repeats: Share = 0.0
     unordered: bool = False

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
     from adapters.aws.brakes import DynamoBrakes
     from adapters.aws.dynamodb.coordination import DynamoLeases, DynamoPodEnds
-    from adapters.aws.dynamodb.launch_memory import DynamoRequestPace, DynamoTemplateNames
+    from adapters.aws.dynamodb.launch_memory import DynamoTemplateNames
     from adapters.aws.dynamodb.table import DynamoTable
+    from adapters.aws.ec2.fleet import PacedTurns
     from adapters.aws.session import SchedulerWindows
     from adapters.brakes import Panel, Source
     from adapters.ledger import LedgerWriter
@@ -133,12 +134,23 @@ class TableAdapters:
 
         return DynamoSweeps(self.table, self.settings.cluster_name)
 
-    @cached_property
-    def launch_pace(self) -> DynamoRequestPace:
-        """The pace of launches that all clusters of the account and region share."""
+    @property
+    def turns(self) -> PacedTurns:
+        """Turns at the paces that all clusters of the account and region share."""
         from adapters.aws.dynamodb.launch_memory import DynamoRequestPace
+        from adapters.aws.ec2.fleet import PacedTurns
+        from core.launch.selection import of_instances
 
-        return DynamoRequestPace(self.shared_table, "ec2:CreateFleet")
+        settings, table = self.settings, self.shared_table
+        launched = of_instances(settings.launch_tokens, settings.launch_tokens_per_second)
+        terminated = of_instances(settings.termination_tokens, settings.termination_tokens_per_second)
+        return PacedTurns(
+            DynamoRequestPace(table, "ec2:CreateFleet"),
+            DynamoRequestPace(table, "ec2:CreateFleet instances", launched),
+            DynamoRequestPace(table, "ec2:TerminateInstances instances", terminated),
+            self.clock,
+            self.pause,
+        )
 
     @cached_property
     def template_names(self) -> DynamoTemplateNames:
@@ -330,7 +342,7 @@ class Adapters(MarketAdapters):
     @cached_property
     def cloud(self) -> CloudProvider:
         """EC2 and the other services that a launch needs."""
-        from adapters.aws.ec2.fleet import AwsServices, Ec2Cloud, PacedTurns
+        from adapters.aws.ec2.fleet import AwsServices, Ec2Cloud
 
         services = AwsServices(
             ec2=self._service("ec2"),
@@ -346,7 +358,7 @@ class Adapters(MarketAdapters):
             cluster=self.settings.cluster_name,
             clock=self.clock,
             uses_reservations=gates.reserved_capacity,
-            turns=PacedTurns(self.launch_pace, self.clock, self.pause),
+            turns=self.turns,
             template_names=self.template_names,
             types_for=self._types_for,
             validates_launches=self.settings.validate_launches,

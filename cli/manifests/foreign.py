@@ -134,6 +134,17 @@ def is_object(value: Mapping[str, Any], source: str) -> bool:
     return bool(has_kind or has_version) and isinstance(value.get("metadata"), dict)
 
 
+DIRECTIVE: Final = "$patch"
+"""What tells Kustomize how to merge (strategic merge patches)."""
+
+
+def is_patch(value: object) -> bool:
+    """Whether a document directs a merge at some depth, which no stored object does: it is Kustomize's patch of another."""
+    if isinstance(value, dict):
+        return DIRECTIVE in value or any(map(is_patch, value.values()))
+    return isinstance(value, list) and any(map(is_patch, value))
+
+
 def _is_of_a_tool(value: Mapping[str, Any]) -> bool:
     """Whether it is a tool's configuration, which no API server stores: it has no `metadata.name`, and no group of ours."""
     metadata = value.get("metadata")

@@ -14,12 +14,14 @@ import yaml
 from cli.errors import InputError
 from cli.manifests.documents import RepeatedKey, chunks, documents
 from cli.manifests.foreign import (
+    DIRECTIVE,
     KUSTOMIZATIONS,
     RENDERED,
     action_in,
     chart_of,
     claims_identity,
     is_object,
+    is_patch,
     placeholder_in,
     rendering_hint,
     syntax_problem,
@@ -119,7 +121,7 @@ class Input:
         if self._patches or self.kustomizations:
             folder = str(self.kustomizations[0]) if self.kustomizations else "FOLDER"
             what = (
-                f"left out {_files(self._patches)} of Kustomize that change other objects: {_named(self._patches)}"
+                f"left out {_files(self._patches)} of Kustomize (patches or settings): {_named(self._patches)}"
                 if self._patches
                 else f"read the files of {folder} without its kustomization"
             )
@@ -148,7 +150,12 @@ class Input:
         self.texts[source] = text
         skips = None if is_named else self._foreign
         problems: list[UnreadableDocument] = []
-        self.documents += parse(text, source, self.repeated, skips=skips, problems=problems)
+        parsed = parse(text, source, self.repeated, skips=skips, problems=problems)
+        if DIRECTIVE in text:
+            objects = [document for document in parsed if not is_patch(document.object)]
+            self._patches += [source] * (len(objects) < len(parsed))
+            parsed = objects
+        self.documents += parsed
         for problem in problems:
             if problem.is_foreign and not is_named:
                 self._foreign[source] = None

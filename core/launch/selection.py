@@ -25,7 +25,8 @@ from core.model.values.requirements import Requirement
 from core.reasons.code import Refusal
 from core.reasons.pods import PodReason
 
-# The pace of requests to EC2: a token bucket whose rate falls when EC2 throttles and rises again afterwards.
+# The pace of requests to EC2: a token bucket whose rate falls when EC2 throttles and rises again afterwards. EC2 counts the
+# instances that are launched and terminated, too: a request takes a token for each, from a bucket of its own.
 #
 # EC2 throttles by account and region, and says neither its rate nor how much of it others use. The rate is therefore learned as
 # TCP learns a path's: multiplicative decrease for each throttled answer, additive increase once it has been quiet (AIMD). While
@@ -62,6 +63,21 @@ ANSWERS_MAX: Final = 16
 """The most throttled answers that count for one request: more lead from the fastest rate to the slowest, too."""
 
 
+class Bucket(msgspec.Struct, frozen=True):
+    """How many tokens a bucket holds, and the fastest rate at which it fills."""
+
+    holds: int
+    fastest: int
+
+
+REQUESTS: Final = Bucket(AT_ONCE, FASTEST)
+
+
+def of_instances(size: int, per_second: int) -> Bucket:
+    """Return the bucket from which each instance takes a token. What fills in a second is left for clocks that differ."""
+    return Bucket(max(1, size - per_second), per_second * 1_000)
+
+
 class Pace(msgspec.Struct, frozen=True):
     """The state of the bucket.
 
@@ -83,35 +99,35 @@ class Turn(NamedTuple):
     pace: Pace | None
 
 
-def rate_of(pace: Pace, now: int) -> int:
+def rate_of(pace: Pace, now: int, bucket: Bucket = REQUESTS) -> int:
     """Return the present rate. A bucket that a wrong clock wrote has the fastest: otherwise, it would not recover."""
     if pace.slowed_at > now + CLOCKS_APART:
-        return FASTEST
+        return bucket.fastest
     risen = max(0, now - pace.slowed_at - QUIET) * RISE // 1_000
-    return min(FASTEST, max(SLOWEST, pace.rate) + risen)
+    return min(bucket.fastest, max(SLOWEST, pace.rate) + risen)
 
 
-def take_turn(pace: Pace, now: int) -> Turn:
-    """Return the turn of one more request."""
-    rate = rate_of(pace, now)
-    full_at = max(now, _full_at(pace, now)) + token_time(rate)
-    wait = max(0, full_at - _room(rate) - now)
+def take_turn(pace: Pace, now: int, bucket: Bucket = REQUESTS, tokens: int = 1) -> Turn:
+    """Return the turn of one more request, which takes so many tokens; at most all that the bucket holds."""
+    rate = rate_of(pace, now, bucket)
+    full_at = max(now, _full_at(pace, now, bucket)) + min(tokens, bucket.holds) * token_time(rate)
+    wait = max(0, full_at - _room(rate, bucket) - now)
     if wait > LONGEST_WAIT:
         return Turn(wait, None)
-    if rate == FASTEST:
+    if rate == bucket.fastest:
         return Turn(wait, Pace(full_at=full_at))
     return Turn(wait, Pace(full_at=full_at, rate=pace.rate, slowed_at=pace.slowed_at))
 
 
 def slowed(pace: Pace, sent: int, now: int, answers: int) -> Pace:
-    """Return the bucket after this many throttled answers to one request, the SDK's own attempts included.
+    """Return the bucket of requests after this many throttled answers to one, the SDK's own attempts included.
 
     Requests that were sent before the rate fell change nothing: the throttling of requests side by side is one sign.
     """
     rate = rate_of(pace, now)
     if rate < FASTEST and sent < pace.slowed_at:
         return pace
-    last_turn = _full_at(pace, now) - _room(rate)
+    last_turn = _full_at(pace, now, REQUESTS) - _room(rate, REQUESTS)
     slower = max(SLOWEST, rate >> min(answers, ANSWERS_MAX))
     return Pace(full_at=max(now, last_turn) + token_time(slower), rate=slower, slowed_at=now)
 
@@ -121,19 +137,24 @@ def token_time(rate: int) -> int:
     return 1_000_000 // rate
 
 
-def latest_full(now: int) -> int:
-    """Return the latest moment at which a bucket at the fastest rate may be full for a turn within `LONGEST_WAIT`."""
-    return now + _room(FASTEST) + LONGEST_WAIT - token_time(FASTEST)
+def latest_full(now: int, bucket: Bucket = REQUESTS, tokens: int = 1) -> int:
+    """Return the latest moment at which a bucket at its fastest rate may be full for a turn within `LONGEST_WAIT`."""
+    return now + filling(bucket) + LONGEST_WAIT - tokens * token_time(bucket.fastest)
 
 
-def _room(rate: int) -> int:
-    """Return how long the bucket takes to fill: 45 tokens at the fastest rate, one below."""
-    return token_time(rate) * (AT_ONCE if rate == FASTEST else 1)
+def filling(bucket: Bucket) -> int:
+    """Return how long an empty bucket takes to fill at its fastest rate."""
+    return token_time(bucket.fastest) * bucket.holds
 
 
-def _full_at(pace: Pace, now: int) -> int:
+def _room(rate: int, bucket: Bucket) -> int:
+    """Return how long the bucket takes to fill: all of its tokens at the fastest rate, one below."""
+    return filling(bucket) if rate == bucket.fastest else token_time(rate)
+
+
+def _full_at(pace: Pace, now: int, bucket: Bucket) -> int:
     """Return when the bucket is full; now where a wrong clock wrote it."""
-    return pace.full_at if pace.full_at <= latest_full(now) + CLOCKS_APART else now
+    return pace.full_at if pace.full_at <= latest_full(now, bucket) + CLOCKS_APART else now
 
 
 # Narrows reserved offerings to those that one fleet request may contain (Karpenter's launch filters).

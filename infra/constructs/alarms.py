@@ -182,12 +182,16 @@ class Alarms(Construct):
         """Watch for five minutes without a successful invocation, including time-outs and failed starts.
 
         It needs no metric of ours: Lambda writes one value of `Errors` per invocation, 0 for success. The minimum is 1 if all
-        failed, and missing if there were none.
+        failed, and missing if there were none. Then the alarm has insufficient data, and notifies as in ALARM. A new alarm
+        begins in that state, so a first deployment notifies nobody (docs/engineering/aws-facts.md#first-alarm-state).
         """
-        says = f"{function.spec.name} has not run to its end for five minutes (or never yet: a first deployment)"
+        says = (
+            f"{function.spec.name} has not run to its end for five minutes; with insufficient data, it is not invoked"
+        )
         errors = function.function.metric_errors(period=FIVE_MINUTES, statistic="Minimum")
-        missing = cloudwatch.TreatMissingData.BREACHING
-        self.rolling_back.append(self._alarm("no-clean-run", errors, says, missing=missing))
+        alarm = self._alarm("no-clean-run", errors, says, missing=cloudwatch.TreatMissingData.MISSING)
+        alarm.add_insufficient_data_action(actions.SnsAction(self.topic))
+        self.rolling_back.append(alarm)
 
     def _on_dead_letters(self, name: str, metric: object) -> None:
         says = f"queue {name} holds messages that could not be handled"

@@ -101,11 +101,17 @@ UNUSED: Final = (
     "numpy/f2py",
     "numpy/fft",
     "numpy/lib/recfunctions.py",
+    "numpy/ma/mrecords.py",
+    "numpy/ma/testutils.py",
+    "numpy/matlib.py",
     "numpy/polynomial",
     "numpy/random/_examples",
     "numpy/testing",
     "pydantic/mypy.py",
     "pydantic/v1",  # the previous release
+    "tzdata/zoneinfo/*.tab",  # lists of zones
+    "tzdata/zoneinfo/leapseconds",
+    "tzdata/zoneinfo/tzdata.zi",  # all zones again, as text
     "urllib3/contrib/emscripten",
 )
 """Parts of packages that nothing imports. numpy loads some of them by name on first use, which no function does."""

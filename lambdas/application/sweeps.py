@@ -63,7 +63,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         OrphanedNodes(kubernetes, cloud),
         PodEvents(stores),
         ChangingSpecifications(kubernetes, stores),
-        Statuses(ObjectStatus(kubernetes, cloud, stores, adapters.catalogues, clock)),
+        Statuses(ObjectStatus(kubernetes, cloud, stores, adapters.catalogues, clock, adapters.pause)),
         Expiry(terminator),
         Hours(terminator, adapters.queues.wake_ups),
         CapPeriods(kubernetes, stores.claims),

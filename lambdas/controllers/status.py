@@ -14,11 +14,11 @@ from adapters.brakes import Breakers
 from adapters.observability import logger
 from adapters.observation.observer import ClusterState, measured
 from adapters.observation.stores import Stores
-from adapters.ports import CatalogueStore, Clock, CloudProvider, JsonObject, Kubernetes, QuotaStore
+from adapters.ports import CatalogueStore, Clock, CloudProvider, JsonObject, Kubernetes, QuotaStore, ThrottledError
 from adapters.run_report import RunReport
 from core import labels
 from core.api.objects import generation_of, mapping, name_of
-from core.api.status import annotations_of, readiness
+from core.api.status import annotations_of, is_stale, readiness
 from core.brakes import Action, EngagedBrakes
 from core.breakers import Breaker
 from core.catalogue.build import MarketFacts
@@ -356,15 +356,36 @@ RESOLVE_SCARCE_EVERY: Final = timedelta(minutes=1)
 room for another node."""
 
 
+THROTTLED_AGAIN: Final = (timedelta(seconds=5), timedelta(seconds=10), timedelta(seconds=10))
+"""Waits of one round before classes that are not ready are resolved again while EC2 throttles: pods wait for them.
+
+EC2's smallest buckets refill by a token a second, and what was resolved takes none again. The waits of all classes together
+leave a round of two minutes its time.
+"""
+
+
 class NodeClassStatus:
     """Resolves a class if that is due, and records when."""
 
-    def __init__(self, cloud: CloudProvider, objects: UserObjects, validations: ValidationEvents, clock: Clock) -> None:
+    def __init__(
+        self,
+        cloud: CloudProvider,
+        objects: UserObjects,
+        validations: ValidationEvents,
+        clock: Clock,
+        pause: Callable[[timedelta], None],
+    ) -> None:
         self._cloud = cloud
         self._objects = objects
         self._validations = validations
         self._clock = clock
+        self._pause = pause
         self._resolved: dict[tuple[str, int], datetime] = {}
+        self._waits: Iterator[timedelta] = iter(())
+
+    def begin_round(self) -> None:
+        """Allow the waits of a round."""
+        self._waits = iter(THROTTLED_AGAIN)
 
     def write(
         self,
@@ -381,7 +402,7 @@ class NodeClassStatus:
         if readiness(manifest) and not self._is_due(manifest):
             self._objects.write_status(resources.EC2_NODE_CLASSES, manifest, {"conditions": more})
             return True
-        status, places = _without_places(self._cloud.resolve(manifest, node_pools))
+        status, places = _without_places(self._resolve(manifest, node_pools))
         validated = str(status.pop("launchValidation", ""))
         group = status.pop("placementGroup", None)
         upcoming = status.pop("upcomingReservations", ())
@@ -404,6 +425,18 @@ class NodeClassStatus:
             self._validations.report(manifest, validated, report)
         self._objects.annotate(resources.EC2_NODE_CLASSES, manifest, stamped)
         return readiness({"status": status})
+
+    def _resolve(self, manifest: JsonObject, node_pools: list[NodePool]) -> JsonObject:
+        """Resolve the class; a new, changed or unready one is tried again while EC2 throttles. Raises PortError."""
+        while True:
+            try:
+                return self._cloud.resolve(manifest, node_pools)
+            except ThrottledError:
+                is_usable = readiness(manifest) and not is_stale(manifest)
+                wait = None if is_usable else next(self._waits, None)
+                if wait is None:
+                    raise
+                self._pause(wait)
 
     def keep_memory(self, manifest: JsonObject, view: ClusterState) -> None:
         """Store on the class how much memory its registered nodes have, if that is new."""
@@ -490,6 +523,7 @@ class ObjectStatus:
         stores: Stores,
         catalogues: CatalogueStore,
         clock: Clock,
+        pause: Callable[[timedelta], None],
     ) -> None:
         self._kubernetes = kubernetes
         self._cloud = cloud
@@ -499,7 +533,7 @@ class ObjectStatus:
         self._quotas = QuotaConditions(stores.quotas, clock)
         self._registrations = RegistrationConditions(stores.breakers, clock)
         self._objects = UserObjects(kubernetes, clock)
-        self._classes = NodeClassStatus(cloud, self._objects, ValidationEvents(kubernetes, clock), clock)
+        self._classes = NodeClassStatus(cloud, self._objects, ValidationEvents(kubernetes, clock), clock, pause)
         self._unknown_fields = UnknownFields(kubernetes, clock)
 
     def write(self, view: ClusterState, report: RunReport, attempt: Attempt) -> None:
@@ -515,6 +549,7 @@ class ObjectStatus:
         pools = {node_class.name: node_class for node_class in view.snapshot.node_pools}
         ready = {name: readiness(manifest) for name, manifest in view.node_classes.items()}
         readings = self._read(attempt)
+        self._classes.begin_round()
 
         def write_class(name: str, manifest: JsonObject) -> None:
             self._classes.keep_memory(manifest, view)

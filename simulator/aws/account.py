@@ -413,7 +413,12 @@ class Account:
         clock, recorder, seed = around.clock, around.recorder, around.seed
         self._silences = silences = around.silences
         self._late, self._unseen = stream(seed, "describe lag"), stream(seed, "partial lists")
-        self._rates = RequestRates(clock, _rate(silences.request_tokens), _rate(silences.instance_tokens))
+        self._rates = RequestRates(
+            clock,
+            _rate(silences.request_tokens),
+            _rate(silences.instance_tokens),
+            _rate(silences.termination_tokens),
+        )
         self.clock = clock
         self.exchange = Exchange(recorder, region.types)
         self.instances = Instances(clock, recorder, stream(seed, "instances"), around.bus)
@@ -435,7 +440,9 @@ class Account:
             self.reservations.make(reservation)
         self._fleets = self._made_fleets(around)
         self._prices = PriceListCalls(clock, self.exchange, region.shapes, region.name)
-        self._calls = InstanceCalls(self.instances, self.exchange, self.network.vpc_id, self._view)
+        self._calls = InstanceCalls(
+            self.instances, self.exchange, self.network.vpc_id, self._view, self._rates.take_terminations
+        )
         self._bucket = Bucket(clock, BUCKET)
         self.topics = Topics(ACCOUNT_ID, region.name, TOPIC)
         urls = {queue.name: self.queues.create(queue.name, queue.max_receives) for queue in wiring.QUEUES}

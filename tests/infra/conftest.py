@@ -19,12 +19,12 @@ from app import add_clusters
 ROOT = Path(__file__).parents[2]
 
 
-def synthesize_as_users_do(target: Path) -> dict[str, dict[str, Any]]:
-    """Run `python app.py` in a process of its own, offline; stack name → template."""
+def synthesize_as_users_do(target: Path, root: Path = ROOT) -> dict[str, dict[str, Any]]:
+    """Run a tree's `python app.py` in a process of its own, offline; stack name → template."""
     environment = {**os.environ, "CDK_OUTDIR": str(target), "TEMPLATES_ONLY": "1"}
     for variable in ("CDK_DEFAULT_ACCOUNT", "CDK_DEFAULT_REGION"):
         environment.pop(variable, None)
-    subprocess.run([sys.executable, "app.py"], cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    subprocess.run([sys.executable, "app.py"], cwd=root, env=environment, check=True, capture_output=True, text=True)
     return read(target)
 
 

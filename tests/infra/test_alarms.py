@@ -176,10 +176,12 @@ def test_what_nobody_could_handle_ends_in_one_queue_that_is_watched(
 
 def test_only_the_silence_of_reconcile_is_an_alarm(alarms: dict[str, Alarm]) -> None:
     """Metrics that are written only when they are not zero are missing in normal operation."""
-    assert [name for name, alarm in alarms.items() if alarm["TreatMissingData"] == "breaching"] == ["no-clean-run"]
+    assert {alarm["TreatMissingData"] for name, alarm in alarms.items() if name != "no-clean-run"} == {"notBreaching"}
     silent = alarms["no-clean-run"]
     assert (silent["Period"], silent["EvaluationPeriods"]) == (300, 1)
-    assert "a first deployment" in silent["AlarmDescription"], "it is on until the first run, and must say so"
+    # A new alarm has insufficient data, and only changes are told: nobody is woken before the first run.
+    assert silent["TreatMissingData"] == "missing"
+    assert silent["InsufficientDataActions"] == silent["AlarmActions"], "silence later on must be told"
     # One good invocation writes a zero, so the least of all is 1 only if none was good.
     assert (silent["Namespace"], silent["MetricName"], silent["Statistic"]) == ("AWS/Lambda", "Errors", "Minimum")
     assert {name for name, alarm in alarms.items() if alarm["Threshold"] != 1} == {"late-messages"}
@@ -253,9 +255,10 @@ def test_every_alarm_is_sent_and_no_alarm_of_a_cluster_with_a_longer_name(rule: 
 
 
 def test_an_alarm_is_sent_when_it_begins_and_when_it_ends(rule: dict[str, Any]) -> None:
-    """The first state of an alarm is INSUFFICIENT_DATA: its change to OK is no news."""
-    begins, ends = rule["EventPattern"]["detail"]["$or"]
+    """The first state of an alarm is INSUFFICIENT_DATA: its change to OK is no news. A change to it is silence."""
+    begins, silence, ends = rule["EventPattern"]["detail"]["$or"]
     assert begins == {"state": {"value": ["ALARM"]}}
+    assert silence == {"state": {"value": ["INSUFFICIENT_DATA"]}, "previousState": {"value": ["OK", "ALARM"]}}
     assert ends == {"state": {"value": ["OK"]}, "previousState": {"value": ["ALARM"]}}
 
 

@@ -87,7 +87,8 @@ assert "repack" in methods, methods
 @pytest.mark.ci
 def test_nothing_that_the_solver_asks_for_is_left_out() -> None:
     """Numpy loads some of its parts by name, which its import statements do not show."""
-    left_out = [one.replace("/", ".") for one in pruning.UNUSED if one.startswith("numpy/") and "." not in one]
+    of_numpy = [path for path in pruning.UNUSED if path.startswith("numpy/") and "*" not in path]
+    left_out = [path.removesuffix(".py").replace("/", ".") for path in of_numpy]
     assert {"numpy.fft", "numpy.testing"} <= set(left_out)
     command = [sys.executable, "-c", DECIDING, ",".join(left_out)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments

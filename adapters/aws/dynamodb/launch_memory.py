@@ -37,11 +37,13 @@ from adapters.ports import ConflictError, PortError, ThrottledError
 from adapters.store import OfferingProbe, RefusedOfferings
 from core.launch.denials import LONGEST_OF_OFFERINGS, PROBE, LaunchDenial, bounded_pause
 from core.launch.selection import (
-    AT_ONCE,
     CLOCKS_APART,
     FASTEST,
     LONGEST_WAIT,
+    REQUESTS,
+    Bucket,
     Pace,
+    filling,
     latest_full,
     slowed,
     take_turn,
@@ -147,7 +149,7 @@ class DynamoTemplateNames:
 #
 # EC2 throttles by account and region, so no thread or sandbox knows its own rate. The item holds the moment at which the bucket
 # is full again, and while EC2 throttles the reduced rate (`core.launch.selection`). At the fastest rate, each request moves
-# the moment by the time that one token takes to return: two conditional updates do this regardless of other writers (the
+# the moment by the time that its tokens take to return: two conditional updates do this regardless of other writers (the
 # generic cell rate algorithm of ATM networks). A reduced rate is read, and written on condition that nobody else has.
 
 
@@ -168,24 +170,45 @@ _PACE_NAMES: Final = {"#f": _FULL_AT, "#r": _RATE, "#s": _SLOWED_AT, "#e": TABLE
 class DynamoRequestPace:
     """Assigns turns for one operation."""
 
-    def __init__(self, table: DynamoTable, operation: str) -> None:
+    def __init__(self, table: DynamoTable, operation: str, bucket: Bucket = REQUESTS) -> None:
         self._table = table
         self._operation = operation
+        self._bucket = bucket
 
-    def wait(self, now: datetime) -> timedelta:
+    def wait(self, now: datetime, tokens: int = 1) -> timedelta:
         """Take the next turn and return how long to wait for it; zero if the table does not answer.
+
+        Args:
+            now: The time.
+            tokens: How many the request takes, at most all that the bucket holds.
 
         Raises:
             ThrottledError: If no turn comes within `LONGEST_WAIT`.
         """
         try:
-            wait = self._take(_milliseconds(now))
+            wait = self._take(_milliseconds(now), min(tokens, self._bucket.holds))
         except PortError:
             return timedelta(0)
         if wait > LONGEST_WAIT:
             said = f"{self._operation} is throttled: the next request may be sent in {wait // 1000} s"
             raise ThrottledError(self._operation, said, wait * MILLISECOND)
         return wait * MILLISECOND
+
+    def give_back(self, tokens: int) -> None:
+        """Return tokens that a request took and EC2 did not; it waits for nobody, so a bucket that is full again stays so.
+
+        Raises:
+            PortError: If the table does not answer.
+        """
+        with suppress(ConflictError):
+            self._table.update(
+                PACE_PARTITION,
+                self._operation,
+                UpdateExpression="SET #f = #f - :back",
+                ConditionExpression="attribute_exists(#f)",
+                ExpressionAttributeNames={"#f": _FULL_AT},
+                ExpressionAttributeValues={":back": number(tokens * token_time(self._bucket.fastest))},
+            )
 
     def slow_down(self, sent: datetime, now: datetime, answers: int) -> None:
         """Reduce the rate after this many throttled answers to the request that was sent then.
@@ -203,11 +226,11 @@ class DynamoRequestPace:
                 self._replace(item, after, _milliseconds(now))
                 return
 
-    def _take(self, now: int) -> int:
+    def _take(self, now: int, tokens: int) -> int:
         """Return the wait of the turn that was taken; more than `LONGEST_WAIT` if none was."""
         wait = LONGEST_WAIT + 1
         for _ in range(ATTEMPTS):
-            for change, condition, values in _at_fastest(now):
+            for change, condition, values in self._at_fastest(now, tokens):
                 with suppress(ConflictError):
                     written = self._table.update(
                         PACE_PARTITION,
@@ -215,11 +238,11 @@ class DynamoRequestPace:
                         UpdateExpression=f"SET {change}, #e = :e",
                         ConditionExpression=f"{condition} AND attribute_not_exists(#s)",
                         ExpressionAttributeNames={name: _PACE_NAMES[name] for name in ("#f", "#s", "#e")},
-                        ExpressionAttributeValues={**values, ":e": _expiry(now)},
+                        ExpressionAttributeValues={**values, ":e": self._expiry(now)},
                     )
-                    return max(0, _whole(written, _FULL_AT) - AT_ONCE * token_time(FASTEST) - now)
+                    return max(0, _whole(written, _FULL_AT) - filling(self._bucket) - now)
             item = self._table.get(PACE_PARTITION, self._operation)
-            wait, after = take_turn(_pace_of(item), now)
+            wait, after = take_turn(_pace_of(item), now, self._bucket, tokens)
             if after is None:
                 return wait
             with suppress(ConflictError):
@@ -229,7 +252,7 @@ class DynamoRequestPace:
 
     def _replace(self, item: Item | None, pace: Pace, now: int) -> None:
         """Write the bucket unless another writer did since it was read. Raises ConflictError."""
-        values = {":f": number(pace.full_at), ":e": _expiry(now)}
+        values = {":f": number(pace.full_at), ":e": self._expiry(now)}
         change = "SET #f = :f, #e = :e REMOVE #r, #s"
         if pace.slowed_at:
             values |= {":r": number(pace.rate), ":s": number(pace.slowed_at)}
@@ -246,17 +269,20 @@ class DynamoRequestPace:
             ExpressionAttributeValues=values,
         )
 
+    def _at_fastest(self, now: int, tokens: int) -> tuple[tuple[str, str, dict[str, dict[str, str]]], ...]:
+        """Return change, condition and values of the updates that take tokens at the fastest rate; at most one holds."""
+        taken, latest = tokens * token_time(self._bucket.fastest), latest_full(now, self._bucket, tokens)
+        begun = {":now": number(now), ":latest": number(latest), ":taken": number(taken)}
+        longest = number(latest_full(now, self._bucket) + CLOCKS_APART)
+        full = {":after": number(now + 1), ":longest": longest, ":first": number(now + taken)}
+        return (
+            ("#f = #f + :taken", "#f > :now AND #f <= :latest", begun),
+            ("#f = :first", "NOT (#f BETWEEN :after AND :longest)", full),
+        )
 
-def _at_fastest(now: int) -> tuple[tuple[str, str, dict[str, dict[str, str]]], ...]:
-    """Return change, condition and values of the updates that take a token at the fastest rate; at most one of them holds."""
-    each = token_time(FASTEST)
-    begun = {":now": number(now), ":latest": number(latest_full(now)), ":token": number(each)}
-    longest = number(latest_full(now) + CLOCKS_APART)
-    full = {":after": number(now + 1), ":longest": longest, ":one": number(now + each)}
-    return (
-        ("#f = #f + :token", "#f > :now AND #f <= :latest", begun),
-        ("#f = :one", "NOT (#f BETWEEN :after AND :longest)", full),
-    )
+    def _expiry(self, now: int) -> dict[str, str]:
+        """Return when the row may go: after the bucket is full again."""
+        return number((now + filling(self._bucket)) // 1000 + int(PACE_KEPT_FOR.total_seconds()))
 
 
 def _pace_of(item: Item | None) -> Pace:
@@ -273,10 +299,6 @@ def _pace_of(item: Item | None) -> Pace:
 def _whole(item: Item, attribute: str) -> int:
     """Return a number; a person may have written a fraction."""
     return int(float(item[attribute]["N"]))
-
-
-def _expiry(now: int) -> dict[str, str]:
-    return number(now // 1000 + int(PACE_KEPT_FOR.total_seconds()))
 
 
 def _milliseconds(moment: datetime) -> int:

@@ -170,14 +170,18 @@ def _concerns(error: Mapping[str, Any], key: OfferingKey, zone_of_subnet: Mappin
     )
 
 
-# Waits for the turn of a launch, and reports to the pace that all sandboxes share when EC2 throttles one.
+# Waits for the turn of a launch or a termination, and reports to the pace that all sandboxes share when EC2 throttles one.
 
 
 class RequestPace(Protocol):
     """Assigns the turns of all sandboxes (`adapters.aws.dynamodb.launch_memory`)."""
 
-    def wait(self, now: datetime) -> timedelta:
+    def wait(self, now: datetime, tokens: int = 1) -> timedelta:
         """Take the next turn and return how long to wait for it. Raises ThrottledError where that is too long."""
+        ...
+
+    def give_back(self, tokens: int) -> None:
+        """Return tokens that EC2 did not take. Raises PortError."""
         ...
 
     def slow_down(self, sent: datetime, now: datetime, answers: int) -> None:
@@ -185,43 +189,81 @@ class RequestPace(Protocol):
         ...
 
 
-class LaunchTurns:
-    """Turns of an application that does not launch, or alone in its account: no request waits."""
+class EC2Turns:
+    """Turns of an application that neither launches nor terminates, or alone in its account: no request waits."""
 
-    def take(self) -> datetime | None:
-        """Wait until EC2 accepts a further launch, and return that moment. Raises ThrottledError."""
-        return None
+    def launch(self, instances: int) -> datetime | None:
+        """Wait until EC2 accepts a launch of so many, and return that moment. Raises ThrottledError."""
+
+    def terminate(self, instances: int) -> None:
+        """Wait until EC2 terminates so many. Raises ThrottledError."""
+
+    def not_launched(self, instances: int) -> None:
+        """Learn that EC2 launched so many fewer than it was asked for, without throttling."""
 
     def slow_down(self, sent: datetime | None, answers: int) -> None:
         """Learn how many attempts of the request that was sent then EC2 throttled."""
 
 
-UNPACED: Final = LaunchTurns()
+UNPACED: Final = EC2Turns()
 
 
-class PacedTurns(LaunchTurns):
-    """Turns at the shared pace."""
+class PacedTurns(EC2Turns):
+    """Turns at the shared paces.
 
-    def __init__(self, pace: RequestPace, clock: Clock, pause: Callable[[timedelta], None]) -> None:
-        self._pace = pace
+    Args:
+        requests: The pace of launches' requests.
+        launched, terminated: The paces of instances (docs/engineering/aws-facts.md#instance-bucket).
+    """
+
+    def __init__(
+        self,
+        requests: RequestPace,
+        launched: RequestPace,
+        terminated: RequestPace,
+        clock: Clock,
+        pause: Callable[[timedelta], None],
+    ) -> None:
+        self._requests = requests
+        self._launched = launched
+        self._terminated = terminated
         self._clock = clock
         self._pause = pause
 
-    def take(self) -> datetime:
-        """Wait until EC2 accepts a further launch, and return that moment. Raises ThrottledError."""
-        wait = self._pace.wait(self._clock.now())
-        if wait:
-            self._pause(wait)
+    def launch(self, instances: int) -> datetime:
+        """Wait until EC2 accepts a launch of so many, and return that moment. Raises ThrottledError.
+
+        The request's token is taken first: one that is lost, because there are no tokens of instances, is back in a moment.
+        """
+        now = self._clock.now()
+        self._wait(max(self._requests.wait(now), self._launched.wait(now, instances)))
         return self._clock.now()
+
+    def terminate(self, instances: int) -> None:
+        """Wait until EC2 terminates so many. Raises ThrottledError."""
+        self._wait(self._terminated.wait(self._clock.now(), instances))
+
+    def not_launched(self, instances: int) -> None:
+        """Give tokens back: otherwise, refused launches would slow down those that succeed."""
+        if instances <= 0:
+            return
+        try:
+            self._launched.give_back(instances)
+        except PortError as error:
+            logger.warning("tokens of instances are not given back", extra={"problem": str(error)})
 
     def slow_down(self, sent: datetime | None, answers: int) -> None:
         """Reduce the pace. If the table does not answer, the next throttled launch does."""
         if sent is None or not answers:
             return
         try:
-            self._pace.slow_down(sent, self._clock.now(), answers)
+            self._requests.slow_down(sent, self._clock.now(), answers)
         except PortError as error:
             logger.warning("throttling is not stored", extra={"problem": str(error)})
+
+    def _wait(self, wait: timedelta) -> None:
+        if wait:
+            self._pause(wait)
 
 
 CALL: Final = "ec2:CreateFleet"
@@ -241,7 +283,7 @@ class FleetLauncher:
         templates: LaunchTemplates,
         instances: Instances,
         clock: Clock,
-        turns: LaunchTurns = UNPACED,
+        turns: EC2Turns = UNPACED,
     ) -> None:
         self._turns = turns
         self._ec2 = ec2
@@ -285,7 +327,8 @@ class FleetLauncher:
         """
         request = rendered.request
         for attempt in range(1, ATTEMPTS_MAX + 1):
-            sent = self._turns.take()
+            count = int(request["TargetCapacitySpecification"]["TotalTargetCapacity"])
+            sent = self._turns.launch(count)
             try:
                 self._templates.ensure(rendered.templates)  # as many requests as the launch, from the same bucket
                 answer = self._ec2.call("CreateFleet", **request)
@@ -296,7 +339,10 @@ class FleetLauncher:
                 if attempt == ATTEMPTS_MAX or not error.detail.startswith(_TEMPLATE_CODES):
                     raise
             else:
-                self._turns.slow_down(sent, retries_of(answer) + has_throttled(answer))
+                is_throttled = has_throttled(answer)
+                self._turns.slow_down(sent, retries_of(answer) + is_throttled)
+                if not is_throttled and not _is_silent(answer):
+                    self._turns.not_launched(count - len(_launched_ids(answer)))
                 if attempt == ATTEMPTS_MAX or not _lacks_template(answer):
                     return answer
                 request = {**request, "ClientToken": f"{request['ClientToken']}-{attempt + 1}"}
@@ -418,8 +464,11 @@ def _all_refused(asked: LaunchOrder | RenderedLaunch, code: str, said: str) -> t
 
 def _is_silent(answer: JsonObject) -> bool:
     """Whether EC2 says neither that it launched nor why it did not."""
-    launched = any(instance.get("InstanceIds") for instance in answer.get("Instances") or ())
-    return not launched and not answer.get("Errors")
+    return not _launched_ids(answer) and not answer.get("Errors")
+
+
+def _launched_ids(answer: JsonObject) -> list[str]:
+    return [identity for launched in answer.get("Instances") or () for identity in launched.get("InstanceIds") or ()]
 
 
 def _lacks_template(answer: JsonObject) -> bool:
@@ -533,7 +582,7 @@ class Ec2Cloud:
         cluster: str,
         clock: Clock,
         uses_reservations: bool = True,
-        turns: LaunchTurns = UNPACED,
+        turns: EC2Turns = UNPACED,
         template_names: TemplateNames | None = None,
         types_for: TypesFor = unread,
         validates_launches: bool = True,
@@ -545,7 +594,7 @@ class Ec2Cloud:
             cluster: Name of the EKS cluster.
             clock: The time.
             uses_reservations: Whether the feature gate ReservedCapacity is on.
-            turns: Assigns the turns of launches.
+            turns: Assigns the turns of launches and terminations.
             template_names: Knows the existing launch templates across sandboxes.
             types_for: Returns the types as sized for a class.
             validates_launches: Whether EC2 is asked about each class with DryRun.
@@ -553,7 +602,7 @@ class Ec2Cloud:
         self._clock = clock
         self._cluster = EksCluster(services.eks, cluster, clock)
         self._statuses = InstanceStatuses(services.ec2)
-        self._instances = Instances(services.ec2, cluster=cluster)
+        self._instances = Instances(services.ec2, cluster=cluster, before_terminating=turns.terminate)
         self._described = CoalescedCalls(self._instances.some)
         self._terminated = CoalescedCalls(self._instances.terminate)
         self._templates = LaunchTemplates(services.ec2, cluster=cluster, names=template_names)

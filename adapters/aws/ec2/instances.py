@@ -34,11 +34,20 @@ _FILTER_VALUES_MAX: Final = 200
 
 
 class Instances:
-    """Describes, tags and terminates."""
+    """Describes, tags and terminates.
 
-    def __init__(self, ec2: AwsService, *, cluster: str) -> None:
+    Args:
+        ec2: The client.
+        cluster: Name of the EKS cluster.
+        before_terminating: Waits until EC2 terminates so many. Raises ThrottledError.
+    """
+
+    def __init__(
+        self, ec2: AwsService, *, cluster: str, before_terminating: Callable[[int], None] = lambda _: None
+    ) -> None:
         self._ec2 = ec2
         self._cluster = cluster
+        self._before_terminating = before_terminating
 
     def all(self) -> tuple[Instance, ...]:
         """Return every instance of ours that is not terminated, by id. Raises PortError."""
@@ -96,6 +105,7 @@ class Instances:
         ids = sorted(set(instance_ids))
         for start in range(0, len(ids), _IDS_PER_CALL):
             batch = ids[start : start + _IDS_PER_CALL]
+            self._before_terminating(len(batch))
             try:
                 self._ec2.call("TerminateInstances", InstanceIds=batch)
             except NotFoundError:

@@ -41,6 +41,7 @@ class InstanceCalls:
 
     Args:
         view: Returns the instances with which DescribeInstances answers, which is eventually consistent; None: as they are.
+        take_terminations: Takes tokens for instances that are to be terminated. Raises AwsError.
     """
 
     def __init__(
@@ -49,7 +50,9 @@ class InstanceCalls:
         exchange: Exchange,
         vpc_id: str,
         view: Callable[[], Mapping[str, Instance]] | None = None,
+        take_terminations: Callable[[int], None] = lambda _: None,
     ) -> None:
+        self._take_terminations = take_terminations
         self._instances = instances
         self._exchange = exchange
         self._vpc_id = vpc_id
@@ -82,8 +85,9 @@ class InstanceCalls:
         """Answer ec2:TerminateInstances.
 
         Raises:
-            AwsError: If one of the instances does not exist; then none is terminated.
+            AwsError: If one of the instances does not exist, or there are too few tokens; then none is terminated.
         """
+        self._take_terminations(len(request["InstanceIds"]))
         before = {i: self._instances.get(i).state for i in request["InstanceIds"]}
         self._instances.terminate(request["InstanceIds"], "api")
         return {
@@ -244,13 +248,21 @@ class RequestRates:
 
     Args:
         ceiling: What other programs leave of each bucket of requests; None: all.
-        instances: The bucket of launched instances; None: launches take none (docs/engineering/aws-facts.md#instance-bucket).
+        launched: The bucket of launched instances; None: launches take none (docs/engineering/aws-facts.md#instance-bucket).
+        terminated: The bucket of terminated ones; None: terminations take none.
     """
 
-    def __init__(self, clock: VirtualClock, ceiling: Rate | None = None, instances: Rate | None = None) -> None:
+    def __init__(
+        self,
+        clock: VirtualClock,
+        ceiling: Rate | None = None,
+        launched: Rate | None = None,
+        terminated: Rate | None = None,
+    ) -> None:
         self._clock = clock
         self._ceiling = ceiling
-        self._instances = instances
+        self._launched = launched
+        self._terminated = terminated
         self._left: dict[str, tuple[float, datetime]] = {}
 
     def take(self, call: str) -> None:
@@ -267,14 +279,23 @@ class RequestRates:
 
     def takes_instance(self) -> bool:
         """Take a token for one instance that is to be launched; return whether there was one."""
-        return self._instances is None or self._takes("instances", self._instances)
+        return self._launched is None or self._takes("launched instances", self._launched)
 
-    def _takes(self, name: str, rate: Rate) -> bool:
+    def take_terminations(self, instances: int) -> None:
+        """Take a token for each instance that is to be terminated.
+
+        Raises:
+            AwsError: If the bucket holds fewer; then it keeps them.
+        """
+        if self._terminated is not None and not self._takes("terminated instances", self._terminated, instances):
+            raise AwsError(LIMITED, "Request limit exceeded.", 503)
+
+    def _takes(self, name: str, rate: Rate, wanted: int = 1) -> bool:
         now = self._clock.now()
         tokens, since = self._left.get(name, (float(rate.burst), now))
         tokens = min(float(rate.burst), tokens + (now - since).total_seconds() * rate.per_second)
-        self._left[name] = (tokens if tokens < 1 else tokens - 1, now)
-        return tokens >= 1
+        self._left[name] = (tokens if tokens < wanted else tokens - wanted, now)
+        return tokens >= wanted
 
 
 # Records each write to EC2: the request and EC2's answer.

@@ -13,7 +13,7 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.ec2.models import ec2_backends
 from moto.ssm.models import Parameter, ssm_backends
 
-from adapters.aws.ec2.fleet import UNPACED, AwsServices, Ec2Cloud, LaunchTurns
+from adapters.aws.ec2.fleet import UNPACED, AwsServices, Ec2Cloud, EC2Turns
 from adapters.aws.ec2.instances import TypesFor, unread
 from adapters.aws.services import PATIENT, AwsService
 from adapters.ports import JsonObject
@@ -74,7 +74,7 @@ class Account:
         self.tries: list[JsonObject] = []
         self.called: list[str] = []
 
-    def new_sandbox(self, types_for: TypesFor = unread, turns: LaunchTurns = UNPACED) -> Ec2Cloud:
+    def new_sandbox(self, types_for: TypesFor = unread, turns: EC2Turns = UNPACED) -> Ec2Cloud:
         """The adapter as a cold function has it, after this reading of the market."""
         services = AwsServices(*self._services, region=REGION)
         return Ec2Cloud(services, cluster=CLUSTER, clock=self.clock, types_for=types_for, turns=turns)

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from adapters.aws.ec2 import instances
-from adapters.aws.ec2.fleet import LaunchTurns
+from adapters.aws.ec2.fleet import EC2Turns
 from adapters.aws.ec2.instances import KEPT_FOR
 from adapters.ports import (
     ConflictError,
@@ -354,21 +354,34 @@ class TestThrottling:
     def test_no_answer_of_another_kind(self, account: Account, turns: NotedTurns) -> None:
         account.answer_fleet = lambda request: fleet_answer(request, launched=1, codes={0: "Unsupported"})
         account.cloud.launch(an_order())
-        assert turns.slowed == [0]
+        assert (turns.slowed, turns.unlaunched) == ([0], [0])
+
+    @pytest.mark.parametrize(("code", "unlaunched"), [("Unsupported", [2]), ("RequestLimitExceeded", [])])
+    def test_what_ec2_has_no_capacity_for_takes_no_tokens(
+        self, account: Account, turns: NotedTurns, code: str, unlaunched: list[int]
+    ) -> None:
+        """Otherwise, an hour without capacity would leave no tokens for the launches after it."""
+        account.answer_fleet = lambda request: fleet_answer(request, launched=1, codes={0: code})
+        account.cloud.launch(msgspec.structs.replace(an_order(), count=3))
+        assert turns.unlaunched == unlaunched
 
 
-class NoTurns(LaunchTurns):
+class NoTurns(EC2Turns):
     """Has no turn soon."""
 
-    def take(self) -> datetime | None:
+    def launch(self, instances: int) -> datetime | None:
         raise ThrottledError("CreateFleet", "throttled")
 
 
-class NotedTurns(LaunchTurns):
+class NotedTurns(EC2Turns):
     """Notes what it learns."""
 
     def __init__(self) -> None:
         self.slowed: list[int] = []
+        self.unlaunched: list[int] = []
+
+    def not_launched(self, instances: int) -> None:
+        self.unlaunched.append(instances)
 
     def slow_down(self, sent: datetime | None, answers: int) -> None:
         self.slowed.append(answers)

@@ -18,7 +18,7 @@ from cli.__main__ import main
 from cli.arguments import fetch_hint
 from cli.cluster import own_state
 from cli.errors import InputError
-from cli.inputs import builtin_or_given, missing, read_catalogue, read_inputs, region_of
+from cli.inputs import OF_NODES, builtin_or_given, missing, read_catalogue, read_inputs, region_of
 from cli.manifests import KUBECTL
 from cli.manifests.inventory import Document
 from core import labels
@@ -373,6 +373,7 @@ NO_PODS, NO_BUDGETS = "Pods (every node looks empty)", "PodDisruptionBudgets (ev
         ("plan", (POOLS, CLAIMS, DAEMONS, NO_PODS)),
         ("explain", (POOLS, CLAIMS, DAEMONS)),
         ("consolidate", (POOLS, CLAIMS, DAEMONS, NO_PODS, NO_BUDGETS)),
+        ("savings", (POOLS, CLAIMS, DAEMONS, NO_PODS, NO_BUDGETS)),
         ("status", (POOLS, CLAIMS, NO_PODS)),
         ("validate", ()),
     ],
@@ -382,14 +383,14 @@ def test_nodes_alone_are_not_a_cluster(command: str, lacking: tuple[str, ...]) -
     text = f"the input has Nodes but no {', '.join(lacking)}; complete: {KUBECTL}" if lacking else ""
     assert missing(command, nodes, ours_by_annotation=False) == text
     assert missing(command, nodes, ours_by_annotation=True) == text.replace(f"{CLAIMS}, ", "")
-    if command != "consolidate":
+    if command not in OF_NODES:
         assert missing(command, {}, ours_by_annotation=False) == ""
 
 
 def test_what_has_no_nodes_has_none_that_could_go() -> None:
-    """`no node goes; $0.0000 an hour` looked like an answer."""
+    """`no node goes; $0.0000 an hour` looked like an answer, and so did savings of $0."""
     text = f"the input has no Nodes, so none can go; complete: {KUBECTL}"
-    assert missing("consolidate", {resources.PODS: [1]}, ours_by_annotation=False) == text
+    assert [missing(command, {resources.PODS: [1]}, ours_by_annotation=False) for command in OF_NODES] == [text, text]
 
 
 def test_what_is_there_or_is_not_needed_is_not_missed() -> None:

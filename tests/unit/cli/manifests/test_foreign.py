@@ -96,6 +96,15 @@ def test_a_patch_of_kustomize_is_no_object(tmp_path: Path, field: str, capsys: p
     assert f"kustomize build {root}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("directive", ["$patch: delete\n", "spec: {containers: [{name: a, $patch: replace}]}\n"])
+def test_a_merge_directive_makes_a_patch(tmp_path: Path, directive: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The kustomization that names it may lie elsewhere: a deleted Deployment was planned with its pods."""
+    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: patch}\n" + directive
+    root = folder(tmp_path, a_dot_yaml=f"{POD % 'a'}---\n{text}", b_dot_yaml=text)
+    assert [document.name for document in read([root])] == ["a"]
+    assert "left out 2 files of Kustomize" in capsys.readouterr().err
+
+
 def test_a_tool_renders_a_folder_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tmp_path / "bin" / "kustomize"
     tool.parent.mkdir()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.ports import JsonObject, TransientError
+from adapters.ports import JsonObject, ThrottledError, TransientError
 from adapters.run_report import RunReport
 from core import labels
 from core.brakes import Brake, BrakeKind, EngagedBrakes
@@ -178,7 +178,8 @@ class World:
         self.kubernetes.put(a_class_manifest(metadata={"generation": 1}, **spec))
         events = ValidationEvents(self.kubernetes, self.clock)
         objects = UserObjects(self.kubernetes, self.clock)
-        self.status = NodeClassStatus(self.cloud, objects, events, self.clock)
+        self.status = NodeClassStatus(self.cloud, objects, events, self.clock, self.clock.pause)
+        self.status.begin_round()
         self.resolved = 0
         self.cloud.before_call = self._count
         self.report = RunReport()
@@ -239,6 +240,33 @@ def test_a_class_that_is_not_ready_is_resolved_every_time() -> None:
     world = World()
     world.cloud.resolution = {"conditions": [condition("Ready", "False", "no subnet")]}
     assert (world.write(), world.write(), world.resolved) == (False, False, 2)
+
+
+@pytest.mark.parametrize(
+    ("is_ready", "throttled", "seconds"), [(False, 3, 25), (False, 4, None), (True, 1, None), (False, 0, 0)]
+)
+def test_a_class_that_is_not_ready_is_asked_for_again_while_ec2_throttles(
+    is_ready: bool, throttled: int, seconds: int | None
+) -> None:
+    """The next round is two minutes away, and pods wait for the class."""
+    world = World()
+    if is_ready:
+        world.write()
+        world.clock.advance(seconds=RESOLVE_EVERY.total_seconds())
+    began, world.resolved = world.clock.now(), 0
+
+    def throttle(call: str) -> None:
+        world._count(call)
+        if call == "resolve" and world.resolved <= throttled:
+            raise ThrottledError("ec2:DescribeSubnets", "too many")
+
+    world.cloud.before_call = throttle
+    if seconds is None:
+        with pytest.raises(ThrottledError):
+            world.write()
+        assert world.resolved == (1 if is_ready else 4)
+    else:
+        assert (world.write(), world.clock.now() - began) == (True, timedelta(seconds=seconds))
 
 
 def test_a_ready_class_between_two_looks_still_gets_the_other_conditions() -> None:

@@ -15,16 +15,25 @@ from hypothesis import strategies as st
 from adapters.aws.dynamodb.launch_memory import MILLISECOND, DynamoRequestPace, DynamoTemplateNames
 from adapters.aws.dynamodb.table import DynamoTable, key
 from adapters.ports import ThrottledError, TransientError
-from core.launch.selection import AT_ONCE, LONGEST_WAIT, Pace, slowed, take_turn
+from core.launch.selection import (
+    AT_ONCE,
+    LONGEST_WAIT,
+    REQUESTS,
+    Bucket,
+    Pace,
+    of_instances,
+    slowed,
+    take_turn,
+)
 from simulator.aws.ec2.requests import WRITING
 from tests.builders import NOW
 from tests.fakes.account import FakeAccount
 
 
-def paces(number: int) -> list[DynamoRequestPace]:
+def paces(number: int, bucket: Bucket = REQUESTS) -> list[DynamoRequestPace]:
     account = FakeAccount()
     return [
-        DynamoRequestPace(DynamoTable(account.client("dynamodb"), account.table), "ec2:CreateFleet")
+        DynamoRequestPace(DynamoTable(account.client("dynamodb"), account.table), "ec2:CreateFleet", bucket)
         for _ in range(number)
     ]
 
@@ -84,6 +93,49 @@ def test_a_launch_that_would_wait_long_goes_back_to_the_queue() -> None:
         with pytest.raises(ThrottledError):
             pace.wait(NOW)
     assert pace.wait(NOW + timedelta(milliseconds=200)) == LONGEST_WAIT * MILLISECOND
+
+
+@given(
+    orders=st.lists(
+        st.tuples(st.integers(0, 30_000), st.integers(1, 60), st.integers(0, 1000), st.booleans()), max_size=60
+    ),
+    size=st.integers(3, 200),
+    per_second=st.integers(1, 20),
+)
+def test_instances_of_all_sandboxes_stay_within_what_ec2_takes(
+    orders: list[tuple[int, int, int, bool]], size: int, per_second: int
+) -> None:
+    """Whatever their clocks within a second, and whatever EC2 did not launch."""
+    sandboxes, now = paces(3, of_instances(size, per_second)), NOW
+    sent = list[tuple[datetime, int]]()
+    for number, (gap, count, ahead, is_launched) in enumerate(orders):
+        now += timedelta(milliseconds=gap)
+        wanted = min(count, max(1, size - per_second))
+        pace = sandboxes[number % 3]
+        with suppress(ThrottledError):
+            wait = pace.wait(now + timedelta(milliseconds=ahead), wanted)
+            if is_launched:
+                sent.append((now + wait, wanted))
+            else:
+                pace.give_back(wanted)
+    tokens, last = float(size), NOW
+    for moment, wanted in sorted(sent):
+        tokens, last = min(size, tokens + (moment - last).total_seconds() * per_second), moment
+        tokens -= wanted
+        assert tokens > -0.001
+
+
+def test_tokens_of_instances_return_and_are_given_back() -> None:
+    (pace,) = paces(1, of_instances(102, 2))
+    assert [pace.wait(NOW, count).total_seconds() for count in (60, 40, 4)] == [0, 0, 2]
+    with pytest.raises(ThrottledError) as throttled:
+        pace.wait(NOW, 50)
+    assert throttled.value.retry_after == timedelta(seconds=27)
+    pace.give_back(44)
+    assert [pace.wait(NOW, count).total_seconds() for count in (40, 2)] == [0, 1]
+    (unused,) = paces(1, of_instances(102, 2))
+    unused.give_back(5)
+    assert unused.wait(NOW, 1000) == timedelta(0)
 
 
 def test_without_the_table_launches_go_on() -> None:

@@ -26,11 +26,16 @@ class SlowPace:
         self.next = NOW
         self.slowed: list[tuple[datetime, datetime, int]] = []
 
-    def wait(self, now: datetime) -> timedelta:
-        wait, self.next = max(timedelta(0), self.next - now), self.next + SECOND
+    def wait(self, now: datetime, tokens: int = 1) -> timedelta:
+        wait, self.next = max(timedelta(0), self.next - now), self.next + tokens * SECOND
         if wait > 5 * SECOND:
             raise ThrottledError("ec2:CreateFleet", "too many", wait)
         return wait
+
+    def give_back(self, tokens: int) -> None:
+        if self.is_down:
+            raise TransientError("dynamodb:UpdateItem", "down")
+        self.next -= tokens * SECOND
 
     def slow_down(self, sent: datetime, now: datetime, answers: int) -> None:
         if self.is_down:
@@ -50,17 +55,31 @@ def pace() -> SlowPace:
 
 @pytest.fixture
 def turns(pace: SlowPace, clock: FakeClock) -> PacedTurns:
-    return PacedTurns(pace, clock, clock.pause)
+    return PacedTurns(pace, SlowPace(), SlowPace(), clock, clock.pause)
 
 
 def test_a_turn_is_the_moment_at_which_the_request_is_sent(turns: PacedTurns) -> None:
-    assert [turns.take() for _ in range(3)] == [NOW, NOW + SECOND, NOW + 2 * SECOND]
+    assert [turns.launch(1) for _ in range(3)] == [NOW, NOW + SECOND, NOW + 2 * SECOND]
+
+
+def test_a_launch_waits_for_a_token_for_each_instance(clock: FakeClock) -> None:
+    """EC2 counts instances: 60 requests of 50 would ask for 3,000 at once."""
+    launched, terminated = SlowPace(), SlowPace()
+    turns = PacedTurns(SlowPace(), launched, terminated, clock, clock.pause)
+    assert [turns.launch(3), turns.launch(1)] == [NOW, NOW + 3 * SECOND]
+    turns.not_launched(1)
+    assert turns.launch(1) == NOW + 3 * SECOND
+    turns.terminate(2)
+    turns.terminate(1)
+    assert (clock.now(), terminated.next) == (NOW + 3 * SECOND, NOW + 3 * SECOND)
+    launched.is_down = True
+    turns.not_launched(1)
 
 
 def test_a_turn_that_does_not_come_is_not_waited_for(turns: PacedTurns, pace: SlowPace, clock: FakeClock) -> None:
     pace.next = NOW + 60 * SECOND
     with pytest.raises(ThrottledError):
-        turns.take()
+        turns.launch(1)
     assert clock.now() == NOW
 
 
@@ -68,7 +87,7 @@ def test_throttled_answers_are_reported_with_the_moment_of_their_request(
     turns: PacedTurns, pace: SlowPace, clock: FakeClock
 ) -> None:
     """By it, the pace knows which requests had the reduced rate already."""
-    sent = turns.take()
+    sent = turns.launch(1)
     clock.advance(seconds=3)
     turns.slow_down(sent, 3)
     assert pace.slowed == [(NOW, NOW + 3 * SECOND, 3)]
@@ -82,7 +101,9 @@ def test_a_table_that_does_not_answer_fails_no_launch(turns: PacedTurns, pace: S
 
 
 def test_no_request_waits_without_a_pace() -> None:
-    assert UNPACED.take() is None
+    assert UNPACED.launch(1) is None
+    UNPACED.terminate(1)
+    UNPACED.not_launched(1)
     UNPACED.slow_down(None, 3)
 
 

@@ -133,6 +133,18 @@ def test_each_instance_takes_a_token(bench: Bench) -> None:
     assert launched(bench.fleet(("m5.large", "zone-a"), count=5)) == [("m5.large", 5)]
 
 
+def test_each_terminated_instance_takes_a_token() -> None:
+    """If this failed, no throttled termination would be played."""
+    tight = Bench(Silences(termination_tokens=Tokens(burst=3, per_second=0.5)))
+    answer = tight.fleet(("m5.large", "zone-a"), count=4)
+    ids = [identity for part in answer["Instances"] for identity in part["InstanceIds"]]
+    with pytest.raises(ClientError, match="RequestLimitExceeded"):
+        tight.ec2.terminate_instances(InstanceIds=ids)
+    tight.ec2.terminate_instances(InstanceIds=ids[:3])
+    with pytest.raises(ClientError, match="RequestLimitExceeded"):
+        tight.ec2.terminate_instances(InstanceIds=ids[3:])
+
+
 def test_other_programs_of_the_account_leave_few_requests() -> None:
     """If this failed, functions would never be throttled in a small world."""
     tight = Bench(Silences(request_tokens=Tokens(burst=3, per_second=0.01)))
