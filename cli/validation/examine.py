@@ -33,8 +33,11 @@ from core.api.schemas.fields import allowed_values
 from core.api.status import Location, path_of
 from core.cron import Schedule
 from core.errors import InvalidInputError
+from core.manifests.admission import of_whole_pod
 from core.manifests.assemble import AUTO_MODE_GROUP, AUTO_MODE_KIND, assemble, owner_of
+from core.manifests.pods import is_pod_level
 from core.manifests.wire.decoding import from_object
+from core.manifests.wire.pod import WirePodSpec
 from core.manifests.wire.resources import PODS
 from core.manifests.wire.versions import read_versions, removed_version
 from core.manifests.workloads import expand
@@ -122,12 +125,19 @@ def template_findings(document: Document) -> Iterator[Finding]:
     template = document.object
     for part in place:
         template = mapping(template.get(str(part)))
-    for location, message, severity in (*_selector(document), *_containers(template), *_rules(template)):
+    for location, message, severity in _template_faults(document, template):
         where = location if location[:1] == ("selector",) else (*place, *location)
         path = path_of(("spec", *where) if where is location else where)
         code = Code.INVALID_VALUE if severity is Severity.ERROR else Code.NO_EFFECT
         yield finding_in(document, code, path, message, severity=severity)
     yield from _annotations(document, template, place)
+
+
+def _template_faults(document: Document, template: Mapping[str, Any]) -> Iterator[Fault]:
+    yield from _selector(document)
+    yield from _containers(template)
+    yield from _pod_level(template)
+    yield from _rules(template)
 
 
 def _selector(document: Document) -> Iterator[Fault]:
@@ -159,6 +169,45 @@ def _containers(template: Mapping[str, Any]) -> Iterator[Fault]:
                     odd = _odd(name, str(value))
                     if odd:
                         yield (*at, kind, name), odd, Severity.WARNING
+
+
+def _pod_level(template: Mapping[str, Any]) -> Iterator[Fault]:
+    """Return amounts of the pod as a whole that the API server refuses beside those of its containers.
+
+    Source: pkg/apis/core/validation/validation.go of Kubernetes 1.37, asked through `make oracle-scheduler`'s program.
+    """
+    spec = mapping(template.get("spec"))
+    whole = mapping(spec.get("resources"))
+    limits = mapping(whole.get("limits"))
+    requests = {**limits, **mapping(whole.get("requests"))}
+    for kind in ("requests", "limits"):
+        for name in mapping(whole.get(kind)):
+            if not is_pod_level(name):
+                message = "a pod as a whole takes cpu, memory and huge pages alone; state it for a container"
+                yield ("spec", "resources", kind, name), message, Severity.ERROR
+    needed = _needed_by_containers(spec) if whole else {}
+    for name, value in requests.items():
+        at: Location = ("spec", "resources", "requests" if name in mapping(whole.get("requests")) else "limits", name)
+        if _amount(value, name) > _amount(limits.get(name, value), name):
+            yield at, f"{value} is more than the limit of {limits[name]}", Severity.ERROR
+        elif is_pod_level(name) and _amount(value, name) < needed.get(name, 0):
+            containers = f"{quantity.render(needed[name], name)} that its containers request"
+            yield at, f"{value} is less than the {containers}", Severity.ERROR
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(sequence(spec.get(field))):
+            for name, value in mapping(mapping(mapping(container).get("resources")).get("limits")).items():
+                if _amount(value, name) > _amount(limits.get(name, value), name):
+                    message = f"{value} is more than the pod's limit of {limits[name]}"
+                    yield ("spec", field, index, "resources", "limits", name), message, Severity.ERROR
+
+
+def _needed_by_containers(spec: Mapping[str, Any]) -> dict[str, int]:
+    """Return what the containers of a pod request together; nothing if they cannot be read: another finding says so."""
+    containers = {key: spec[key] for key in ("containers", "initContainers") if key in spec}
+    try:
+        return of_whole_pod(msgspec.convert(containers, WirePodSpec))
+    except (msgspec.ValidationError, InvalidInputError):
+        return {}
 
 
 def _odd(name: str, value: str) -> str:

@@ -98,7 +98,7 @@ def of_pod(pod: wire_pod.WirePod) -> dict[str, int]:
     of_whole = _pod_level(spec, requests, field="spec")
     if of_whole and has is not None:
         known = [{} if is_infeasible else of_whole, has, granted or {}]
-        of_whole = {name: amount for name, amount in quantity.maximum(known).items() if _is_pod_level(name)}
+        of_whole = {name: amount for name, amount in quantity.maximum(known).items() if is_pod_level(name)}
     return _with_overhead(total | of_whole, spec, field="spec")
 
 
@@ -177,7 +177,7 @@ def _pod_level(spec: wire_pod.WirePodSpec, of_containers: Mapping[str, int], *, 
     limits = quantity.parse_resources(spec.resources.limits, field=f"{field}.resources.limits")
     requests = quantity.parse_resources(spec.resources.requests, field=f"{field}.resources.requests")
     defaults = {name: of_containers.get(name, amount) for name, amount in limits.items()}
-    return {name: amount for name, amount in (defaults | requests).items() if _is_pod_level(name)}
+    return {name: amount for name, amount in (defaults | requests).items() if is_pod_level(name)}
 
 
 def _pod_level_status(status: wire_pod.PodStatus) -> tuple[dict[str, int] | None, dict[str, int] | None]:
@@ -190,7 +190,8 @@ def _pod_level_status(status: wire_pod.PodStatus) -> tuple[dict[str, int] | None
     return granted, has
 
 
-def _is_pod_level(name: str) -> bool:
+def is_pod_level(name: str) -> bool:
+    """Whether a pod as a whole may request the resource."""
     return name in _POD_LEVEL or name.startswith("hugepages-")
 
 

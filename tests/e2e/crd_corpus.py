@@ -274,6 +274,9 @@ _VALUES: Final[tuple[Any, ...]] = (
 )
 _ADDED: Final = (
     ("spec.caps", [{"name": "a", "limits": {"cpu": "1"}}] * 2),
+    ("spec.caps", [{"name": "a", "limits": {"cpu": "1"}, "countAhead": "4h"}]),
+    ("spec.caps", [{"name": "a", "limits": {"dollars-per-day": "1"}, "actions": [{"percent": 0, "do": ["Tell"]}]}]),
+    ("spec.caps", [{"name": "a", "limits": {"dollars-per-day": "1"}, "countAhead": "4h"}]),
     ("spec.rules.0.validUntil", "2020-01-01"),
     ("spec.rules.0.windows.2.end", "2026-12-01T00:00"),
     ("spec.rules.0.windows.1.duration", "800h"),

@@ -273,6 +273,7 @@ PERIODS: Final = {"dollars-per-day": DAY, "dollars-per-month": MONTH}
 """Names in a cap's limits of what nodes may cost in a period."""
 
 ACTIONS_MAX: Final = 4
+LIMITS_MAX: Final = 20
 
 
 def _not_about_a_period(cap: JsonObject) -> list[Location]:
@@ -293,7 +294,7 @@ class CapEntry(ApiModel):
 
     name: fields.ObjectName
     pods: PodSelection = Field(default_factory=PodSelection)
-    limits: Annotated[dict[str, fields.Quantity], Field(min_length=1)]
+    limits: Annotated[dict[str, fields.Quantity], Field(min_length=1, max_length=LIMITS_MAX)]
     count_ahead: Annotated[str, Field(pattern=fields.WINDOW)] | None = None
     actions: Annotated[list[ActionEntry], Field(max_length=ACTIONS_MAX)] | None = None
 

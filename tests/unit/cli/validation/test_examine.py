@@ -271,6 +271,37 @@ def test_a_request_above_its_limit_is_refused(request_: str, limit: object, is_m
     )
 
 
+@pytest.mark.parametrize(
+    ("whole", "field", "message"),
+    [
+        ({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}, "", ""),
+        (
+            {"requests": {"cpu": "500m"}},
+            "resources.requests.cpu",
+            "500m is less than the 1 that its containers request",
+        ),
+        ({"limits": {"cpu": "500m"}}, "resources.limits.cpu", "500m is less than the 1 that its containers request"),
+        ({"requests": {"cpu": "3"}, "limits": {"cpu": "2"}}, "resources.requests.cpu", "3 is more than the limit of 2"),
+        (
+            {"limits": {"memory": "1Gi"}},
+            "containers[0].resources.limits.memory",
+            "2Gi is more than the pod's limit of 1Gi",
+        ),
+        (
+            {"requests": {"ephemeral-storage": "1Gi"}},
+            "resources.requests.ephemeral-storage",
+            "a pod as a whole takes cpu, memory and huge pages alone; state it for a container",
+        ),
+    ],
+)
+def test_amounts_of_the_pod_as_a_whole_hold_those_of_its_containers(
+    whole: dict[str, Any], field: str, message: str
+) -> None:
+    container = {"resources": {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {"memory": "2Gi"}}}
+    found = found_in(pod({"containers": [container], "resources": whole}))
+    assert found == ([("error", f"spec.{field}", message)] if field else [])
+
+
 def test_each_container_is_looked_at_and_each_has_its_place() -> None:
     odd = {"resources": {"requests": {"memory": 1}}}
     found = found_in(pod({"containers": [{}, odd], "initContainers": [odd]}))
