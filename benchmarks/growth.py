@@ -2,6 +2,9 @@
 
 Each row of sizes is planned twice: the greedy plan, and the plan with the whole search, which steps bound and no clock does.
 The exponent is the slope of the line through the logarithms: 1 is linear. It fails above `EXPONENT_MAX`.
+
+Each size has a process of its own, which ends after `POINT_SECONDS_MAX` of processor time. An axis ends with the first size
+that is stopped, and what was measured until then is kept.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -32,6 +37,9 @@ from core.scheduling import Planner
 from core.scheduling.context import SchedulingContext
 
 EXPONENT_MAX: Final = 1.15
+POINT_SECONDS_MAX: Final = 240
+"""Processor seconds for all plans of one size."""
+
 REPEATS: Final = 3
 """The fastest of several counts: others share the machine."""
 
@@ -91,26 +99,64 @@ AXES: Final = (
 
 
 def main() -> int:
-    """Print a line for each size and each exponent, and write JSON and SVG; returns 1 if an exponent is too high."""
+    """Print a line for each size and each exponent, and write JSON and SVG.
+
+    Returns 1 if an exponent is too high or a size was stopped.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(axis.name for axis in AXES))
     parser.add_argument("--large", action="store_true", help="larger sizes too: an hour")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with the public data")
     parser.add_argument("--json", type=Path, default=Path("build/growth.json"))
+    parser.add_argument("--size", type=int, help="only this size, in this process")
     arguments = parser.parse_args()
-    names = arguments.only.split(",")
-    rows: list[JsonObject] = []
-    for axis in (axis for axis in AXES if axis.name in names):
+    axes = [axis for axis in AXES if axis.name in arguments.only.split(",")]
+    if arguments.size is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (POINT_SECONDS_MAX, POINT_SECONDS_MAX))
+        rows = [row for axis in axes for row in _measured(axis, arguments.size, arguments.data)]
+        return _written(arguments.json, rows, [])
+    rows, stopped = [], []
+    for axis in axes:
         for size in (*axis.sizes, *(axis.large if arguments.large else ())):
-            rows += _measured(axis, size, arguments.data)
-    exponents = {f"{axis} {plan}": exponent(points) for (axis, plan), points in _series(rows).items()}
-    for series, value in exponents.items():
+            of_size = _measured_apart(axis, size, arguments.data)
+            rows += of_size
+            stopped += [] if of_size else [f"{axis.name} {size}"]
+            _written(arguments.json, rows, stopped)
+            if not of_size:
+                print(f"{axis.name:8}{size:>8} stopped after {POINT_SECONDS_MAX} s of processor time", flush=True)
+                break
+    if rows:
+        draw(arguments.json.with_suffix(".svg"), rows)
+    for series, value in _exponents(rows).items():
         print(f"{series:16} exponent {value:.2f}")
-    document = {"commit": commit(), "command": sys.argv[1:], "exponents": exponents, "runs": rows}
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(document, indent=1) + "\n")
-    draw(arguments.json.with_suffix(".svg"), rows)
-    return int(max(exponents.values(), default=0.0) > EXPONENT_MAX)
+    return int(bool(stopped) or max(_exponents(rows).values(), default=0.0) > EXPONENT_MAX)
+
+
+def _measured_apart(axis: Axis, size: int, data: Path) -> list[JsonObject]:
+    """Measure the plans of one size in another process; none if it is stopped."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder, "size.json")
+        point = ["--only", axis.name, "--size", str(size), "--data", str(data), "--json", str(found)]
+        subprocess.run([sys.executable, "-m", "benchmarks.growth", *point], check=False)  # noqa: S603 - our own program
+        return json.loads(found.read_bytes())["runs"] if found.exists() else []
+
+
+def _written(path: Path, rows: Sequence[JsonObject], stopped: Sequence[str]) -> int:
+    """Write what was measured so far, and return 0."""
+    document = {
+        "commit": commit(),
+        "command": sys.argv[1:],
+        "exponents": _exponents(rows),
+        "stopped": stopped,
+        "runs": rows,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    return 0
+
+
+def _exponents(rows: Iterable[JsonObject]) -> dict[str, float]:
+    return {f"{axis} {plan}": exponent(points) for (axis, plan), points in _series(rows).items()}
 
 
 def _measured(axis: Axis, size: int, data: Path) -> list[JsonObject]:

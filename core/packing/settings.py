@@ -497,6 +497,8 @@ class StageSettings(msgspec.Struct, frozen=True):
     roundings_sure: int = 4
     # With more items they take seconds, and are left out or given up once it is late.
     sure_items_max: int = 1_000
+    # … nor is a search of more items begun after this share of the time: it takes more than half of a second by itself.
+    long_begins_share_max: float = 0.4
 
 
 class OptimizerSettings(msgspec.Struct, frozen=True):
@@ -558,6 +560,8 @@ class RepackSettings(msgspec.Struct, frozen=True):
     zone_share_steps_per_pod: int = 100
     # With more cells of item and type in all zones, items are divided by size: the program would take all the time of the plan.
     zone_program_cells_max: int = 1_000_000
+    # With more item groups the cells are not even counted: that alone takes a second.
+    zone_program_items_max: int = 5_000
     # With fewer zones, nothing is split.
     zones_min: int = 2
     # The most items without a place for which another item is moved: each attempt examines all machines.

@@ -111,19 +111,19 @@ class SubproblemSearch:
     ) -> None:
         """Prepare the search; `model` is that of a large zone whose prices it may take over.
 
-        If it is late, a subproblem that is one of many or has many items is not searched.
+        If it is late, a subproblem that is one of many is not searched, nor one of many items if much of the time is over.
         """
-        problem = subproblem.problem()
         self._subproblem = subproblem
         self._best: OptimizedPacking | None = None
-        # Machines with a price of zero have no ratio of value to price: such subproblems are not searched.
-        is_priced = bool(problem.prices.all())
         self.ready: PreparedProblem | None = None
-        if subproblem.zone and model is not None and model.ready is not None:
-            self.ready = prepared_like(problem, model.ready, settings)
+        is_long = len(subproblem.counts) > settings.stages.sure_items_max
+        begins_late = is_long and budget.time_share >= settings.stages.long_begins_share_max
+        is_searched = not (begins_late or (is_one_of_many and budget.is_late))
+        if is_searched and subproblem.zone and model is not None and model.ready is not None:
+            self.ready = prepared_like(subproblem.problem(), model.ready, settings)
         self._model = model if self.ready is not None else None
-        is_long = is_one_of_many or len(problem.counts) > settings.stages.sure_items_max
-        if is_priced and self.ready is None and not (is_long and budget.is_late):
+        # Machines with a price of zero have no ratio of value to price: such subproblems are not searched.
+        if is_searched and self.ready is None and subproblem.problem().prices.all():
             self.ready = subproblem.prepared(settings, budget)
         self.is_large_zone = bool(
             self.ready is not None
@@ -330,6 +330,8 @@ class Repacker:
         self.models_hostnames = any(subproblem.models_hostnames for subproblem in subproblems)
         seed = self._context.snapshot.options.seed
         searches = search(subproblems, seed=seed, budget=budget, settings=self._settings)
+        if all(each.ready is None for each in searches):
+            return self._separated(solution)
         claims = iter([each.claims() for each in searches])
         cheaper: list[list[InFlightClaim]] = []
         for of_scope in task.subproblems:

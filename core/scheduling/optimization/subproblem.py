@@ -283,7 +283,7 @@ def problem_and_types(
     capacity = np.concatenate([part.capacity for part in parts])
     more = np.tile(np.array([1, *hostname_capacity.values()], dtype=np.int64), (len(capacity), 1))
     problem = PackingProblem.of(
-        requests=np.array([_requests(group, hostname_capacity) for group in groups], dtype=np.int64),
+        requests=np.array([requests_of(group, hostname_capacity) for group in groups], dtype=np.int64),
         counts=np.array(list(counts.values()), dtype=np.int64),
         capacity=np.concatenate([capacity, more], axis=1),
         prices=np.concatenate([part.prices for part in parts]),
@@ -293,7 +293,8 @@ def problem_and_types(
     return problem, np.concatenate([part.instance_types for part in parts])
 
 
-def _requests(group: ItemGroup, hostname_capacity: Mapping[TopologyGroupId, int]) -> tuple[int, ...]:
+def requests_of(group: ItemGroup, hostname_capacity: Mapping[TopologyGroupId, int]) -> tuple[int, ...]:
+    """Return what one item of a group requests of each resource of a packing problem."""
     taken = dict(group.hostname_requests)
     return *group.requests, int(group.is_fixed), *(taken.get(number, 0) for number in hostname_capacity)
 

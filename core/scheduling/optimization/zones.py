@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import repeat
 
 import numpy as np
@@ -16,7 +17,7 @@ from core.scheduling.context import SchedulingContext
 from core.scheduling.new_node import NodeClaimTemplate
 from core.scheduling.optimization.items import MovablePods, PackingItem, RepackScope
 from core.scheduling.optimization.relaxed_pods import ItemGroup, ItemGrouping, LaunchOption
-from core.scheduling.optimization.subproblem import problem_of
+from core.scheduling.optimization.subproblem import problem_of, requests_of
 from core.scheduling.primitives import IMPOSSIBLE, RequirementId, TopologyGroupId
 
 # Gives every zone the same mix of resources, by distributing the pods that may run in several zones.
@@ -84,7 +85,7 @@ class ZoneShares:
         hostname_capacity: Mapping[TopologyGroupId, int],
         settings: SearchSettings,
     ) -> None:
-        """Build each zone's packing problem.
+        """Number the groups; zones' packing problems are built when they are needed.
 
         Args:
             templates: The templates of all NodePools.
@@ -98,8 +99,14 @@ class ZoneShares:
         self._counts = np.array(list(counts.values()), dtype=np.int64)
         numbers = {group: number for number, group in enumerate(self._groups)}
         self._users = [np.array([numbers[group] for group in groups], dtype=np.int64) for groups in by_zone.values()]
-        blocks = [_block(templates, groups, counts, hostname_capacity) for groups in by_zone.values()]
-        self._blocks = [block.restricted(block.undominated()) for block in blocks]
+        self._hostname_capacity = hostname_capacity
+        self._block_of = partial(_block, templates, counts=counts, hostname_capacity=hostname_capacity)
+        self._by_zone = by_zone
+
+    @cached_property
+    def _blocks(self) -> list[PackingProblem]:
+        blocks = [self._block_of(groups) for groups in self._by_zone.values()]
+        return [block.restricted(block.undominated()) for block in blocks]
 
     @property
     def cells(self) -> int:
@@ -133,7 +140,7 @@ class ZoneShares:
     def by_size(self) -> Ints:
         """As `best` without a linear program: zones share groups in proportion to the size of pods that may run only there."""
         # A pod's size is Σ_r requests[r] / Σ_i counts[i] requests[i, r]: its part of the total requests, summed over resources.
-        requests = self._joint().requests
+        requests = self._requests()
         return self._whole_pods(self._even_shares(self._sizes(requests).sum(axis=1), requests), requests)
 
     def _whole_pods(self, shares: Floats, requests: Ints) -> Ints:
@@ -145,18 +152,20 @@ class ZoneShares:
         sizes: Floats = requests / np.maximum(self._counts @ requests, 1)
         return sizes
 
+    def _requests(self) -> Ints:
+        """Return [group, resource], what one item requests."""
+        return np.array([requests_of(group, self._hostname_capacity) for group in self._groups], dtype=np.int64)
+
     def _joint(self) -> PackingProblem:
         """Return the zones' problems as one: the types of each zone, and groups that may run in several."""
         # Block structure: the columns of `allowed` ([group, type]) come zone by zone, with rows only for the zone's users.
-        requests = np.zeros((len(self._groups), self._blocks[0].requests.shape[1]), dtype=np.int64)
         columns = []
         for users, block in zip(self._users, self._blocks, strict=True):
-            requests[users] = block.requests
             allowed = np.full((len(self._groups), len(block.prices)), False)
             allowed[users] = block.allowed
             columns.append(allowed)
         return PackingProblem.of(
-            requests=requests,
+            requests=self._requests(),
             counts=self._counts,
             capacity=np.concatenate([block.capacity for block in self._blocks]),
             prices=np.concatenate([block.prices for block in self._blocks]),
@@ -174,7 +183,7 @@ class ZoneShares:
         """
         # values[z] = Σ counts[g] item_values[g] over groups g that may run in z alone. Group g gets values[z] over the sum
         # of values of its zones. A zone without such pods gets little, but more than zero: a group may have no other zone.
-        may = np.full((len(self._groups), len(self._blocks)), False)
+        may = np.full((len(self._groups), len(self._users)), False)
         for zone, users in enumerate(self._users):
             may[users, zone] = True
         in_one_zone = (may.sum(axis=1) == 1)[:, None]
@@ -246,6 +255,7 @@ def _with_equal_offers_merged(problem: PackingProblem) -> PackingProblem:
 def _block(
     templates: Sequence[NodeClaimTemplate],
     groups: Mapping[ItemGroup, ItemGroup],
+    *,
     counts: Mapping[ItemGroup, int],
     hostname_capacity: Mapping[TopologyGroupId, int],
 ) -> PackingProblem:
@@ -335,7 +345,8 @@ class ZoneSplit:
             hostname_capacity=hostname_capacity,
             settings=self._settings,
         )
-        is_long = zone_shares.cells > self._settings.repack.zone_program_cells_max
+        limits = self._settings.repack
+        is_long = len(totals) > limits.zone_program_items_max or zone_shares.cells > limits.zone_program_cells_max
         pods = zone_shares.by_size() if is_long or self._budget.is_spent else zone_shares.best()
         return {
             group: _interleaved(dict(zip(by_zone, row, strict=True)))

@@ -572,6 +572,16 @@ def test_a_search_continues_while_its_gap_is_worth_it(monkeypatch: pytest.Monkey
     assert (one.gap, one.gap_relative) == (0, 8.0)
 
 
+def test_no_search_of_many_items_begins_once_much_of_the_time_is_over() -> None:
+    """It takes half a second, whatever the clock says: plans of 10,000 Jobs took twice their time."""
+    settings = replace(DEFAULT_SETTINGS, stages=replace(DEFAULT_SETTINGS.stages, sure_items_max=1))
+    subproblem, _ = a_subproblem()
+    early, late = (SearchBudget(out_of_time=lambda share=share: share) for share in (0.39, 0.4))
+    assert SubproblemSearch(subproblem, early, settings).ready is not None
+    assert SubproblemSearch(subproblem, late, settings).ready is None
+    assert SubproblemSearch(subproblem, late, DEFAULT_SETTINGS).ready is not None
+
+
 class Scripted:
     """A search with scripted gaps, which takes a third of its steps, and notes what it is asked."""
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core import labels
 from core.model.catalogue import InstanceType, Offering
@@ -16,7 +17,7 @@ from core.model.snapshot import Snapshot
 from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement
 from core.packing.problem import PackingProblem
-from core.packing.settings import DEFAULT_SETTINGS, SearchBudget
+from core.packing.settings import DEFAULT_SETTINGS, SearchBudget, SearchSettings
 from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization import zones
 from core.scheduling.optimization.items import HostnameCaps, ItemExtraction
@@ -190,12 +191,12 @@ def in_zone(zone: str, count: int) -> tuple[Pod, ...]:
     return tuple(a_pod(f"{zone[-1]}{i}", node_selector=selector) for i in range(count))
 
 
-def split(*pods: Pod, budget: SearchBudget) -> dict[str, list[str]]:
+def split(*pods: Pod, budget: SearchBudget, settings: SearchSettings = DEFAULT_SETTINGS) -> dict[str, list[str]]:
     context, solution = greedily_solved(zone_split_a_cluster(pods=pods))
     extraction = ItemExtraction(context, HostnameCaps(context.topology.groups))
     scope = extraction.scope(solution.claims[0])
     movable = [one for claim in solution.claims for one in extraction.items_of(claim, scope)]
-    found = ZoneSplit(context, scope, budget, DEFAULT_SETTINGS).split(movable)
+    found = ZoneSplit(context, scope, budget, settings).split(movable)
     return {zone: [pod.name for one in there for pod in one.pods] for zone, there in found.items()}
 
 
@@ -206,6 +207,15 @@ def test_pods_stay_in_their_zone_and_free_ones_go_where_the_others_are(steps: in
     found = split(*in_zone(A, 12), *in_zone(B, 4), *free, budget=SearchBudget(steps))
     counts = {zone: Counter(name.rstrip("0123456789") for name in names) for zone, names in found.items()}
     assert counts == {A: {"a": 12, "free": 6}, B: {"b": 4, "free": 2}}
+
+
+def test_very_many_items_are_divided_without_a_packing_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Building it for 10,000 items took more than the time budget."""
+    settings = replace(DEFAULT_SETTINGS, repack=replace(DEFAULT_SETTINGS.repack, zone_program_items_max=0))
+    monkeypatch.setattr(zones, "_block", pytest.fail)
+    free = tuple(a_pod(f"free{i}") for i in range(8))
+    found = split(*in_zone(A, 12), *in_zone(B, 4), *free, budget=SearchBudget(9), settings=settings)
+    assert {zone: len(names) for zone, names in found.items()} == {A: 18, B: 6}
 
 
 def test_pods_that_may_run_anywhere_are_not_split() -> None:
