@@ -133,6 +133,11 @@ sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCE
 	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) $(if $(OPTIONS),--options $(OPTIONS)) $(if $(LEDGERS),--ledger $(LEDGERS)) \
 		$(if $(filter 1,$(shell expr $(SEEDS) '>=' 200)),--every-site) --json build/sim.json
 
+DRAWS ?= 200000
+.PHONY: deadlines
+deadlines: setup ## In how many of DRAWS=200000 draws with failed launches a pod that may wait starts before its deadline
+	$(BIN)/python -c "from tests.unit.test_pods import deadlines_kept; print(f'{deadlines_kept($(DRAWS)) / $(DRAWS):.4%} of $(DRAWS) deadlines kept')"
+
 REPLAYED ?= 40
 REPEATED ?= 1000
 REPLAYED_SCENARIOS ?= examples/demo.yaml $(if $(wildcard $(SHARED)/data/openb-pods-default.csv.gz),examples/trace.yaml)
