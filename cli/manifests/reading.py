@@ -467,7 +467,7 @@ def _not_yaml(error: Exception, text: str, source: str, index: int) -> Unreadabl
     line = None if mark is None else mark.line + 1
     place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"
     lines = text.splitlines()
-    words = str(error.problem) if isinstance(error, yaml.MarkedYAMLError) else str(error)
+    words = str(error.problem) if isinstance(error, yaml.MarkedYAMLError) else str(error).partition("\n")[0]
     here = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
     every = chunks(text)
     document = every[index] if index < len(every) else text

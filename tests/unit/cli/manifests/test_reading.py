@@ -154,6 +154,11 @@ def test_what_json_cannot_hold_is_the_inputs_fault(value: str, said: str) -> Non
     assert said in problem
 
 
+def test_a_control_character_is_named_in_one_line() -> None:
+    """The parser's second line names a place inside of itself."""
+    assert fault("kind: Pod\0", "x.yaml").endswith("control characters are not allowed")
+
+
 def test_a_pair_of_surrogates_is_one_character() -> None:
     assert names('{"kind": "Pod", "metadata": {"name": "\\ud83d\\ude00"}}') == ["\U0001f600"]
 
