@@ -206,6 +206,7 @@ def draw_silences(rng: Random) -> dict[str, Any]:
         "partialLists": rng.choice((0.1, 0.3)),
         "requestTokens": rng.choice(({"burst": 5, "perSecond": 1.0}, {"burst": 20, "perSecond": 2.0})),
         "instanceTokens": rng.choice(({"burst": 2, "perSecond": 0.1}, {"burst": 5, "perSecond": 2.0})),
+        "terminationTokens": rng.choice(({"burst": 2, "perSecond": 0.2}, {"burst": 10, "perSecond": 2.0})),
         "eventLag": {"p50": "2s", "p99": "90s"},
         "repeats": rng.choice((0.1, 0.3)),
         "unordered": True,

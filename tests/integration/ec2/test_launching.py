@@ -21,11 +21,13 @@ from adapters.ports import (
     LaunchDeniedError,
     LostReplyError,
     RefusedOffering,
+    SilentError,
     ThrottledError,
     UnfulfilledError,
 )
 from core.launch.denials import NO_IMAGE_OR_SUBNET
 from core.launch.template import NAME_PREFIX
+from core.lifecycle.steps import LISTED_WITHIN
 from core.model.catalogue import OfferingKey
 from tests.builders import a_type
 from tests.integration.ec2.conftest import CLUSTER, Account, a_manifest, an_order
@@ -253,8 +255,12 @@ def test_a_token_that_was_used_before_finds_its_instance(account: Account) -> No
 
     account.answer_fleet = mismatch
     assert account.cloud.launch(an_order()).instances[0].instance_id == first.instances[0].instance_id
+    absent = an_order(claim="general-2")
+    with pytest.raises(SilentError, match="may not be listed yet"):
+        account.cloud.launch(absent)
+    unclear_at = account.clock.now() - LISTED_WITHIN
     with pytest.raises(ConflictError, match="new token"):
-        account.cloud.launch(an_order(claim="general-2"))
+        account.cloud.launch(msgspec.structs.replace(absent, unclear_at=unclear_at))
 
 
 def test_a_class_that_cannot_be_rendered_is_denied_with_its_field(account: Account) -> None:
