@@ -124,8 +124,19 @@ class ExpiredError(TransientError):
     """The version of a list that the request names is too old: list again."""
 
 
+class SilentError(TransientError):
+    """EC2 answered a launch without an instance or a cause: an earlier request with its token may have launched."""
+
+
 class UnfulfilledError(TransientError):
-    """EC2 answered a launch, and launched nothing for a cause that passes. It repeats the answer to the same token."""
+    """EC2 launched nothing for a cause that passes, or was silent until instances would be listed.
+
+    It repeats the answer to the same token.
+    """
+
+    def __init__(self, call: str, detail: str, *, answers: int = 0, is_silent: bool = False) -> None:
+        super().__init__(call, detail, answers=answers)
+        self.is_silent = is_silent
 
 
 class NotFoundError(PortError):

@@ -7,6 +7,7 @@ Nodes cannot be one instance.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -15,6 +16,7 @@ from core import labels
 from core.model.catalogue import InstanceType
 from core.model.plan import NodeClaim
 from core.model.snapshot import Node, Snapshot
+from core.model.state_node import state_nodes
 from core.model.values.quantity import AMOUNT_MAX, CPU, MEMORY, NVIDIA_GPU, PODS
 from core.model.values.taints import NO_SCHEDULE, Taint
 
@@ -74,6 +76,32 @@ def with_trusted_nodes(snapshot: Snapshot) -> TrustedNodes:
     if not doubts:
         return TrustedNodes(snapshot)
     return TrustedNodes(msgspec.structs.replace(snapshot, nodes=tuple(nodes)), tuple(sorted(doubts)))
+
+
+UNPROVEN_AFTER: Final = timedelta(minutes=10)
+"""The age from which an event warns of a Node on which nothing runs: a new one has yet to start its DaemonSets' pods."""
+
+
+def doubted_nodes(snapshot: Snapshot) -> tuple[NodeDoubt, ...]:
+    """Return the doubts that only a snapshot with our claims and all pods shows.
+
+    They are about Nodes with the providerID of a node that a claim has registered, and about Nodes without a claim on which
+    nothing runs: consolidation moves no pods to those.
+    """
+    doubts = set(with_trusted_nodes(snapshot).doubts)
+    for state in state_nodes(snapshot) if snapshot.pods else ():
+        node = state.node
+        if state.is_proven or node is None or node.unreadable or not node.is_ready:
+            continue
+        if node.created_at is not None and snapshot.now - node.created_at >= UNPROVEN_AFTER:
+            doubts.add(NodeDoubt(node.name, NOTHING_RUNS))
+    return tuple(sorted(doubts))
+
+
+NOTHING_RUNS: Final = (
+    "no pod runs on it, not even a DaemonSet's, and it is no node of ours: consolidation moves no pods to it; if it has no"
+    " instance, delete the Node, since kube-scheduler may bind pods to it"
+)
 
 
 def _name(claim: NodeClaim) -> str:

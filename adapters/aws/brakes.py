@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
-from adapters.aws.dynamodb.table import DynamoTable, Item, decoded, key, number, packed, partition_of, sort_of, unpacked
+from adapters.aws.dynamodb.table import (
+    ABSENT,
+    DynamoTable,
+    Item,
+    as_read,
+    decoded,
+    key,
+    number,
+    packed,
+    partition_of,
+    sort_of,
+    unpacked,
+)
 from adapters.aws.services import AwsService
 from adapters.ports import Clock, ConflictError, NotFoundError
+from adapters.store import UnreadableRowError
 from core.brakes import Brake, BrakeKind, kill_switch
 from core.breakers import Breaker
 from installation.wiring import TABLE
@@ -96,12 +109,14 @@ class DynamoBrakes:
         self._clock = clock
 
     def read(self) -> tuple[Brake, ...]:
-        """Return all engaged brakes. Raises PortError."""
+        """Return all engaged brakes; a breaker whose row cannot be read stops its own NodePool. Raises PortError."""
         now, items = self._clock.now(), tuple(self._table.query(self._partition))
-        breakers = (_breaker(item, now).brake(now) for item in items if not _is_held(item))
+        breakers, damaged = self._breakers(items, now)
+        brakes = (breaker.brake(now) for breaker in breakers)
         return (
             *(_row_brake(item) for item in items if _is_held(item)),
-            *(brake for brake in breakers if brake is not None),
+            *(brake for brake in brakes if brake is not None),
+            *damaged,
         )
 
     def held(self) -> tuple[Brake, ...]:
@@ -132,9 +147,23 @@ class DynamoBrakes:
         return before.brake(now) is not None
 
     def breakers(self) -> tuple[Breaker, ...]:
-        """Return all breakers, open or not."""
-        now = self._clock.now()
-        return tuple(_breaker(item, now) for item in self._table.query(self._partition) if not _is_held(item))
+        """Return all breakers that can be read, open or not."""
+        breakers, _ = self._breakers(self._table.query(self._partition), self._clock.now())
+        return tuple(breakers)
+
+    def _breakers(self, items: Iterable[Item], now: datetime) -> tuple[list[Breaker], list[Brake]]:
+        """Return the breakers among the items, and the brakes for those that cannot be read."""
+        breakers, damaged = list[Breaker](), dict[str, Brake]()
+        for item in items:
+            if _is_held(item):
+                continue
+            try:
+                breakers.append(_breaker(item, now))
+            except UnreadableRowError as error:
+                name = sort_of(item).removeprefix(_BREAKER)
+                damaged[sort_of(item)] = Brake(BrakeKind.POOL_BREAKER, error.detail, node_pool=name)
+        self._table.leave_out(self._partition, {sort: brake.message for sort, brake in damaged.items()})
+        return breakers, list(damaged.values())
 
     def renew(self, node_pool: str, generations: str, now: datetime) -> None:
         """Drop the results of other generations of NodePool and EC2NodeClass. Raises ConflictError."""
@@ -153,10 +182,16 @@ class DynamoBrakes:
         self, node_pool: str, change: Callable[[Breaker], Breaker], now: datetime
     ) -> tuple[Breaker, Breaker]:
         item = self._table.get(self._partition, _BREAKER + node_pool)
-        before = Breaker(node_pool=node_pool) if item is None else _breaker(item, now)
+        before, is_readable = Breaker(node_pool=node_pool), True
+        if item is not None:
+            try:
+                before = _breaker(item, now)
+            except UnreadableRowError:
+                is_readable = False  # the next result begins a new row
         after = change(before)
-        if after != before:
-            self._table.put(self._item(after, now, before.version + 1), condition=_unchanged(item))
+        if after != before or not is_readable:
+            condition = ABSENT if item is None else as_read(item)
+            self._table.put(self._item(after, now, before.version + 1), condition=condition)
         return before, after
 
     def _item(self, breaker: Breaker, now: datetime, version: int) -> Item:
@@ -192,16 +227,6 @@ def _breaker(item: Item, now: datetime) -> Breaker:
         return stored
 
     return decoded(item, read)
-
-
-def _unchanged(item: Item | None) -> dict[str, object]:
-    if item is None:
-        return {"ConditionExpression": "attribute_not_exists(#p)", "ExpressionAttributeNames": {"#p": TABLE.sort_key}}
-    return {
-        "ConditionExpression": "#v = :v",
-        "ExpressionAttributeNames": {"#v": "version"},
-        "ExpressionAttributeValues": {":v": item["version"]},
-    }
 
 
 # Zonal shifts and autoshifts of the cluster, from Application Recovery Controller (ARC).

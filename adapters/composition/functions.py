@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from adapters.aws.brakes import DynamoBrakes
     from adapters.aws.dynamodb.coordination import DynamoLeases, DynamoPodEnds
+    from adapters.aws.dynamodb.launch_memory import DynamoTemplateNames
     from adapters.aws.dynamodb.table import DynamoTable
     from adapters.aws.ec2.fleet import PacedTurns
     from adapters.aws.session import SchedulerWindows
@@ -150,6 +151,13 @@ class TableAdapters:
             self.clock,
             self.pause,
         )
+
+    @cached_property
+    def template_names(self) -> DynamoTemplateNames:
+        """The launch templates that exist, as far as this cluster's functions know."""
+        from adapters.aws.dynamodb.launch_memory import DynamoTemplateNames
+
+        return DynamoTemplateNames(self.table, self.settings.cluster_name)
 
 
 # Creates the adapters of the market: instance types, offerings, prices and quotas, which clusters of a region share.
@@ -351,6 +359,7 @@ class Adapters(MarketAdapters):
             clock=self.clock,
             uses_reservations=gates.reserved_capacity,
             turns=self.turns,
+            template_names=self.template_names,
             types_for=self._types_for,
             validates_launches=self.settings.validate_launches,
         )

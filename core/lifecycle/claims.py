@@ -32,6 +32,7 @@ from core.lifecycle.steps import (
     NoteUsable,
     ReportNode,
     Wait,
+    may_be_unlisted,
     recheck_after,
 )
 from core.model.plan import (
@@ -188,9 +189,12 @@ def _resume(record: ClaimRecord, node: Node | None) -> BeginTermination | None:
 def _launch(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
     if facts.tagged_instance:
         return Adopt(facts.tagged_instance)
-    if now - record.requested_at >= LAUNCH_TIMEOUT:
-        return Forget(ClaimReason.LAUNCH_TIMEOUT)
-    return Launch()
+    if now - record.requested_at < LAUNCH_TIMEOUT:
+        return Launch()
+    unclear_at = record.moments.unclear_at
+    if unclear_at is not None and may_be_unlisted(unclear_at, now):
+        return Wait(recheck_after(unclear_at, now), "an instance of its last request may not be listed yet")
+    return Forget(ClaimReason.LAUNCH_TIMEOUT)
 
 
 def _register(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, binds: bool) -> ClaimStep:

@@ -7,7 +7,8 @@ request has the offerings that all claims accept in the same subnets, always inc
 
 Before the request, each claim stores the token, the number of claims that share it, the index of its instance, and the name of
 the first one, which requests the launch again for all if EC2 did nothing. If the
-response is lost, each claim takes an instance of the launch that no claim has; without one, it is launched alone. Instances
+response is lost, each claim takes an instance of the launch that no claim has; it is launched alone only once EC2's lists
+would have one. Instances
 start with the launch's name instead of a claim's; `reconcile` names them after their claims.
 """
 

@@ -62,6 +62,8 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         pods_created_at: When the first of its pods was created.
         pods_marked_at: When kube-scheduler first reported one of them as unschedulable.
         heard_at: When the run that planned it started its listing.
+        unclear_at: The last time at which a request with its token may have launched; dropped with the token.
+        renewed_at: When its token was replaced because EC2 was silent to it.
         launched_at: When EC2 answered its launch.
         named_at: When the instance of a shared launch got the claim's name.
         seen_at: When its node was first seen.
@@ -73,6 +75,8 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pods_created_at: datetime | None = None
     pods_marked_at: datetime | None = None
     heard_at: datetime | None = None
+    unclear_at: datetime | None = None
+    renewed_at: datetime | None = None
     launched_at: datetime | None = None
     named_at: datetime | None = None
     seen_at: datetime | None = None

@@ -34,8 +34,19 @@ def recheck_after(since: datetime, now: datetime) -> timedelta:
 # Facts about one claim or command from which its next step is chosen.
 
 
-INSTANCE_CHECK_AFTER: Final = timedelta(minutes=2)
+LISTED_WITHIN: Final = timedelta(minutes=2)
+"""How long EC2's lists may lack a launched instance (docs/engineering/aws-facts.md#eventual-consistency)."""
+
+INSTANCE_CHECK_AFTER: Final = LISTED_WITHIN
 """The age from which a launch without a node is looked up in EC2: it may have died. EC2 may not list younger ones yet."""
+
+
+def may_be_unlisted(unclear_at: datetime | None, now: datetime) -> bool:
+    """Whether a request without a clear answer may have launched an instance that EC2's lists lack.
+
+    Until then no other token may be used: it would launch a second one.
+    """
+    return unclear_at is None or now - unclear_at < LISTED_WITHIN
 
 
 class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -419,7 +419,8 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
         subnets: Zone → the subnet to launch into; in other zones it is the first one of the class that is not avoided.
         avoided_subnets: Ids of subnets that recently had no free addresses.
         uses_reservations: Whether a launch outside of capacity reservations must avoid all of them.
-        attempts: How many requests for it had no clear answer; EC2 may know its token.
+        unclear_at: When a request with its token last had no clear answer; None for never.
+        is_renewed: Whether its token replaces one to which EC2 was silent.
         partition: The partition of the class' placement group, 0 where EC2 chooses.
         tenancy: `default` for hardware that is shared with other accounts, or `dedicated`.
     """
@@ -442,4 +443,5 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     tenancy: str = "default"
     partition: int = 0
     uses_reservations: bool = True
-    attempts: int = 0
+    unclear_at: datetime | None = None
+    is_renewed: bool = False

@@ -54,6 +54,14 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         return self.claim is not None
 
     @property
+    def is_proven(self) -> bool:
+        """Whether there is more of it than a Node object, which anyone with the right to create Nodes can write.
+
+        Either it has a claim, or a pod runs on it, for example that of a DaemonSet.
+        """
+        return self.claim is not None or any(p.phase == "Running" and p.is_ready is not False for p in self.pods)
+
+    @property
     def is_registered(self) -> bool:
         """Whether its node has joined and has the claim's labels and taints; always true for nodes that we do not manage."""
         if self.claim is None:

@@ -112,6 +112,11 @@ class ClaimReason(ReasonCode):
         "An existing claim has the name of the hand-made NodeClaim, so nothing is launched for it.",
         "Delete it and create one with another name.",
     )
+    NODE_CLAIM_GONE = (
+        "NodeClaimGone",
+        "The hand-made NodeClaim was released by another run before its launch, so nothing is launched for it.",
+        "Create it again if the node is still wanted.",
+    )
     PODS_PLACED_ELSEWHERE = (
         "PodsPlacedElsewhere",
         "None of its pods waits for a node any more, so it is not launched.",

@@ -181,7 +181,8 @@ class ExistingNode(msgspec.Struct, frozen=True, eq=False):
         free: The room after its pods and the DaemonSet pods that it has yet to get.
         due: DaemonSets whose pod it has yet to get, by position.
         is_leaving: Whether it is marked for deletion and offers no room.
-        is_recently_changed: Whether pods arrived or left within `consolidateAfter`: consolidation moves no pods to it.
+        takes_no_moves: Whether consolidation moves no pods to it: pods arrived or left within `consolidateAfter`, or it is
+            nobody's claim and nothing runs on it, so that no kubelet may be behind the Node object.
         is_drained_later: Whether the stored target has yet to drain it: other nodes are tried first
             (docs/engineering/handbook/planning.md).
     """
@@ -195,7 +196,7 @@ class ExistingNode(msgspec.Struct, frozen=True, eq=False):
     attached: Attachments
     attach_limits: Mapping[str, int]
     is_leaving: bool
-    is_recently_changed: bool
+    takes_no_moves: bool
     is_drained_later: bool = False
     due: tuple[int, ...] = ()
 
@@ -300,7 +301,7 @@ class ExistingNodes:
             attached=room.attached,
             attach_limits=state.node.attach_limits if state.node is not None else {},
             is_leaving=state.is_marked_for_deletion(self._snapshot),
-            is_recently_changed=_is_recently_changed(state, self._pools.get(room.node_pool), self._snapshot.now),
+            takes_no_moves=_takes_no_moves(state, self._pools.get(room.node_pool), self._snapshot.now),
             is_drained_later=state.name in self._drained_later,
             due=room.due,
         )
@@ -367,8 +368,10 @@ def _offered(state: StateNode) -> Requirements:
     return Requirements.from_labels({**node_labels, labels.HOSTNAME: hostname})
 
 
-def _is_recently_changed(state: StateNode, pool: NodePool | None, now: datetime) -> bool:
+def _takes_no_moves(state: StateNode, pool: NodePool | None, now: datetime) -> bool:
     after = pool.disruption.consolidate_after if pool is not None else None
+    if not state.is_proven:
+        return True
     if state.claim is None or not after:
         return False
     initialized = state.claim.conditions.get(INITIALIZED)
@@ -401,7 +404,7 @@ class NodeIndex:
     Attributes:
         nodes: The nodes, by position.
         leaving: Nodes that are leaving and offer no room.
-        recently_changed: Nodes whose pods changed within `consolidateAfter`.
+        takes_no_moves: Nodes to which consolidation moves no pods.
         drained_later: Nodes that the stored target has yet to drain.
         values: Label key → its value on each node, None if the node has none.
         domains: Label key → its values, each with its nodes.
@@ -413,7 +416,7 @@ class NodeIndex:
         self.nodes = nodes
         self._all = _every(nodes)
         self.leaving = NodeMask(bits(node.index for node in nodes if node.is_leaving))
-        self.recently_changed = NodeMask(bits(node.index for node in nodes if node.is_recently_changed))
+        self.takes_no_moves = NodeMask(bits(node.index for node in nodes if node.takes_no_moves))
         self.drained_later = NodeMask(bits(node.index for node in nodes if node.is_drained_later))
         self._by_resource = [ThresholdIndex(column) for column in zip(*(node.free for node in nodes), strict=True)]
         for column in self._by_resource:

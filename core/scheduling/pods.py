@@ -347,7 +347,7 @@ class PendingGroup(msgspec.Struct, eq=False):
     """Equal pods that wait for a place, in the order of placement.
 
     Attributes:
-        avoids_recently_changed: Whether consolidation moves them, so that they must avoid nodes whose pods changed recently.
+        avoids_recently_changed: Whether consolidation moves them, so that they must avoid nodes that take no moves.
         is_displaced: Whether a target moves them: they are placed after the pods that wait in any case, and share no new node
             with those.
         avoids_drained_later: Whether they leave a node at any cost, so that they go to nodes which the stored target drains

@@ -144,7 +144,7 @@ class ExistingNodeSearch:
         suitable = nodes.suitable(step.alternatives, step.demands.tolerations) & nodes.with_room(
             pending_group.pod_group.requests
         )
-        return suitable & self._staying & (~nodes.recently_changed if pending_group.avoids_recently_changed else -1)
+        return suitable & self._staying & (~nodes.takes_no_moves if pending_group.avoids_recently_changed else -1)
 
     def _near(self, step: RelaxationStep) -> NodeMask:
         """Return nodes with a pod that the pods must share a node with; all nodes without such a rule."""

@@ -71,7 +71,7 @@ class SharedControllers:
         given, tasks = self.adapters, self.adapters.run_tasks.messages
         karpenter = KarpenterPresence(given.kubernetes, given.clock)
         is_on = given.settings.mirror_node_claims
-        mirror = NodeClaimMirror(given.kubernetes, karpenter, given.clock, tasks, is_on=is_on)
+        mirror = NodeClaimMirror(given.kubernetes, given.claims, karpenter, given.clock, tasks, is_on=is_on)
         given.claims.listen(mirror.note)
         return mirror
 
@@ -127,4 +127,9 @@ class SharedControllers:
         from lambdas.controllers.sweeps.rebuilding import Rebuilding
 
         given, work = self.adapters, self.adapters.queues.work
-        return Rebuilding(given.cloud, self.launcher, given.stores.claims, self.observer, work, given.clock)
+        claims = given.stores.claims
+
+        def is_withdrawn(name: str, uid: str) -> bool:
+            return self.node_claims.is_withdrawn(name, uid)  # loaded only where an instance without a claim is found
+
+        return Rebuilding(given.cloud, self.launcher, claims, is_withdrawn, self.observer, work, given.clock)

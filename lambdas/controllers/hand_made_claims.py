@@ -105,10 +105,28 @@ class HandMadeClaims:
             return self._refuse(obj, Refusal(ClaimReason.INSUFFICIENT_CAPACITY, record.message), report)
         self._hold(obj)
         limits = limits_by_counter(market.node_pools)
-        if self._claims.request(with_subnets([record], market), limits, None).refused:
+        requested = self._claims.request(with_subnets([record], market), limits, None)
+        if requested.refused:
             return self._refuse(obj, limit_reached(planned.node_pool), report)
         self._mark(record)
+        if not self._is_held(obj):
+            message = "another run has released the NodeClaim since this one read it"
+            report.decide(DecisionKind.FORGET, name, ClaimReason.NODE_CLAIM_GONE, message)
+            self._claims.forget(requested.accepted[0])
         return None
+
+    def _is_held(self, read: JsonObject) -> bool:
+        """Whether the object as read is still there with our finalizer.
+
+        Another run may have taken it on, been denied by EC2, and released it between this run's reading and its row: without
+        this check, the row would launch an instance that no object shows and nobody can end.
+        """
+        try:
+            present = self._kubernetes.get(NODE_CLAIMS, str(read["metadata"]["name"]))
+        except NotFoundError:
+            return False
+        finalizers = present["metadata"].get("finalizers") or ()
+        return _uid(present) == _uid(read) and labels.TERMINATION_FINALIZER in finalizers
 
     def _hold(self, obj: JsonObject) -> None:
         """Add our finalizer, so that the object cannot vanish before it is marked. Raises ConflictError."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
@@ -24,6 +24,7 @@ from adapters.ports import (
     Launched,
     NotFoundError,
     PortError,
+    SilentError,
     ThrottledError,
     TransientError,
     UnfulfilledError,
@@ -39,6 +40,7 @@ from core.ledger.outcome import DecisionOutcome, OutcomeState
 from core.lifecycle.deletion import held_by
 from core.lifecycle.launching import is_unanswered
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
+from core.lifecycle.steps import may_be_unlisted
 from core.model.catalogue import Catalogue, Offering
 from core.model.values.quotas import InstanceEnd
 from core.reasons.code import ClaimReason, DecisionKind, ReasonCode, Refusal, TerminationReason
@@ -210,6 +212,15 @@ class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
     launched: Launched | None = None
     is_try: bool = False
 
+    @classmethod
+    def of_part(cls, records: Sequence[ClaimRecord], now: datetime) -> Self:
+        """Return the answer for claims of a launch that others share, and that another run may have requested."""
+        unclear_at = records[0].moments.unclear_at
+        is_open = unclear_at is not None and may_be_unlisted(unclear_at, now)
+        said = "another run may have requested the launch that this claim shares"
+        error = SilentError(CALL, said) if is_open else ConflictError(CALL, said)
+        return cls(asked={record.name: record for record in records}, error=error)
+
     def left_out(self, record: ClaimRecord) -> Refusal | None:
         """Return why the claim waits if another claim of its launch is tried first; None if it was requested."""
         waits = self.is_try and record.name not in self.asked
@@ -333,8 +344,8 @@ class LaunchAnswerWriter:
         if error is not None:
             report.count("throttledLaunches" if isinstance(error, ThrottledError) else "unclearLaunches")
             if isinstance(error, UnfulfilledError):
-                return self._renewed(record, error)
-            tried = self._tried(record, error)
+                return self._renewed(record, error, now)
+            tried = self._tried(record, error, now)
             return record if tried == record else self._claims.change(record, tried)
         instance = answer.instance_of(record)
         if instance is None:
@@ -394,11 +405,12 @@ class LaunchAnswerWriter:
         )
         return self._claims.change(record, after)
 
-    def _tried(self, record: ClaimRecord, error: PortError) -> ClaimRecord:
+    def _tried(self, record: ClaimRecord, error: PortError, now: datetime) -> ClaimRecord:
         """Return the claim after an inconclusive answer; the next try first looks for an instance with its tag.
 
-        The token stays, so that the same order cannot launch twice; it is replaced only if EC2 knows it from another order. A
-        claim that shares a launch then checks once whether an instance of the launch is left for it.
+        The token stays, so that the same order cannot launch twice. It is replaced only if EC2 knows it from another order and
+        would list its instance by now. A claim that shares a launch then checks once whether an instance of the launch is left
+        for it.
         A throttled request launched nothing: the claims go on sharing it, as if it had not been sent. Only its first failure is
         written, so that no writer meets another.
         """
@@ -406,13 +418,16 @@ class LaunchAnswerWriter:
             return record if record.reason == ClaimReason.LAUNCH_FAILED else _failed(record, error)
         attempts = record.attempts + 1
         tried = msgspec.structs.replace(_failed(record, error), attempts=attempts)
-        if not isinstance(error, ConflictError) or (record.shares > 1 and not record.attempts):
+        if not isinstance(error, ConflictError):
+            # Silence launches nothing by itself: what counts is the request before it.
+            before = record.moments.unclear_at if isinstance(error, SilentError) else None
+            return _unclear(tried, before or now)
+        if record.shares > 1 and not record.attempts:
             return tried
-        return msgspec.structs.replace(
-            tried, token=self._tokens.of(record.name, attempts, record.plan.made_by_hand), shares=1, share=0, first=""
-        )
+        token = self._tokens.of(record.name, attempts, record.plan.made_by_hand)
+        return msgspec.structs.replace(_unclear(tried, None), token=token, shares=1, share=0, first="")
 
-    def _renewed(self, record: ClaimRecord, error: UnfulfilledError) -> ClaimRecord:
+    def _renewed(self, record: ClaimRecord, error: UnfulfilledError, now: datetime) -> ClaimRecord:
         """Give a claim a new token, the same one to all that share its launch: EC2 repeats its answer to the old one.
 
         Another run may have written the row in the meantime, for example since its request was throttled.
@@ -420,7 +435,10 @@ class LaunchAnswerWriter:
         token, current = self._tokens.again(record.token), record
         for attempt in range(1, STORE_ATTEMPTS + 1):
             try:
-                failed = _failed(current, error)
+                failed = _unclear(_failed(current, error), None)
+                if error.is_silent:
+                    moments = msgspec.structs.replace(failed.moments, renewed_at=now)
+                    failed = msgspec.structs.replace(failed, moments=moments)
                 # An attempt more: what follows an unclear answer is no longer unclear itself.
                 attempts = current.attempts + bool(current.attempts)
                 return self._claims.change(current, msgspec.structs.replace(failed, token=token, attempts=attempts))
@@ -434,6 +452,11 @@ class LaunchAnswerWriter:
 
 def _failed(record: ClaimRecord, error: PortError) -> ClaimRecord:
     return msgspec.structs.replace(record, reason=ClaimReason.LAUNCH_FAILED, message=str(error)[:300])
+
+
+def _unclear(record: ClaimRecord, at: datetime | None) -> ClaimRecord:
+    """Return the claim with the time at which its token may have launched, None for a token that was never sent."""
+    return msgspec.structs.replace(record, moments=msgspec.structs.replace(record.moments, unclear_at=at))
 
 
 def refused(record: ClaimRecord, reason: ReasonCode, message: str, now: datetime) -> DecisionOutcome:

@@ -61,6 +61,7 @@ from core.pools import pool_types
 from core.reasons.code import ClaimReason, Refusal
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launch_answers import (
+    CALL,
     DenialMemory,
     LaunchAnswer,
     LaunchAnswerWriter,
@@ -136,7 +137,8 @@ def order_of(
         tenancy=tenancy(plan.requirements),
         partition=partition(plan.requirements),
         uses_reservations=uses_reservations,
-        attempts=record.attempts,
+        unclear_at=record.moments.unclear_at,
+        is_renewed=record.moments.renewed_at is not None,
     )
 
 
@@ -306,7 +308,7 @@ class LaunchGate:
         self._mark(record, node_class, refused, now, report)
         self._end(admission.probe, launched, report)
         for group in _by_code(refused):
-            denied = _denied(record, node_class, group, "ec2:CreateFleet")
+            denied = _denied(record, node_class, group, CALL)
             if rule_of(denied.code).remembered in _ALSO_IN_SUCCESS and not any(map(denied.scope.covers, launched)):
                 self._memory.add(denied, now, report)
         for denial in admission.denials:
@@ -421,10 +423,7 @@ class LaunchRequests:
         """
         first = records[0]
         if len(records) < first.shares:
-            unknown = ConflictError(
-                "ec2:CreateFleet", "another run may have requested the launch that this claim shares"
-            )
-            return LaunchAnswer(asked={record.name: record for record in records}, error=unknown)
+            return LaunchAnswer.of_part(records, now)
         admission = self._gate.admit(first, node_class, now)
         if isinstance(admission, Refusal):
             return LaunchAnswer(held_back=admission)

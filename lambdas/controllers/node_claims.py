@@ -59,9 +59,17 @@ class NodeClaimMirror:
     """
 
     def __init__(
-        self, kubernetes: Kubernetes, karpenter: KarpenterPresence, clock: Clock, run_tasks: RunTasks, *, is_on: bool
+        self,
+        kubernetes: Kubernetes,
+        claims: ClaimStore,
+        karpenter: KarpenterPresence,
+        clock: Clock,
+        run_tasks: RunTasks,
+        *,
+        is_on: bool,
     ) -> None:
         self._kubernetes = kubernetes
+        self._claims = claims
         self._karpenter = karpenter
         self._clock = clock
         self._run_tasks = run_tasks
@@ -107,12 +115,27 @@ class NodeClaimMirror:
         self._bring(record.name, mirrored(record))
 
     def release(self, obj: JsonObject) -> None:
-        """Release the NodeClaim of a deleted claim, as it was read. Raises PortError."""
+        """Release the NodeClaim of a deleted claim, as it was read, unless it has a claim again by now. Raises PortError.
+
+        Another run may have stored a hand-made one again from an older reading.
+        """
         metadata = obj["metadata"]
+        if self.is_on and self._claims.get(str(metadata["name"])) is not None:
+            return
         with suppress(NotFoundError):
             remove_finalizer(self._kubernetes, obj)
             if not metadata.get("deletionTimestamp"):
                 self._kubernetes.delete(NODE_CLAIMS, str(metadata["name"]))
+
+    def is_withdrawn(self, name: str, uid: str) -> bool:
+        """Whether the hand-made NodeClaim with this UID, or the one written in its place, is gone. Raises PortError."""
+        if not self.is_on:
+            return False
+        try:
+            metadata = self._kubernetes.get(NODE_CLAIMS, name)["metadata"]
+        except NotFoundError:
+            return True
+        return uid not in (metadata.get("uid"), (metadata.get("annotations") or {}).get(labels.MADE_BY_HAND))
 
     def may_create(self) -> bool:
         """Whether NodeClaims may be created: another controller would launch a node for a new one. Raises PortError."""

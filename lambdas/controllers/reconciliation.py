@@ -30,6 +30,7 @@ from core.lifecycle.launching import is_unnamed
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import resources
 from core.model.snapshot import Snapshot
+from core.node_facts import doubted_nodes
 from core.pool_admission import observed_pools
 from core.reasons.code import DecisionKind
 from core.reasons.runs import RunReason
@@ -284,8 +285,10 @@ class Reconciliation:
             of_nodes = [
                 problem for problem in view.problems if problem.resource == resources.NODES and problem.is_warning
             ]
-            doubts = [problems for problems in of_nodes if problems.set_aside is None]
-            self.warnings.doubted_nodes((problems.subject.partition(" ")[2], problems.problem) for problems in doubts)
+            doubts = [problem for problem in of_nodes if problem.set_aside is None]
+            warned = {(problem.subject.partition(" ")[2], problem.problem) for problem in doubts}
+            warned.update((doubt.node, doubt.message) for doubt in doubted_nodes(view.snapshot))
+            self.warnings.doubted_nodes(sorted(warned))
 
     def _in_order(self) -> tuple[Sweep, ...]:
         return in_order(self.sweeps, self.clock.now())

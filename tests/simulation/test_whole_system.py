@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import io
 import json
 import os
 import subprocess
 import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kubernetes import client
 
-from simulator.world import Result
+from adapters.observability import logger
+from core.ledger import compression, entry, reading
+from core.ledger.compression import compressed
+from simulator.world import Result, World, run
+from tests.builders import a_class_manifest
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play, write
+from tests.unit.cli.commands.test_secrets import annotated, canaries, pod_spec, secret
 
 SCALE_TO_ZERO = {"at": "8m", "scale": {"kind": "Deployment", "name": "web", "replicas": 0}}
 
@@ -127,3 +138,112 @@ def test_a_fault_on_a_call_that_nobody_makes_is_a_warning(tmp_path: Path) -> Non
 
 def _as_number(moment: str) -> str:
     return moment.removesuffix("Z").ljust(26, "0") if "." in moment else moment.removesuffix("Z") + ".000000"
+
+
+# Nothing that a decision does not read is written anywhere, but the user data that EC2 gets.
+
+
+class Written:
+    """All that the functions write: calls to AWS (rows, objects, messages, notices), objects of Kubernetes, logs, metrics."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, set[str]] = {}
+        self.output = io.StringIO()
+
+    def listen(self, world: World) -> None:
+        world.account.wire.listen(lambda call, _: self.add(call.name, call.parameters))
+        api = world.cluster.api
+        for verb in ("create", "patch"):
+            setattr(api, verb, self._noted(f"kube:{verb}", getattr(api, verb)))
+        sys.stdout = self.output
+        logger.setLevel("DEBUG")
+        logger.registered_handler.setStream(self.output)  # type: ignore[attr-defined] - a stream handler
+
+    def add(self, where: str, value: object) -> None:
+        self.texts.setdefault(where, set()).update(texts(value))
+
+    def _noted(self, where: str, write: Callable[..., None]) -> Callable[..., None]:
+        def noted(resource: Any, *args: Any, **more: Any) -> None:
+            self.add(f"{where} {resource.plural}", [args, more])
+            write(resource, *args, **more)
+
+        return noted
+
+
+def texts(value: object) -> Iterator[str]:
+    """Every text in a value, also in packed bytes and in JSON within it."""
+    if isinstance(value, Mapping):
+        yield from (text for pair in value.items() for part in pair for text in texts(part))
+    elif isinstance(value, list | tuple):
+        yield from (text for part in value for text in texts(part))
+    elif isinstance(value, bytes | bytearray):
+        yield unpacked_text(bytes(value))
+    else:
+        yield str(value)
+        with suppress(ValueError):  # user data is encoded
+            yield base64.b64decode(str(value), validate=True).decode("utf-8", "replace")
+
+
+def unpacked_text(body: bytes) -> str:
+    for unpack in (gzip.decompress, zlib.decompress):
+        with suppress(Exception):
+            return unpack(body).decode("utf-8", "replace")
+    return body.decode("utf-8", "replace")
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
+    """What the ledger writes is noted before it is compressed, since a difference can only be read with its base."""
+    written = Written()
+    level, stream = logger.log_level, logger.registered_handler.stream  # type: ignore[attr-defined]
+
+    def noted(raw: bytes, *base: bytes) -> bytes:
+        written.add("ledger", raw)
+        return compressed(raw, *base)
+
+    for module in (compression, entry, reading):
+        monkeypatch.setattr(module, "compressed", noted)
+    yield written
+    logger.setLevel(level)
+    logger.registered_handler.setStream(stream)  # type: ignore[attr-defined]
+
+
+def test_no_secret_is_written_anywhere(tmp_path: Path, written: Written) -> None:
+    """Rows, objects in S3, messages, notices, events, statuses, logs and metrics have none; so has what people are shown."""
+    node_class = a_class_manifest()
+    node_class["spec"]["userData"] = f"#!/bin/sh\nexport P={secret('user-data')}"
+    workload = deployment(4)
+    requests = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    template = workload["spec"]["template"]
+    template["spec"] = {key: [{**c, "resources": requests} for c in cs] for key, cs in pod_spec("Deployment").items()}
+    template["metadata"]["annotations"] = {"t": secret("template")}
+    by_hand = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": "by-hand"},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": [],
+            "resources": {"requests": {"cpu": "1"}},
+        },
+    }
+    refused = {"metadata": {"name": "odd", "namespace": "default"}, "spec": {**pod_spec("Odd"), "priority": "x"}}
+    steps: list[dict[str, Any]] = [
+        {"at": "4m", "apply": [annotated(by_hand), annotated({"apiVersion": "v1", "kind": "Pod", **refused})]},
+        {"at": "6m", "fault": {"call": "ec2:CreateFleet", "kind": "error", "count": 2}},
+        {"at": "7m", "scale": {"kind": "Deployment", "name": "web", "replicas": 12}},
+        {"at": "10m", "interrupt": {"fraction": 0.5}},
+        {"at": "13m", "scale": {"kind": "Deployment", "name": "web", "replicas": 1}},
+    ]
+    objects = [annotated(obj) for obj in (node_class, node_pool(), workload)]
+    path = write(tmp_path, *objects, steps=steps, duration="25m")
+    result = run(path, ledger=tmp_path / "ledger", beside=written.listen)
+    assert result.summary["nodesLaunched"] > 2
+    written.add("logs", written.output.getvalue())
+    written.add("decisions", list(result.decisions))
+    sinks = {"logs", "ledger", "decisions", "kube:create events", "sqs:SendMessageBatch", "dynamodb:UpdateItem"}
+    assert sinks <= written.texts.keys()
+    to_ec2 = canaries(" ".join(written.texts.pop("ec2:CreateLaunchTemplate")))
+    assert {found.partition("\n")[0] for found in to_ec2} == {"-user-data"}, "EC2 alone gets it"
+    written.texts.pop("ec2:RunInstances", None)
+    assert {where: found for where, told in written.texts.items() if (found := canaries(" ".join(told)))} == {}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -9,8 +12,8 @@ from core.model.catalogue import Catalogue
 from core.model.snapshot import NodeOverlay, Snapshot
 from core.model.state_node import state_nodes
 from core.model.values import quantity
-from core.node_facts import with_trusted_nodes
-from tests.builders import NOW, a_node_of, a_type
+from core.node_facts import NOTHING_RUNS, UNPROVEN_AFTER, doubted_nodes, with_trusted_nodes
+from tests.builders import NOW, a_node_of, a_pod, a_type
 
 TYPE = a_type("m7g.large", cpu="2", memory="8Gi", pods="29")
 SMALL_GPU = a_type("g5.xlarge", cpu="4", memory="16Gi", pods="58", extra={"nvidia.com/gpu": "1"})
@@ -96,3 +99,28 @@ def test_an_honest_cluster_is_the_same_object() -> None:
     """Most are, and everything that is kept by identity stays."""
     snapshot = _snapshot()
     assert with_trusted_nodes(snapshot).snapshot is snapshot
+
+
+@pytest.mark.parametrize(
+    ("pod", "is_told"),
+    [
+        ({"phase": "Running"}, False),  # older files say no more
+        ({"phase": "Running", "is_ready": True}, False),
+        ({"phase": "Running", "is_ready": False}, True),
+        ({"phase": "Pending"}, True),  # bound by kube-scheduler, and no kubelet starts it
+        ({"phase": "Running", "node_name": "elsewhere"}, True),
+    ],
+)
+@pytest.mark.parametrize("is_ours", [False, True])
+@pytest.mark.parametrize("age", [UNPROVEN_AFTER, UNPROVEN_AFTER - timedelta(seconds=1)])
+def test_a_node_on_which_nothing_runs_is_told(
+    pod: dict[str, Any], age: timedelta, *, is_told: bool, is_ours: bool
+) -> None:
+    """Anyone who may create Nodes can write an empty one, and honest nodes were drained for its room."""
+    snapshot = _snapshot()
+    node = msgspec.structs.replace(snapshot.nodes[0], is_ready=True, created_at=NOW - age)
+    claims = snapshot.node_claims if is_ours else ()
+    pods = (a_pod(**{"node_name": node.name, **pod}),)
+    seen = msgspec.structs.replace(snapshot, nodes=(node,), node_claims=claims, pods=pods)
+    told = is_told and not is_ours and age == UNPROVEN_AFTER
+    assert [doubt.message for doubt in doubted_nodes(seen)] == ([NOTHING_RUNS] if told else [])

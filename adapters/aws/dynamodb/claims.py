@@ -78,8 +78,14 @@ class InstanceRows:
         return {**key(self._partition, claim.instance_id), "claim": {"S": claim.name}}
 
 
+NAME_MAX: Final = 253
+"""The longest name of an object (Kubernetes). DynamoDB refuses to look for an empty or very long key."""
+
+
 def _claim_named_in(row: Item) -> str:
     name: str = row["claim"]["S"]
+    if not 0 < len(name) <= NAME_MAX:
+        raise ValueError("claim is no name of an object")
     return name
 
 

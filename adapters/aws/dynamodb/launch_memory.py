@@ -94,6 +94,57 @@ def _denial_sort(denial: LaunchDenial) -> str:
     return f"{denial.node_class}#{denial.code}"
 
 
+# Remembers which launch templates exist, so that a new sandbox does not create each of them to learn it.
+
+
+TEMPLATE_NAMES: Final = "names"
+_ROW: Final = "all"
+
+
+class DynamoTemplateNames:
+    """`adapters.aws.ec2.instances.TemplateNames` of one cluster: a string set.
+
+    A hint that may be wrong in both directions, so a failure is logged and costs at most a request to EC2.
+    """
+
+    def __init__(self, table: DynamoTable, cluster: str) -> None:
+        self._table = table
+        self._partition = partition_of(cluster, "launch-templates")
+
+    def all(self) -> frozenset[str]:
+        """Return the names of templates that were created and not deleted since, none if the table does not answer."""
+        try:
+            item = self._table.get(self._partition, _ROW) or {}
+        except PortError as error:
+            logger.warning("known launch templates cannot be read", extra={"problem": str(error)})
+            return frozenset()
+        names = item.get(TEMPLATE_NAMES, {}).get("SS", ())
+        return frozenset(name for name in names if isinstance(name, str))
+
+    def add(self, names: Iterable[str]) -> None:
+        """Remember that these exist."""
+        self._change("ADD", names)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Remember no longer that these exist."""
+        self._change("DELETE", names)
+
+    def _change(self, action: str, names: Iterable[str]) -> None:
+        changed = sorted(names)
+        if not changed:
+            return
+        try:
+            self._table.update(
+                self._partition,
+                _ROW,
+                UpdateExpression=f"{action} #n :n",
+                ExpressionAttributeNames={"#n": TEMPLATE_NAMES},
+                ExpressionAttributeValues={":n": {"SS": changed}},
+            )
+        except PortError as error:
+            logger.warning("known launch templates cannot be stored", extra={"problem": str(error)})
+
+
 # Paces requests to EC2 over all sandboxes: a token bucket in DynamoDB, one item for each operation.
 #
 # EC2 throttles by account and region, so no thread or sandbox knows its own rate. The item holds the moment at which the bucket

@@ -8,7 +8,15 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from adapters.aws.ec2.instances import Instances, LaunchTemplates, LaunchValidator, TypesFor, efa_interfaces, unread
+from adapters.aws.ec2.instances import (
+    Instances,
+    LaunchTemplates,
+    LaunchValidator,
+    TemplateNames,
+    TypesFor,
+    efa_interfaces,
+    unread,
+)
 from adapters.aws.instance_profiles import InstanceProfiles, OwnedProfiles, UnusedProfiles
 from adapters.aws.node_class import (
     CapacityReservations,
@@ -35,6 +43,7 @@ from adapters.ports import (
     NotFoundError,
     PortError,
     RefusedOffering,
+    SilentError,
     ThrottledError,
     TransientError,
     UnfulfilledError,
@@ -47,6 +56,7 @@ from core.errors import InvalidInputError
 from core.launch.denials import NO_IMAGE_OR_SUBNET, NOT_RENDERED, OF_CAPACITY, Remembered, rule_of
 from core.launch.request import RenderedLaunch, may_exceed, render_launch, user_data_problem
 from core.launch.validation import first_certain, launch_problems
+from core.lifecycle.steps import may_be_unlisted
 from core.model.catalogue import Offering, OfferingKey
 from core.model.node_pool import NodePool
 from core.model.plan import LaunchOrder
@@ -263,9 +273,6 @@ ATTEMPTS_MAX: Final = 2
 _TEMPLATE_CODES: Final = "InvalidLaunchTemplate"
 """Begin of EC2's codes for a launch template that does not exist."""
 
-SILENT_ATTEMPTS: Final = 3
-"""After this many requests without a clear answer, some half a minute, an instance of theirs would be in EC2's lists."""
-
 
 class FleetLauncher:
     """Launches instances."""
@@ -348,9 +355,11 @@ class FleetLauncher:
         Without the response, instances of a shared launch cannot be assigned to claims; each claim looks for a free one.
         """
         instances = self._instances.of_claim(order.claim) if order.count == 1 else ()
-        if not instances:
-            raise ConflictError(CALL, f"{error.detail}; no instance of it: order again with a new token") from error
-        return Launched(instances=instances[:1])
+        if instances:
+            return Launched(instances=instances[:1])
+        if may_be_unlisted(order.unclear_at, self._clock.now()):
+            raise SilentError(CALL, f"{error.detail}; an instance of it may not be listed yet") from error
+        raise ConflictError(CALL, f"{error.detail}; no instance of it: order again with a new token") from error
 
     def _after_silence(self, order: LaunchOrder, rendered: RenderedLaunch) -> Launched:
         """Find out what an answer with neither instances nor errors means, before offerings are blamed or more is launched.
@@ -358,22 +367,18 @@ class FleetLauncher:
         EC2 does not say what it answers to a repeated token (docs/engineering/aws-facts.md#repeated-token): perhaps nothing,
         while instances of the first request run. They have the tag of this order, but may not be in EC2's lists yet. Any
         request may be a repetition: a sandbox that ends after its request stores no attempt. So silence is unclear until
-        instances would be listed, and then the order has another token. The offerings are without capacity only if EC2 is
-        silent to that, too.
+        instances would be listed, and then the order gets another token. The offerings are without capacity only if EC2 is
+        as silent to that.
         """
         instances = self._instances.of_claim(order.claim)
         if instances:
             return Launched(instances=instances[: order.count])
         said = "EC2 launched nothing and returned no error; an earlier request may have launched"
-        if order.attempts == SILENT_ATTEMPTS:
-            raise UnfulfilledError(CALL, said)
-        if order.attempts < SILENT_ATTEMPTS:
-            raise LostReplyError(CALL, said)
-        other = {**rendered.request, "ClientToken": f"{rendered.request['ClientToken']}-silent"}
-        again = self._create_fleet(msgspec.structs.replace(rendered, request=other))
-        if _is_silent(again) and retries_of(again):
-            raise LostReplyError(CALL, said)
-        return self._read(again, rendered)
+        if may_be_unlisted(order.unclear_at, self._clock.now()):
+            raise SilentError(CALL, said)
+        if not order.is_renewed:
+            raise UnfulfilledError(CALL, said, is_silent=True)
+        return self._read({}, rendered)
 
     def _read(self, answer: JsonObject, rendered: RenderedLaunch) -> Launched:
         errors: Sequence[Mapping[str, Any]] = answer.get("Errors") or ()
@@ -578,6 +583,7 @@ class Ec2Cloud:
         clock: Clock,
         uses_reservations: bool = True,
         turns: EC2Turns = UNPACED,
+        template_names: TemplateNames | None = None,
         types_for: TypesFor = unread,
         validates_launches: bool = True,
     ) -> None:
@@ -589,6 +595,7 @@ class Ec2Cloud:
             clock: The time.
             uses_reservations: Whether the feature gate ReservedCapacity is on.
             turns: Assigns the turns of launches and terminations.
+            template_names: Knows the existing launch templates across sandboxes.
             types_for: Returns the types as sized for a class.
             validates_launches: Whether EC2 is asked about each class with DryRun.
         """
@@ -598,10 +605,9 @@ class Ec2Cloud:
         self._instances = Instances(services.ec2, cluster=cluster, before_terminating=turns.terminate)
         self._described = CoalescedCalls(self._instances.some)
         self._terminated = CoalescedCalls(self._instances.terminate)
-        self._templates = LaunchTemplates(services.ec2, cluster=cluster)
-        self._launcher = FleetLauncher(
-            services.launching or services.ec2, self._templates, self._instances, clock, turns
-        )
+        self._templates = LaunchTemplates(services.ec2, cluster=cluster, names=template_names)
+        launching = services.launching or services.ec2
+        self._launcher = FleetLauncher(launching, self._templates, self._instances, clock, turns)
         profiles = InstanceProfiles(services.iam, cluster=cluster, region=services.region, clock=clock)
         owned = OwnedProfiles(services.iam, cluster=cluster, region=services.region)
         self._unused_profiles = UnusedProfiles(services.ec2, profiles, owned, clock)

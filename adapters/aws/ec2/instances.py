@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from adapters.aws.services import AwsService
 from adapters.ports import Clock, ConflictError, DeniedError, Instance, JsonObject, NotFoundError, TransientError
@@ -213,27 +213,58 @@ DELETED_MAX: Final = 200
 """The most templates that one run deletes, a quarter of a second each; the next run continues."""
 
 
-class LaunchTemplates:
-    """Manages the templates that launches use."""
+class TemplateNames(Protocol):
+    """Knows the existing templates across sandboxes (`adapters.aws.dynamodb.launch_memory`); it may be wrong."""
 
-    def __init__(self, ec2: AwsService, *, cluster: str) -> None:
+    def all(self) -> frozenset[str]:
+        """Return the names of templates that probably exist."""
+
+    def add(self, names: Iterable[str]) -> None:
+        """Remember that these exist."""
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Remember no longer that these exist."""
+
+
+class LaunchTemplates:
+    """Manages the templates that launches use.
+
+    Which of them exist is read once in a sandbox: otherwise each new one asks EC2 to create what exists, and while EC2
+    throttles, new sandboxes do so in every run. A template that is missing all the same is found by the launch.
+    """
+
+    def __init__(self, ec2: AwsService, *, cluster: str, names: TemplateNames | None = None) -> None:
         self._ec2 = ec2
         self._cluster = cluster
-        self._known: set[str] = set()
+        self._names = names
+        self._known: set[str] | None = None
 
     def ensure(self, templates: Iterable[LaunchTemplate]) -> None:
         """Create the templates that do not exist yet; the name determines the content, so an existing one is correct.
 
         Raises PortError.
         """
-        for template in templates:
-            if template.name not in self._known:
-                self._create(template)
-                self._known.add(template.name)
+        if self._known is None:
+            self._known = set(self._names.all() if self._names is not None else ())
+        created = list[str]()
+        try:
+            for template in templates:
+                if template.name not in self._known:
+                    self._create(template)
+                    self._known.add(template.name)
+                    created.append(template.name)
+        finally:
+            if self._names is not None:
+                self._names.add(created)
 
     def forget(self, templates: Iterable[LaunchTemplate]) -> None:
         """Create the templates again next time: one of them was deleted."""
-        self._known.difference_update(template.name for template in templates)
+        self._drop([template.name for template in templates])
+
+    def _drop(self, names: Sequence[str]) -> None:
+        (self._known or set[str]()).difference_update(names)
+        if self._names is not None:
+            self._names.drop(names)
 
     def prune(self, now: datetime) -> int:
         """Delete this cluster's templates that are older than `KEPT_FOR`, and the oldest of more than `KEPT_MAX`.
@@ -253,6 +284,7 @@ class LaunchTemplates:
         )
         beyond = len(by_age) - KEPT_MAX
         ends = [name for place, (made, name) in enumerate(by_age) if place < beyond or now - made > KEPT_FOR]
+        self._drop(ends[:DELETED_MAX])
         for name in ends[:DELETED_MAX]:
             self._delete(name)
         return len(ends[:DELETED_MAX])
@@ -270,7 +302,6 @@ class LaunchTemplates:
             return
 
     def _delete(self, name: str) -> None:
-        self._known.discard(name)
         try:
             self._ec2.call("DeleteLaunchTemplate", LaunchTemplateName=name)
         except NotFoundError:

@@ -95,7 +95,7 @@ def target_fleet(
     closed = frozenset(leaving | not_ready)
     prices = MovePrices(chosen, snapshot, expiring(disruption_pass))
     nodes = [DrainableNode(positions[c.name], c.price, prices.of(c), must_go=bool(c.drift)) for c in chosen]
-    recently_changed = {node.index for node in context.existing_nodes if node.is_recently_changed}
+    recently_changed = {node.index for node in context.existing_nodes if node.takes_no_moves}
     rows = FleetRows(planner.context, nodes, closed | recently_changed)
     waiting = frozenset(pod.pod for pod in disruption_pass.base_plan.unschedulable)
     return TargetFleet(

@@ -340,7 +340,7 @@ class SlotAssignment:
         self._row_of = fleet.rows.row_of_pod
         displaced = set(found.results.displaced)
         existing = fleet.planner.context.existing_nodes
-        changed = self._changed_nodes = {node.name for node in existing if node.is_recently_changed}
+        changed = self._changed_nodes = {node.name for node in existing if node.takes_no_moves}
         self._rooms: dict[int, deque[str]] = {}
         self._rooms_of_changed: dict[int, deque[str]] = {}
         for binding in found.results.plan.bindings:

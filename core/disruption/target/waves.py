@@ -141,7 +141,7 @@ def _objection(
 def _rests(name: str, fresh: DisruptionPass) -> bool:
     """Whether the `consolidateAfter` of any of the nodes has not passed yet."""
     context = fresh.planner.context
-    return name in context.positions and context.existing_nodes[context.positions[name]].is_recently_changed
+    return name in context.positions and context.existing_nodes[context.positions[name]].takes_no_moves
 
 
 def _unbalanced(going: Sequence[Candidate], savings: int, totals: Mapping[str, PoolTotals]) -> WaveObjection | None:

@@ -465,10 +465,16 @@ class UntrackedInstances(Sweep):
             subject=lambda unnamed: unnamed[1],
         )
         report.count("untrackedInstances", len(strays.unclaimed))
-        round_.each(
-            self._rebuilding.still_there(strays.rebuildable),
-            lambda unclaimed: self._rebuilding.rebuild(unclaimed, view, report),
-            subject=lambda unclaimed: unclaimed.instance.instance_id,
-        )
-        unknown = [s for s in strays.unclaimed if s.problem and now - s.instance.launched_at >= UNKNOWN_AFTER]
+        unclaimed = [stray for stray in strays.unclaimed if stray.problem]
+
+        def rebuild(stray: UnclaimedInstance) -> None:
+            judged = self._rebuilding.judged(stray)
+            if judged.problem:
+                unclaimed.append(judged)
+            else:
+                self._rebuilding.rebuild(judged, view, report)
+
+        rebuildable = self._rebuilding.still_there(strays.rebuildable)
+        round_.each(rebuildable, rebuild, subject=lambda stray: stray.instance.instance_id)
+        unknown = [stray for stray in unclaimed if now - stray.instance.launched_at >= UNKNOWN_AFTER]
         self._unknown.settle(unknown, strays.tagged, round_)

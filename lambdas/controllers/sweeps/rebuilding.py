@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -156,13 +156,16 @@ class Rebuilding:
         cloud: CloudProvider,
         launcher: Launcher,
         claims: ClaimStore,
+        is_withdrawn: Callable[[str, str], bool],
         observer: Observer,
         work: Queue,
         clock: Clock,
     ) -> None:
+        """`is_withdrawn` says whether the hand-made NodeClaim of this name and UID is gone."""
         self._cloud = cloud
         self._launcher = launcher
         self._claims = claims
+        self._is_withdrawn = is_withdrawn
         self._observer = observer
         self._work = work
         self._clock = clock
@@ -187,6 +190,16 @@ class Rebuilding:
         ids = [stray.instance.instance_id for stray in unclaimed]
         alive = {stray.instance_id for stray in self._cloud.instances(ids) if stray.is_alive}
         return tuple(stray for stray in unclaimed if stray.instance.instance_id in alive)
+
+    def judged(self, found: UnclaimedInstance) -> UnclaimedInstance:
+        """Return it with a problem if the NodeClaim that somebody made for it is gone. Raises PortError.
+
+        Of two runs that request one launch, one may be denied and release the NodeClaim while the other gets the instance.
+        """
+        uid, name = found.instance.tags.get(labels.MADE_BY_HAND, ""), found.instance.tags[labels.CLAIM]
+        if found.problem or not uid or not self._is_withdrawn(name, uid):
+            return found
+        return msgspec.structs.replace(found, problem=f"NodeClaim {name}, for which it was launched, is gone")
 
     def rebuild(self, found: UnclaimedInstance, view: ClusterState, report: RunReport) -> None:
         """Store the claim again, unless another run has. Raises PortError."""

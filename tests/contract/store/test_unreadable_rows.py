@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from adapters.aws.brakes import DynamoBrakes
 from adapters.aws.dynamodb.claims import shard_partition
-from adapters.aws.dynamodb.table import DynamoTable, Item
-from adapters.ports import ConflictError, DeniedError
+from adapters.aws.dynamodb.commands import DynamoProposals, DynamoTargets
+from adapters.aws.dynamodb.launch_memory import DynamoRequestPace, DynamoTemplateNames
+from adapters.aws.dynamodb.table import DynamoTable, Item, packed, unpacked
+from adapters.ports import ConflictError, DeniedError, PortError
 from adapters.run_report import RunReport
 from adapters.store import CLAIMS, PLANNER, SweepState
+from core.approval.proposal import ProposalVerdict
 from core.brakes import Brake, BrakeKind
 from core.disruption.move_history import MoveHistory
 from core.launch.denials import LaunchDenial
-from core.lifecycle.records import CommandRecord
-from core.model.plan import Command
+from core.lifecycle.records import ClaimPhase, CommandRecord
+from core.model.plan import Command, StoredDrain
 from installation.wiring import TABLE
 from lambdas.controllers.run_requests import mismatches, recount
+from tests.builders import a_stored_target
 from tests.contract.store.stores import KEY, MINUTE, NOW, Store, claim, counters, dynamo, requested
+from tests.fakes.account import FakeAccount
 from tests.fakes.world import FakeClock
+from tests.unit.approval.test_proposal import PROPOSAL
+from tests.unit.lifecycle.records_for_tests import a_record
 
 DAMAGE: dict[str, Callable[[Item], Item]] = {
     "no-body": lambda item: {name: value for name, value in item.items() if name != "body"},
@@ -185,6 +195,25 @@ def test_a_brake_that_cannot_be_read_counts_as_engaged(
         table.put(before)
 
 
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
+def test_a_breaker_that_cannot_be_read_stops_its_own_node_pool_until_a_result_replaces_it(
+    table: DynamoTable, stored: Store, damage: Callable[[Item], Item], request: pytest.FixtureRequest
+) -> None:
+    """Otherwise, the row of one NodePool, perhaps long deleted, stops disruption everywhere."""
+    brakes, partition = a_brake(table, request.node.name), f"{request.node.name}#brakes"
+    for pool in ("bad", "good"):
+        brakes.failed(pool, "m", NOW)
+    before = spoil(table, partition, damage)
+    is_readable = damage(before) in (before, DAMAGE["no-version"](before))
+    assert [(b.kind, b.node_pool) for b in brakes.read()] == ([] if is_readable else [(BrakeKind.POOL_BREAKER, "bad")])
+    assert [b.node_pool for b in brakes.breakers()] == (["bad", "good"] if is_readable else ["good"])
+    assert [row.name for row in stored.stores.unreadable.all()] == ([] if is_readable else ["breaker#bad"])
+    brakes.joined("bad", NOW)
+    assert brakes.read() == ()
+    assert [b.node_pool for b in brakes.breakers()] == ["bad", "good"]
+    assert stored.stores.unreadable.all() == ()
+
+
 def test_of_other_lists_the_readable_rows_are_returned(
     table: DynamoTable, stored: Store, request: pytest.FixtureRequest
 ) -> None:
@@ -320,3 +349,121 @@ def _with_texts_for_all(item: Item) -> Item:
     return {
         name: value if name in (TABLE.partition_key, TABLE.sort_key) else {"S": "x"} for name, value in item.items()
     }
+
+
+# A law over all kinds of rows: odd bytes in one attribute of one row lose that row and nothing else.
+
+ODD_ATTRIBUTES: tuple[dict[str, Any], ...] = (
+    *({"S": text} for text in ("", "x", "[]", '{"version":"x"}', "[" * 5_000, "y" * 3_000)),
+    *({"N": number} for number in ("-1", "0.5", "1E+125")),
+    *({"B": body} for body in (b"\xff", b"\x1f\x8b")),
+    *({"BOOL": True}, {"NULL": True}, {"L": [{"S": "x"}]}, {"M": {"S": {"N": "1"}}}, {"SS": ["x"]}, {"NS": ["1"]}),
+)
+ODD_VALUES: tuple[Any, ...] = (None, -1, 10**30, "Unknown", [], {"x": 1}, "9999-12-31T23:59:59Z")
+
+Reader = Callable[[], object]
+
+
+def every_kind(table: DynamoTable, cluster: str) -> dict[str, tuple[Reader, ...]]:
+    """Rows of every kind, and what reads each."""
+    store, brakes = dynamo(table, cluster), a_brake(table, cluster)
+    stores, proposals, targets = store.stores, DynamoProposals(table, cluster), DynamoTargets(table, cluster)
+    pace, names = DynamoRequestPace(table, "ec2:CreateFleet"), DynamoTemplateNames(table, cluster)
+    launched = msgspec.structs.replace(claim("a"), machine=a_record(ClaimPhase.LAUNCHED).machine)
+    stores.claims.restore(launched)
+    requested(store, "b")
+    command = Command(reason="Empty", method="emptiness", nodes=("n",), claims=("c",))
+    for name in ("one", "two"):
+        stores.commands.add(CommandRecord(id=name, command=command, created_at=NOW, verify_at=NOW, phase_since=NOW))
+        stores.denials.change(None, LaunchDenial(node_class=name, code="c", denied_at=NOW))
+        brakes.failed(name, "m", NOW)
+    stores.moves.write(MoveHistory().after_command("one", command, ("a/b/c", "d/e/f"), NOW), NOW)
+    stores.nominations.nominate(["n"], now=NOW, until=NOW + MINUTE)
+    stores.changes.record(NOW)
+    stores.pod_ends.record({"n": NOW, "m": NOW}, NOW)
+    stores.unavailable.mark([KEY, msgspec.structs.replace(KEY, zone="us-east-1b")], NOW)
+    brakes.hold(Brake(BrakeKind.UNKNOWN_INSTANCES, "m"), NOW)
+    store.sweeps.write({"a": SweepState(NOW)})
+    proposal = proposals.add(msgspec.structs.replace(PROPOSAL, proposed_at=NOW))
+    proposals.answer(proposal, ProposalVerdict(is_approved=True, by="ada", at=NOW))
+    targets.write(a_stored_target(StoredDrain("n", 1, 1), settings="s", kept_price=1, new_price=2))
+    pace.wait(NOW)
+    names.add(["t"])
+    return {
+        "claims": (stores.claims.all, lambda: stores.claims.get("a")),
+        "instances": (lambda: stores.claims.of_instance(launched.instance_id), stores.claims.indexed),
+        "usage": (stores.claims.usage, lambda: mismatches(stores.claims, [launched])),
+        "commands": (stores.commands.readable, stores.commands.all),
+        "moves": (lambda: stores.moves.readable(NOW), lambda: stores.moves.read(NOW)),
+        "nominations": (lambda: stores.nominations.until(NOW),),
+        "changes": (stores.changes.last,),
+        "pod-ends": (lambda: stores.pod_ends.latest(NOW),),
+        "denials": (stores.denials.all,),
+        "unavailable-offerings": (lambda: stores.unavailable.refused(NOW),),
+        "sweeps": (store.sweeps.read,),
+        "leases": (lambda: store.leases.acquire(PLANNER, "x", now=NOW, for_=MINUTE),),
+        "brakes": (brakes.breakers, brakes.read, brakes.held),
+        "proposals": (proposals.all,),
+        "verdicts": (lambda: proposals.verdict_on(proposal), proposals.all),
+        "target": (targets.read,),
+        "request-rates": (lambda: pace.wait(NOW + MINUTE),),
+        "launch-templates": (names.all,),
+    }
+
+
+SAY_SO = {("claims", 1), ("commands", 1), ("moves", 1), ("leases", 0), ("brakes", 1), ("brakes", 2), ("proposals", 0)}
+"""Readers, by place, without whose rows nothing may be decided: they may raise an error of the port, which callers handle."""
+
+
+def oddities(item: Item) -> Iterator[Item]:
+    """The row with one attribute, or one field of its JSON, made odd or cut off."""
+    for name, value in item.items():
+        if name in (TABLE.partition_key, TABLE.sort_key):
+            continue
+        yield from ({**item, name: odd} for odd in ODD_ATTRIBUTES)
+        yield {key: kept for key, kept in item.items() if key != name}
+        for kind in ("S", "B"):
+            if kind in value:
+                yield {**item, name: {kind: value[kind][: len(value[kind]) // 2]}}
+        if name == "body":
+            yield from ({**item, name: body} for body in odd_bodies(value))
+
+
+def odd_bodies(value: Mapping[str, Any]) -> Iterator[Item]:
+    try:
+        document = msgspec.json.decode(unpacked(value))
+    except (msgspec.MsgspecError, zlib.error, ValueError):
+        return
+    if isinstance(document, dict):
+        for field, odd in itertools.product(document, ODD_VALUES):
+            yield packed(msgspec.json.encode({**document, field: odd}))
+
+
+def kind_of(item: Item) -> str:
+    """The kind of a row, which follows the cluster's name in its partition, and may be followed by a shard or a person."""
+    partition: str = item[TABLE.partition_key]["S"]
+    return partition.removeprefix("c#").partition("#")[0]
+
+
+def test_odd_bytes_in_a_row_lose_that_row_alone() -> None:
+    """Rows are edited by people, restored from copies, and written by other releases and, where shared, by other clusters."""
+    account = FakeAccount()
+    table = DynamoTable(account.client("dynamodb"), account.table)
+    readers = every_kind(table, "c")
+    rows = list(account.account.table.all())
+    assert {kind_of(item) for item in rows} == readers.keys()
+    escaped: dict[str, str] = {}
+    tried = 0
+    for item in rows:
+        for odd in oddities(item):
+            tried += 1
+            table.put(odd)
+            for place, read in enumerate(readers[kind_of(item)]):
+                try:
+                    read()
+                except Exception as error:  # noqa: BLE001 - whatever escapes is what this looks for
+                    if not isinstance(error, PortError) or (kind_of(item), place) not in SAY_SO:
+                        escaped.setdefault(f"{kind_of(item)} {place} {odd}"[:300], repr(error))
+        table.put(item)
+    assert tried > 1000
+    assert escaped == {}

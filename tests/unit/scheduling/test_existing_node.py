@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import msgspec
+import pytest
 
 from core import labels
 from core.model.node_pool import Disruption
@@ -81,7 +82,7 @@ def recently_changed(
     pools = (a_pool(pool, disruption=Disruption(consolidate_after=after)),)
     claims = () if claim is None else (claim,)
     (found,) = context_of(types=(TYPE,), nodes=(node,), node_claims=claims, node_pools=pools).existing_nodes
-    return found.is_recently_changed
+    return found.takes_no_moves
 
 
 def test_a_node_has_recently_changed_while_its_consolidate_after_runs() -> None:
@@ -93,7 +94,17 @@ def test_a_node_has_recently_changed_while_its_consolidate_after_runs() -> None:
     assert not recently_changed(fresh, node, after=None), "nothing consolidates it"
     assert not recently_changed(fresh, node, after=timedelta(0))
     assert not recently_changed(fresh, node, pool="another"), "its NodePool is gone"
-    assert not recently_changed(None, node), "it is a node of others"
+
+
+@pytest.mark.parametrize(("phase", "is_moved_to"), [("Running", True), ("Pending", False)])
+def test_consolidation_moves_no_pods_to_a_node_of_others_on_which_nothing_runs(
+    phase: str, *, is_moved_to: bool
+) -> None:
+    """Anyone who may create Nodes can write one without an instance; kube-scheduler may bind to it, but no node goes for it."""
+    node = a_node_of(TYPE, "a")[1]
+    pod = a_pod("p", node_name="a", phase=phase)
+    (seen,) = context_of(types=(TYPE,), nodes=(node,), node_claims=(), pods=(pod,)).existing_nodes
+    assert seen.takes_no_moves is not is_moved_to
 
 
 def test_without_a_pod_a_node_has_changed_when_it_was_initialized() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.messages import made_node_claim
 from adapters.observation.cluster_reader import KarpenterPresence
 from adapters.run_report import RunReport
 from adapters.runtime import in_turn
@@ -17,6 +18,7 @@ from core.manifests.wire import resources
 from core.model.catalogue import Offering
 from lambdas.controllers.hand_made_claims import CHECKED_AGAIN, HandMadeClaims
 from lambdas.controllers.node_claims import NodeClaimMirror
+from lambdas.controllers.sweeps.instances import UNKNOWN_AFTER
 from tests.fakes.lab import Lab, a_node_pool
 from tests.unit.lifecycle.records_for_tests import a_record
 
@@ -35,10 +37,9 @@ class World:
             status = {"conditions": [{"type": "Ready", "status": "True"}]}
             self.lab.kubernetes.amend(resources.EC2_NODE_CLASSES, "default", {"status": status})
         lab, app = self.lab, self.lab.app
-        mirror = NodeClaimMirror(
-            lab.kubernetes, KarpenterPresence(lab.kubernetes, lab.clock), lab.clock, in_turn, is_on=is_on
-        )
         claims = app.adapters.stores.claims
+        karpenter = KarpenterPresence(lab.kubernetes, lab.clock)
+        mirror = NodeClaimMirror(lab.kubernetes, claims, karpenter, lab.clock, in_turn, is_on=is_on)
         self.controller = HandMadeClaims(
             lab.kubernetes, claims, app.shared.observer, app.shared.launcher, mirror, lab.brakes, lab.clock
         )
@@ -106,6 +107,58 @@ def test_one_that_was_marked_late_is_marked_and_not_stored_again() -> None:
     assert world.check() is None
     assert world.lab.claim == before
     assert world.shown["metadata"]["annotations"][labels.CLAIM] == "mine"
+
+
+@pytest.mark.parametrize("end", ["released", "deleted", "made again"])
+def test_one_that_another_run_has_released_meanwhile_is_not_launched(end: str) -> None:
+    """The other run was denied by EC2; a row stored from the older reading launches an instance that nobody can end."""
+    world = World()
+    world.put()
+    kubernetes, calls = world.lab.kubernetes, list[str]()
+
+    def released(call: str) -> None:
+        calls.append(call)
+        if calls.count("patch nodeclaims") == 2:  # the mark follows the row
+            kubernetes.before_call = lambda _: None
+            if end == "released":
+                kubernetes.amend(KIND, "mine", {"metadata": {"finalizers": []}})
+            else:
+                kubernetes.drop(KIND, "mine")
+            if end == "made again":
+                world.put(uid="u-2", finalizers=[labels.TERMINATION_FINALIZER])
+
+    kubernetes.before_call = released
+    assert world.check() is None
+    assert (world.lab.claims, world.reasons()) == ((), ["NodeClaimGone"])
+
+
+def test_a_launch_of_two_runs_that_one_was_denied_ends_with_its_object() -> None:
+    """The denied run releases the NodeClaim and the row, while the other gets an instance without either."""
+    world = World()
+    world.put()
+    world.check()
+    world.lab.execute(made_node_claim("mine", world.lab.clock.now()))
+    world.lab.boot()
+    record = world.lab.claim
+    world.lab.app.adapters.stores.claims.forget(record)
+    world.lab.kubernetes.drop(KIND, "mine")
+    world.lab.clock.advance(seconds=UNKNOWN_AFTER.total_seconds())
+    report = world.lab.reconcile()
+    said = [decision.message for decision in report.decisions if decision.reason == "UnknownInstance"]
+    assert said == ["NodeClaim mine, for which it was launched, is gone"]
+
+
+def test_one_whose_row_alone_is_lost_is_rebuilt() -> None:
+    world = World()
+    world.put()
+    world.check()
+    world.lab.execute(made_node_claim("mine", world.lab.clock.now()))
+    world.lab.boot()
+    record = world.lab.claim
+    world.lab.rows.claims.clear()
+    world.lab.clock.advance(minutes=2)
+    world.lab.reconcile()
+    assert (world.lab.claim.name, world.lab.claim.instance_id) == (record.name, record.instance_id)
 
 
 def test_a_finalizer_that_is_there_is_not_written_again() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -15,15 +15,17 @@ from adapters.ports import (
     Instance,
     InsufficientCapacityError,
     Launched,
+    LostReplyError,
     PortError,
     RefusedOffering,
+    SilentError,
     ThrottledError,
     TransientError,
     UnfulfilledError,
 )
 from adapters.run_report import RunReport
 from core.launch.denials import FIRST_PAUSE, PROBE, DeniedLaunch, LaunchDenial, rule_of_end
-from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Moments
 from core.lifecycle.steps import INSTANCE_CHECK_AFTER
 from core.manifests.wire import resources
 from core.model.catalogue import Catalogue, Offering, OfferingKey
@@ -572,6 +574,25 @@ def test_of_two_claims_that_share_a_launch_each_looks_once_for_its_instance() ->
     found, _, _ = settled(error=error, record=requested(shares=2, first="c0"))
     assert found is not None
     assert (found.token, found.shares, found.first) == ("t", 2, "c0")
+
+
+@pytest.mark.parametrize(
+    ("error", "before", "unclear_at"),
+    [
+        (LostReplyError("ec2:CreateFleet", "timed out"), NOW - timedelta(seconds=5), NOW),  # it may have launched
+        (SilentError("ec2:CreateFleet", "nothing"), NOW - timedelta(seconds=5), NOW - timedelta(seconds=5)),
+        (SilentError("ec2:CreateFleet", "nothing"), None, NOW),  # a sandbox that ended after its request stored nothing
+        (UnfulfilledError("ec2:CreateFleet", "nothing", is_silent=True), NOW - timedelta(minutes=2), None),
+    ],
+)
+def test_a_claim_knows_when_its_token_may_have_launched_last(
+    error: PortError, before: datetime | None, unclear_at: datetime | None
+) -> None:
+    found, _, _ = settled(error=error, record=requested(attempts=1, moments=Moments(unclear_at=before)))
+    assert found is not None
+    assert found.moments.unclear_at == unclear_at
+    is_renewed = isinstance(error, UnfulfilledError)
+    assert (found.token != "t", found.moments.renewed_at) == (is_renewed, NOW if is_renewed else None)
 
 
 def test_a_throttled_request_keeps_the_first_failure() -> None:

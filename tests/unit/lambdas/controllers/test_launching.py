@@ -13,6 +13,7 @@ from adapters.ports import (
     InsufficientCapacityError,
     LostReplyError,
     RefusedOffering,
+    SilentError,
     TransientError,
 )
 from adapters.run_report import RunReport
@@ -22,8 +23,9 @@ from core.catalogue.node_class import read_node_class
 from core.launch.denials import FIRST_PAUSE, PROBE, DenialScope, LaunchDenial, subnet_key
 from core.launch.selection import TYPES_MAX
 from core.launch.template import ownership_tags
-from core.lifecycle.records import ClaimRecord
+from core.lifecycle.records import ClaimRecord, Moments
 from core.lifecycle.registration import HASHES
+from core.lifecycle.steps import LISTED_WITHIN
 from core.model.catalogue import OfferingKey
 from core.model.plan import LaunchOrder
 from core.model.snapshot import BEST_EFFORT, STRICT, Options
@@ -95,7 +97,10 @@ def test_every_field_of_an_order_comes_from_the_claim() -> None:
     assert isinstance(record, ClaimRecord)
     in_one_zone = tuple(offering for offering in record.offerings if offering.zone == "us-east-1a")
     record = msgspec.structs.replace(record, offerings=in_one_zone)
-    record = msgspec.structs.replace(record, attempts=1, shares=2, is_ranked=True, subnets={"us-east-1a": "subnet-2"})
+    moments = Moments(unclear_at=NOW, renewed_at=NOW)
+    record = msgspec.structs.replace(
+        record, moments=moments, shares=2, is_ranked=True, subnets={"us-east-1a": "subnet-2"}
+    )
     order = order_of(
         record, {"a": 1}, snapshot.catalogue, cluster="shop", avoided_subnets=("subnet-1",), uses_reservations=False
     )
@@ -493,6 +498,9 @@ def test_a_part_of_a_shared_launch_is_not_asked_for(launch_requests_world: Launc
     answer = ask(launch_requests_world, [record])
     assert isinstance(answer.error, ConflictError)
     assert (answer.asked, launch_requests_world.cloud.orders) == ({record.name: record}, [])
+    for age, is_open in ((timedelta(0), True), (LISTED_WITHIN, False)):
+        unclear = msgspec.structs.replace(record, moments=Moments(unclear_at=NOW - age))
+        assert isinstance(ask(launch_requests_world, [unclear]).error, SilentError) is is_open
 
 
 def test_what_was_asked_before_is_not_written_again(launch_requests_world: LaunchRequestsWorld) -> None:

@@ -50,8 +50,9 @@ class Run:
         self.lab = Lab()
         self.seconds = seconds
         self.patience: list[timedelta] = []
-        karpenter = KarpenterPresence(self.lab.kubernetes, self.lab.clock)
-        self.mirror = NodeClaimMirror(self.lab.kubernetes, karpenter, self.lab.clock, self._in_time, is_on=is_on)
+        kubernetes, claims = self.lab.kubernetes, self.lab.app.adapters.stores.claims
+        karpenter = KarpenterPresence(kubernetes, self.lab.clock)
+        self.mirror = NodeClaimMirror(kubernetes, claims, karpenter, self.lab.clock, self._in_time, is_on=is_on)
 
     def write(self, *changes: tuple[ClaimRecord | None, ClaimRecord | None]) -> tuple[int, int] | None:
         """One run with these changes; how many NodeClaims it wrote and left, None where it said nothing of them."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.aws.dynamodb.launch_memory import MILLISECOND, DynamoRequestPace
-from adapters.aws.dynamodb.table import DynamoTable
+from adapters.aws.dynamodb.launch_memory import MILLISECOND, DynamoRequestPace, DynamoTemplateNames
+from adapters.aws.dynamodb.table import DynamoTable, key
 from adapters.ports import ThrottledError, TransientError
 from core.launch.selection import (
     AT_ONCE,
@@ -172,3 +173,36 @@ def test_the_table_decides_as_the_core_does(steps: list[tuple[int, str]]) -> Non
         else:
             assert pace.wait(now) == turn.wait * MILLISECOND
             state = turn.pace
+
+
+# Launch templates are known to all sandboxes of a cluster.
+
+
+def test_names_are_added_dropped_and_read_by_another_sandbox() -> None:
+    account = FakeAccount()
+    table = DynamoTable(account.client("dynamodb"), account.table)
+    names, other, foreign = (DynamoTemplateNames(table, cluster) for cluster in ("c", "c", "d"))
+    names.add(["a", "b"])
+    names.add([])
+    other.add(["b", "c"])
+    names.drop(["a", "never added"])
+    assert (other.all(), foreign.all()) == ({"b", "c"}, frozenset())
+
+
+def test_an_odd_row_or_a_table_without_an_answer_knows_no_names() -> None:
+    account = FakeAccount()
+    table = DynamoTable(account.client("dynamodb"), account.table)
+    names = DynamoTemplateNames(table, "c")
+    for odd in ({"S": "a"}, {"L": [{"S": "a"}]}, {"M": {}}):
+        table.put({**key("c#launch-templates", "all"), "names": odd})
+        assert names.all() == frozenset()
+        names.add(["b"])  # DynamoDB refuses this, which costs a request later and nothing else
+    table = DynamoTable(SimpleNamespace(), "gone")
+    table.get = table.update = _silent  # type: ignore[method-assign, assignment]
+    names = DynamoTemplateNames(table, "c")
+    names.add(["b"])
+    assert names.all() == frozenset()
+
+
+def _silent(*_: object, **__: object) -> Any:
+    raise TransientError("dynamodb:GetItem", "no answer")

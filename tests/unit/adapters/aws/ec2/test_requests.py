@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from adapters.aws.ec2.fleet import SILENT_ATTEMPTS, FleetLauncher
+from adapters.aws.ec2.fleet import FleetLauncher
 from adapters.aws.ec2.instances import Instances, LaunchTemplates, _one_instance
 from adapters.aws.node_class import PlacementGroups
 from adapters.aws.services import AwsService
-from adapters.ports import InsufficientCapacityError, Launched, LostReplyError, NotFoundError, UnfulfilledError
+from adapters.ports import (
+    ConflictError,
+    InsufficientCapacityError,
+    Launched,
+    LostReplyError,
+    NotFoundError,
+    SilentError,
+    ThrottledError,
+    UnfulfilledError,
+)
 from core import labels
 from core.catalogue.node_class import PlacementGroupSelector
+from core.lifecycle.steps import LISTED_WITHIN
 from simulator.aws.session import problems_of, service_model
 from tests.builders import NOW, a_type
 from tests.fakes.world import FakeClock
@@ -111,10 +123,11 @@ RUNNING: dict[str, Any] = {
 }
 
 
-def launched(ec2: Ec2, attempts: int = 0) -> Launched:
+def launched(ec2: Ec2, unclear_for: timedelta | None = None, *, is_renewed: bool = False) -> Launched:
     service = ec2.service()
     parts = LaunchTemplates(service, cluster="c"), Instances(service, cluster="c"), FakeClock(NOW)
-    order = an_order(a_type("m5.large"), attempts=attempts)
+    unclear_at = None if unclear_for is None else NOW - unclear_for
+    order = an_order(a_type("m5.large"), unclear_at=unclear_at, is_renewed=is_renewed)
     return FleetLauncher(service, *parts).launch(order, a_node_class(), CLUSTER)
 
 
@@ -129,40 +142,85 @@ def test_instances_of_a_lost_answer_are_found_before_anything_is_blamed() -> Non
     assert len(asked(ec2, "CreateFleet")) == 1
 
 
-@pytest.mark.parametrize(("answer", "attempts"), [(REPEATED, 0), (SILENCE, 0), (SILENCE, SILENT_ATTEMPTS - 1)])
-def test_a_silent_answer_is_unclear(answer: dict[str, Any], attempts: int) -> None:
-    """EC2's lists may not have its instances yet: another token would launch them a second time.
+ALMOST = LISTED_WITHIN - timedelta(seconds=1)
+MISMATCH = ConflictError("ec2:CreateFleet", "IdempotentParameterMismatch: m")
+
+
+@pytest.mark.parametrize("unclear_for", [None, timedelta(0), ALMOST])
+@pytest.mark.parametrize("answer", [REPEATED, SILENCE, MISMATCH], ids=["repeated", "silent", "another order"])
+def test_a_token_that_ec2_may_know_is_kept_until_an_instance_would_be_listed(
+    answer: Any, unclear_for: timedelta | None
+) -> None:
+    """However often EC2 is asked: another token would launch a second instance.
 
     A sandbox that ended after its request has stored no attempt, so a first attempt may be a repetition, too.
     """
     ec2 = Ec2(CreateFleet=[answer], DescribeInstances={"Reservations": []})
-    with pytest.raises(LostReplyError):
-        launched(ec2, attempts)
+    with pytest.raises(SilentError):
+        launched(ec2, unclear_for)
     assert len(asked(ec2, "CreateFleet")) == 1
 
 
-def test_a_token_without_instances_is_replaced_in_the_end() -> None:
+def test_a_silent_token_without_instances_is_replaced_in_the_end() -> None:
     ec2 = Ec2(CreateFleet=[SILENCE], DescribeInstances={"Reservations": []})
-    with pytest.raises(UnfulfilledError):
-        launched(ec2, SILENT_ATTEMPTS)
+    with pytest.raises(UnfulfilledError) as raised:
+        launched(ec2, LISTED_WITHIN)
+    assert raised.value.is_silent
 
 
-def test_offerings_are_without_capacity_if_ec2_is_silent_twice() -> None:
+def test_a_token_of_another_order_without_instances_is_replaced_in_the_end() -> None:
+    ec2 = Ec2(CreateFleet=[MISMATCH], DescribeInstances={"Reservations": []})
+    with pytest.raises(ConflictError):
+        launched(ec2, LISTED_WITHIN)
+
+
+def test_offerings_are_without_capacity_if_ec2_is_silent_to_two_tokens() -> None:
     """One silence may have another cause, and what is remembered counts for all clusters."""
-    ec2 = Ec2(CreateFleet=[SILENCE, SILENCE], DescribeInstances={"Reservations": []})
+    ec2 = Ec2(CreateFleet=[SILENCE], DescribeInstances={"Reservations": []})
     with pytest.raises(InsufficientCapacityError) as raised:
-        launched(ec2, SILENT_ATTEMPTS + 1)
+        launched(ec2, LISTED_WITHIN, is_renewed=True)
     assert raised.value.refused
-    first, second = (request["ClientToken"] for request in asked(ec2, "CreateFleet"))
-    assert first != second
-    assert len(second) <= 64
 
 
-def test_an_answer_to_the_second_token_counts() -> None:
-    there = {"Overrides": {"AvailabilityZone": "us-east-1a"}}
-    launch = {"Instances": [{"InstanceIds": ["i-2"], "InstanceType": "m5.large", "LaunchTemplateAndOverrides": there}]}
-    ec2 = Ec2(CreateFleet=[SILENCE, launch], DescribeInstances={"Reservations": []})
-    assert [instance.instance_id for instance in launched(ec2, SILENT_ATTEMPTS + 1).instances] == ["i-2"]
+class Names:
+    """The names that sandboxes share."""
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+
+    def all(self) -> frozenset[str]:
+        return frozenset(self.known)
+
+    def add(self, names: Iterable[str]) -> None:
+        self.known.update(names)
+
+    def drop(self, names: Iterable[str]) -> None:
+        self.known.difference_update(names)
+
+
+def test_a_new_sandbox_creates_no_template_that_another_has_created() -> None:
+    """While EC2 throttles, each new sandbox created all of them again in every run."""
+    ec2, names, templates = Ec2(), Names(), rendered(a_type("m5.large")).templates
+    for _ in range(3):
+        LaunchTemplates(ec2.service(), cluster="c", names=names).ensure(templates)
+    assert len(asked(ec2, "CreateLaunchTemplate")) == len(templates)
+    LaunchTemplates(ec2.service(), cluster="c", names=names).forget(templates)
+    LaunchTemplates(ec2.service(), cluster="c", names=names).ensure(templates)
+    assert len(asked(ec2, "CreateLaunchTemplate")) == 2 * len(templates)
+
+
+@pytest.mark.parametrize("answer", [ConflictError("ec2:CreateLaunchTemplate", "AlreadyExists"), {}])
+def test_a_template_that_exists_is_known_from_then_on(answer: Any) -> None:
+    ec2, names, templates = Ec2(CreateLaunchTemplate=answer), Names(), rendered(a_type("m5.large")).templates
+    LaunchTemplates(ec2.service(), cluster="c", names=names).ensure(templates)
+    assert names.known == {template.name for template in templates}
+
+
+def test_a_template_that_ec2_did_not_create_is_unknown() -> None:
+    ec2, names = Ec2(CreateLaunchTemplate=ThrottledError("ec2:CreateLaunchTemplate", "slow down")), Names()
+    with pytest.raises(ThrottledError):
+        LaunchTemplates(ec2.service(), cluster="c", names=names).ensure(rendered(a_type("m5.large")).templates)
+    assert names.known == set()
 
 
 ANSWER_WITHOUT_ZONE: dict[str, Any] = {"Instances": [{"InstanceIds": ["i-1"], "InstanceType": "m5.large"}]}
