@@ -88,6 +88,7 @@ def test_what_a_period_has_spent_is_the_cost_of_its_part_of_every_claims_life(
 ) -> None:
     """Claims may begin before the period and end in it; the meter is read some minutes after its start."""
     table, now, ended = Meters(), START - 2 * HOUR, list[tuple[ClaimRecord, datetime]]()
+    table.read(now)  # what ends before the first reading of a meter counts in no period
     for index, (minutes, price, share, ends) in enumerate(steps):
         if now < START <= now + timedelta(minutes=minutes):
             table.read(START)
