@@ -60,6 +60,7 @@ MONEY: Final = (
     Graph("Launched and terminated", ("DecisionsLaunch", "InstancesTerminated"), "Sum"),
     Graph("Commands that make it cheaper, and interruptions", ("CommandsStarted", "DecisionsInterrupt"), "Sum"),
     Graph("Launches refused for capacity", ("RefusedLaunches",), "Sum"),
+    Graph("Caps that would be nearly spent at the end of their day or month", ("CapsNearlySpent",)),
 )
 """Graphs of the money dashboard, two per row."""
 
