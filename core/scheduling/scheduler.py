@@ -660,8 +660,12 @@ class GreedyScheduler:
     def _reaches(self, pod_group: PodGroup, step: RelaxationStep, key: str, value: str | None) -> bool:
         """Whether a pod could get a new node in a domain, where the volume of a claim that it shares may be.
 
-        Its affinities to other pods are left out: these pods may still go to every domain.
+        One that must join a pod on its host gets none. Its affinities along other keys are left out: these pods may still go to
+        every domain.
         """
+        required = pod_group.steps[-1].host_rules
+        if any(rule.kind == AFFINITY and self.state.domain_counts.bars_new_node(rule) for rule in required):
+            return False
         shared = {shared_claim_label(name) for name in pod_group.signature.shared_claims}
         groups = self.context.topology.groups
         near = (
