@@ -296,6 +296,10 @@ bench-stages: setup ## What each stage of the search earns: cost, processor seco
 bench-scale: setup ## How processor time grows with pods, nodes, NodePools and types, each at most to the power of 1.15; build/growth.json and .svg (6 minutes; GROWTH=--large for 200,000 pods and 20,000 nodes)
 	$(BIN)/python -m benchmarks.growth --data $(SHARED)/data $(GROWTH)
 
+.PHONY: bench-groups
+bench-groups: setup ## What 200 groups of 8 among 5,000 pods cost beside the same pods without groups: processor time and dollars; build/groups.json
+	$(BIN)/python -m benchmarks.groups
+
 bench-disruption: setup ## What fragmented clusters of 500 nodes cost after disruption, beside the bound and Karpenter's own moves; build/bench-disruption.json
 	$(BIN)/python -m benchmarks.disruption --data $(SHARED)/data
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
 from random import Random
 from typing import Final
 
@@ -164,3 +166,111 @@ def _storage_class() -> JsonObject:
 def _workload(api_version: str, kind: str, name: str, spec: JsonObject) -> JsonObject:
     metadata = {"name": name, "namespace": NAMESPACE}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+# Groups of pods that start together, in several ways of writing, and ProvisioningRequests.
+
+
+GROUPS_SHARE: Final = 0.5
+"""Share of the worlds with options that have groups."""
+
+_TEMPLATE: Final = "room"
+_CLASSES: Final = (
+    "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
+    "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
+    "check-capacity.autoscaling.x-k8s.io",
+)
+_CONSUMES: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
+
+
+def draw_groups(rng: Random, last: int) -> tuple[list[JsonObject], list[JsonObject]]:
+    """Return groups and requests of a world, and what users do to them until `last`: they grow, shrink, and go."""
+    objects, steps = list[JsonObject](), list[JsonObject]()
+    if rng.random() >= GROUPS_SHARE:
+        return objects, steps
+    for number in range(rng.randint(1, 3)):
+        written = _group(rng, f"gang{number}")
+        if rng.random() < 0.5:
+            objects += written
+        else:
+            steps.append({"at": rng.randint(20, last), "apply": written})
+        steps += _changes_of(rng, written, last)
+    if rng.random() < 0.5:
+        steps += _requests(rng, last)
+    return objects, steps
+
+
+def _group(rng: Random, name: str) -> list[JsonObject]:
+    """Draw a group of one or two shapes of pods, all of them or all but one together."""
+    shapes = rng.choice((1, 1, 2))
+    sizes = [rng.randint(1, 4) for _ in range(shapes)]
+    minimum = max(1, sum(sizes) - rng.choice((0, 0, 1)))
+    spelling, in_one_zone = rng.choice(("annotation", "kueue", "native", "coscheduling")), rng.random() < 0.5
+    written = []
+    for part, size in enumerate(sizes):
+        workload = (
+            _deployment(rng, f"{name}-{part}", replicas=size) if rng.random() < 0.5 else _job(rng, f"{name}-{part}")
+        )
+        if workload["kind"] == "Job":
+            workload["spec"] |= {"parallelism": size, "completions": size}
+        template = workload["spec"]["template"]
+        template["spec"].pop("topologySpreadConstraints", None)
+        _spell(template, spelling, name, minimum if spelling != "kueue" else sum(sizes))
+        if in_one_zone:
+            template["metadata"]["annotations"]["fleetwright.dev/group-topology"] = _ZONE
+        written.append(workload)
+    if spelling == "native":
+        policy = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+        written.append(_workload("scheduling.k8s.io/v1beta1", "PodGroup", name, policy))
+    if spelling == "coscheduling":
+        written.append(_workload("scheduling.x-k8s.io/v1alpha1", "PodGroup", name, {"minMember": minimum}))
+    return written
+
+
+def _spell(template: JsonObject, spelling: str, name: str, count: int) -> None:
+    metadata = template["metadata"]
+    notes = metadata.setdefault("annotations", {})
+    if spelling == "annotation":
+        notes |= {"fleetwright.dev/group": name, "fleetwright.dev/group-minimum": str(count)}
+    elif spelling == "kueue":
+        metadata["labels"]["kueue.x-k8s.io/pod-group-name"] = name
+        notes["kueue.x-k8s.io/pod-group-total-count"] = str(count)
+    elif spelling == "coscheduling":
+        metadata["labels"]["scheduling.x-k8s.io/pod-group"] = name
+    else:
+        template["spec"]["schedulingGroup"] = {"podGroupName": name}
+
+
+def _changes_of(rng: Random, written: list[JsonObject], last: int) -> Iterator[JsonObject]:
+    """A user scales a part of a group, or deletes one, perhaps while its nodes start."""
+    first = written[0]
+    reference = {"kind": first["kind"], "name": first["metadata"]["name"], "namespace": NAMESPACE}
+    if first["kind"] == "Deployment" and rng.random() < 0.4:
+        yield {"at": rng.randint(20, last), "scale": {**reference, "replicas": rng.randint(0, 5)}}
+    if rng.random() < 0.3:
+        yield {"at": rng.randint(40, last), "delete": [reference]}
+
+
+def _requests(rng: Random, last: int) -> Iterator[JsonObject]:
+    """A ProvisioningRequest, whose pods come, perhaps too late, or which its user gives up."""
+    template = _pod_template(rng, _TEMPLATE)
+    pod_template = {**_workload("v1", "PodTemplate", _TEMPLATE, {}), "template": template}
+    del pod_template["spec"]
+    name, pods, at = "room-1", rng.randint(1, 4), rng.randint(20, last)
+    spec = {
+        "provisioningClassName": rng.choice(_CLASSES),
+        "parameters": {"ValidUntilSeconds": rng.choice(("300", "3600"))},
+        "podSets": [{"podTemplateRef": {"name": _TEMPLATE}, "count": pods}],
+    }
+    yield {"at": at, "apply": [pod_template, _workload("autoscaling.x-k8s.io/v1", "ProvisioningRequest", name, spec)]}
+    if rng.random() < 0.6:
+        job = _job(rng, "consumer")
+        consuming = copy.deepcopy(template)
+        consuming["metadata"].setdefault("annotations", {})[_CONSUMES] = name
+        consuming["metadata"]["annotations"][RUN_SECONDS] = "120"
+        consuming["spec"]["restartPolicy"] = "Never"
+        job["spec"] = {"parallelism": pods, "completions": pods, "template": consuming}
+        yield {"at": at + rng.choice((60, 120, 700)), "apply": [job]}
+    else:
+        reference = {"kind": "ProvisioningRequest", "name": name, "namespace": NAMESPACE}
+        yield {"at": at + rng.choice((5, 20, 60, 300)), "delete": [reference]}

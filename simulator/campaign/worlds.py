@@ -17,7 +17,7 @@ from core.model.catalogue import InstanceType
 from core.model.values.quotas import STANDARD
 from simulator.aws.installation import Region, builtin_region
 from simulator.campaign.disturbances import draw_disturbances, draw_silences, draw_work
-from simulator.campaign.workloads import NAMESPACE, draw_workloads
+from simulator.campaign.workloads import NAMESPACE, draw_groups, draw_workloads
 from simulator.clock import stream
 from simulator.scenario import Scenario, scenario_of
 
@@ -522,10 +522,10 @@ def draw_world(seed: int, options_seed: int | None = None) -> DrawnWorld:
     objects += _gated_objects(gates)
     reservations, reserved_steps = draw_reservations(stream(seed, "reservations"), objects, fault_time)
     steps = draw_steps(rng, objects, fault_time, replicas=(0, 1, 3, 8, 15) if large else (0, 1, 3, 6))
-    options, disturbances, spec = Options(), list[JsonObject](), dict[str, Any]()
+    options, disturbances, named, spec = Options(), list[JsonObject](), set[str](), dict[str, Any]()
     if options_seed is not None:
         options = draw_options(stream(options_seed, "options"), objects, steps, fault_time)
-        disturbances = draw_disturbances(options_seed, fault_time, ZONES, objects)
+        disturbances, named = _drawn_beside(options_seed, fault_time, objects)
         work = {} if large else draw_work(stream(options_seed, "work"))
         spec = {"aws": draw_silences(stream(options_seed, "silences")), **work}
     steps += [*reserved_steps, *options.steps, *disturbances]
@@ -548,8 +548,17 @@ def draw_world(seed: int, options_seed: int | None = None) -> DrawnWorld:
         objects=objects,
         steps=steps,
         keeps_ledger=stream(seed, "ledger").random() < _WITH_LEDGER,
-        drawn=tuple(sorted({*(name for step in disturbances for name in step if name != "at"), *_silent(spec)})),
+        drawn=tuple(sorted({*named, *_silent(spec)})),
     )
+
+
+def _drawn_beside(seed: int, fault_time: timedelta, objects: list[JsonObject]) -> tuple[list[JsonObject], set[str]]:
+    """Return the steps of disturbances and groups, with their names; groups that are there from the start join `objects`."""
+    steps = draw_disturbances(seed, fault_time, ZONES, objects)
+    named = {name for step in steps for name in step if name != "at"}
+    groups, group_steps = draw_groups(stream(seed, "groups"), round(fault_time.total_seconds()))
+    objects += groups
+    return [*steps, *group_steps], named | ({"groups"} if groups or group_steps else set())
 
 
 def _silent(spec: Mapping[str, Any]) -> Iterator[str]:

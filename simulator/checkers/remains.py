@@ -183,6 +183,8 @@ UNDER_WAY_MAX: Final = timedelta(minutes=30)
 PENDING_MAX: Final = timedelta(minutes=12)
 """How long a pod may wait for a node, or for the reason why there is none, in a world without faults."""
 
+_LAUNCHED_FOR: Final = "fleetwright.dev/launched-for-group"
+
 Row = Mapping[str, Any]
 
 
@@ -234,6 +236,7 @@ class RemainsJudge:
         self._taints(now)
         self._pods(now)
         self._replicas()
+        self._groups(now)
         for queue, count in sorted(self._remains.dead_letters.items()):
             if count:
                 self._report("deadLetters", f"{count} messages of the queue {queue} were given up")
@@ -333,6 +336,20 @@ class RemainsJudge:
             )
             if staying != wanted:
                 self._report("staticReplicas", f"NodePool {name} has {staying} nodes that stay, wanted {wanted}")
+
+    def _groups(self, now: datetime) -> None:
+        """Check that no node stays that was bought for a group or a ProvisioningRequest and has no pods; buffers may use it."""
+        if any(True for _ in self._ledger.of_kind("CapacityBuffer")):
+            return
+        for claim in self._remains.claims:
+            group = (claim["plan"].get("annotations") or {}).get(_LAUNCHED_FOR)
+            if group is None or claim.get("deletion") is not None or claim.get("phase") != "initialized":
+                continue
+            since = _moment(claim["phase_since"])
+            pods = [pod for _, pod in self._ledger.pods_on(str(claim.get("node_name", "")))]
+            is_empty = all(pod.owner.startswith("DaemonSet/") for pod in pods)
+            if is_empty and now - since > self._patience:
+                self._report("halfBoughtGroups", f"claim {claim['name']} was bought for {group} and has no pods")
 
     def _pods(self, now: datetime) -> None:
         for name, pod in sorted(self._ledger.pods.items()):

@@ -180,7 +180,7 @@ def test_each_option_is_drawn() -> None:
     }
     assert notes == {"fleetwright.dev/prefix-delegation", "fleetwright.dev/evictions-per-hour"}
     assert "deleteNodeClaims" in steps
-    assert "NodeClaim" in kinds
+    assert {"NodeClaim", "PodGroup", "ProvisioningRequest"} <= kinds
     assert any(world.scenario.vcpu_quotas for world in worlds)
     assert any("StaticCapacity" in world.scenario.feature_gates for world in worlds)
 
@@ -191,7 +191,7 @@ def test_the_seeds_of_ci_draw_every_disturbance_and_silence() -> None:
     worlds = [draw_world(plan.world, plan.chance) for plan in plans if plan.opts_in]
     of_steps = {
         *("actor", "boot", "copy", "etcd", "fault", "instances", "kubelet", "queue", "row", "scheduler", "webhook"),
-        *("clock", "memoryMiB"),
+        *("clock", "memoryMiB", "groups"),
     }
     fields = msgspec.structs.fields(Silences)
     assert {name for world in worlds for name in world.drawn} == of_steps | {f"aws.{f.encode_name}" for f in fields} | {

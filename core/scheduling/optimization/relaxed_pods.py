@@ -212,10 +212,7 @@ class RelaxedPods:
     def _component(self, counts: dict[ItemGroup, int]) -> RelaxedComponent:
         templates = [self._context.templates[index] for index in _template_indexes(counts)]
         cells = len(counts) * sum(template.mask.bit_count() for template in templates)
-        if cells <= self._settings.optimizer.bound_cells_sure:
-            return RelaxedComponent(counts, cells, merges_offers=False)
-        names = {name for template in templates for name in template.types.names(template.mask)}
-        return RelaxedComponent(counts, len(counts) * len(names), merges_offers=True)
+        return RelaxedComponent(counts, cells, merges_offers=cells > self._settings.optimizer.bound_cells_sure)
 
     def arithmetic_bound(self) -> int:
         """Return a lower bound on the cost of new nodes in nano-dollars per hour, by arithmetic alone."""

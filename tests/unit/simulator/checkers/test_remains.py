@@ -177,6 +177,14 @@ def test_what_is_left_half_done_is_found(found: Remains, law: str) -> None:
     assert laws(world(), found) == {law}
 
 
+@pytest.mark.parametrize(("node", "broken"), [("n", set()), ("empty", {"halfBoughtGroups"})])
+def test_a_node_for_a_group_has_pods_or_goes(node: str, broken: set[str]) -> None:
+    """If this failed, half of a group could be paid for as long as the other half finds no room."""
+    plan = {"node_pool": "default", "annotations": {"fleetwright.dev/launched-for-group": "Annotation/shop/g"}}
+    assert laws(world(), remains(claim(plan=plan, node_name=node))) == broken
+    assert laws(world(), remains(claim(plan=plan, node_name=node, phase_since=NOW.isoformat()))) == set()
+
+
 def test_a_claim_without_a_node_pool_is_counted_nowhere() -> None:
     """A NodeClaim made by hand needs none: an instance of one that was launched late was blamed."""
     assert laws(world(), remains(claim(plan={"node_pool": ""}), usage={})) == set()
