@@ -109,7 +109,7 @@ class Question:
         return frozenset(unsure)
 
     def _launched(self, node: Json, bought: Mapping[str, str], draw: Random) -> Json:
-        """Return a planned node with one of its offerings alone: of the capacity type that is bought in its zone, if it can be."""
+        """Return a planned node with one of its offerings alone, if possible of the capacity type bought in its zone."""
         offerings = [
             (kind["name"], one["zone"], one["capacityType"])
             for kind in self._types

@@ -172,7 +172,7 @@ def test_objects_that_were_read_before_are_not_read_again_even_beside_a_cluster(
     ("kinds", "uid", "presumed"),
     [
         ((), "", ["default"]),
-        (("StorageClass",), "", ["default"]),  # beside manifests that are yet to be applied: an add-on brings the default
+        (("StorageClass",), "", ["default"]),  # manifests that are yet to be applied
         (("StorageClass",), "u", []),  # a cluster without nodes
         (("StorageClass", "Node"), "", []),
     ],
