@@ -336,9 +336,10 @@ def _assembled(
 def _with_absent_storage(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with a StorageClass for each that volumes name and files lack: an add-on installs them.
 
-    Files with Nodes and a StorageClass are a copy of a cluster: there, a class that is missing does not exist.
+    Files with StorageClasses, and Nodes or pods that an API server has stored, are a copy of a cluster: there, a class that is
+    missing does not exist.
     """
-    if snapshot.storage_classes and snapshot.nodes:
+    if snapshot.storage_classes and (snapshot.nodes or any(pod.uid for pod in snapshot.pods)):
         return snapshot
     uses = (use.storage_class for pod in snapshot.pods for use in pod.spec.volumes if use.ephemeral)
     unbound = (claim.storage_class for claim in snapshot.volume_claims if not claim.volume_name)

@@ -15,6 +15,9 @@ Json = dict[str, Any]
 ORDERS_MAX: Final = 200
 """How many orders of a plan's nodes are tried before a refusal by rules between pods counts."""
 
+LAUNCHES_MAX: Final = 8
+"""How many ways to launch a plan's nodes are tried before a pod left over counts as one that has a place."""
+
 _BETWEEN_PODS: Final = frozenset({"PodTopologySpread", "InterPodAffinity"})
 
 _COULD_LAUNCH: Final = re.compile(r"an empty node of NodePool (\S+), (\S+) in (\S+), (\S+) would do")
@@ -52,9 +55,9 @@ class Question:
             pods = {one["pod"]: {"pod": one["pod"], "plugin": one["plugin"]} for one in refused}
             found["orderEffects"], found["violations"] = list(pods.values()), []
         left = found.get("wronglyUnschedulable") or []
-        found["wronglyUnschedulable"] = [
-            one for one in left if not (self._is_no_node(one) or self._is_no_place(one, plan))
-        ]
+        left = [one for one in left if not (self._is_no_node(one) or self._is_no_place(one, plan))]
+        unsure = self._left_by_some_launches(plan) if left else frozenset()
+        found["wronglyUnschedulable"] = [one for one in left if one["pod"] not in unsure]
         return found
 
     def _ask(self, plan: Json, *further: str) -> Json:
@@ -68,12 +71,13 @@ class Question:
     def _has_order(self, plan: Json) -> bool:
         """Whether some order of the plan's nodes lets every pod pass as its turn comes.
 
-        The program tries a dozen orders, and takes pods with rules first. A pod whose spread must wait for others without rules
-        is then refused for ever. Each try moves one node, mostly one that is refused, and goes on from the best so far.
+        The program tries a dozen orders, and takes pods with rules first. It may need more of them to come upon the right one,
+        and a pod whose spread must wait for others without rules is refused in all. Each further try moves one node, mostly one
+        that is refused, and goes on from the best so far.
         """
+        refused = self._ask(plan, "--rounds", "1", "--attempts", str(ORDERS_MAX))["violations"]
         draw = Random("orders")  # noqa: S311 - a test's dice
         nodes = list(plan.get("nodeClaims") or ())
-        refused = self._ask(plan, "--rounds", "1", "--attempts", "2")["violations"]
         for _ in range(ORDERS_MAX if len(nodes) > 1 else 0):
             if not refused:
                 break
@@ -86,6 +90,37 @@ class Question:
             if len(now) <= len(refused):
                 nodes, refused = tried, now
         return not refused
+
+    def _left_by_some_launches(self, plan: Json) -> frozenset[str]:
+        """Return the pods left over that have no place if the plan's nodes are launched as some other of their offerings.
+
+        The program asks for the cheapest ones alone. A spread that counts spot nodes only, for example, may have a place beside
+        nodes that become spot ones, and none beside on-demand ones.
+        """
+        draw = Random("launches")  # noqa: S311 - a test's dice
+        nodes, unsure = plan.get("nodeClaims") or (), set[str]()
+        for _ in range(LAUNCHES_MAX):
+            bought = {zone: draw.choice(("on-demand", "spot")) for node in nodes for zone in node["zones"]}
+            launched = [self._launched(node, bought, draw) for node in nodes]
+            answer = self._ask({**plan, "nodeClaims": launched}, "--rounds", "1")
+            placed = {one["pod"] for one in answer.get("wronglyUnschedulable") or ()}
+            if not answer["violations"]:
+                unsure |= {one["pod"] for one in plan["unschedulable"]} - placed
+        return frozenset(unsure)
+
+    def _launched(self, node: Json, bought: Mapping[str, str], draw: Random) -> Json:
+        """Return a planned node with one of its offerings alone, if possible of the capacity type bought in its zone."""
+        offerings = [
+            (kind["name"], one["zone"], one["capacityType"])
+            for kind in self._types
+            for one in kind["offerings"]
+            if kind["name"] in node["instanceTypes"] and one.get("available", True)
+            if one["zone"] in node["zones"] and one["capacityType"] in node["capacityTypes"]
+        ]
+        if not offerings:
+            return node
+        kind, zone, capacity_type = draw.choice([one for one in offerings if bought[one[1]] == one[2]] or offerings)
+        return {**node, "instanceTypes": [kind], "zones": [zone], "capacityTypes": [capacity_type]}
 
     def _is_no_place(self, left: Json, plan: Json) -> bool:
         """Whether a new node that would take a pod left over cannot, whatever it is launched as.

@@ -168,6 +168,32 @@ def test_objects_that_were_read_before_are_not_read_again_even_beside_a_cluster(
         assert found.own is None
 
 
+@pytest.mark.parametrize(
+    ("kinds", "uid", "presumed"),
+    [
+        ((), "", ["default"]),
+        (("StorageClass",), "", ["default"]),  # manifests that are yet to be applied
+        (("StorageClass",), "u", []),  # a cluster without nodes
+        (("StorageClass", "Node"), "", []),
+    ],
+)
+def test_a_default_storage_class_is_presumed_unless_the_files_are_a_copy_of_a_cluster(
+    folder: Path, kinds: tuple[str, ...], uid: str, presumed: list[str]
+) -> None:
+    """The API server gives a claim the default class only if there is one; the claim is then never bound."""
+    volume = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "a", "uid": uid}, "spec": {"volumes": [volume]}}
+    others = [{"kind": kind, "metadata": {"name": "other"}, "provisioner": "ebs.csi.aws.com"} for kind in kinds]
+    versions = {"StorageClass": "storage.k8s.io/v1"}
+    documents = [
+        Document("-", number, {"apiVersion": versions.get(obj["kind"], "v1"), **obj})
+        for number, obj in enumerate([pod, *others])
+    ]
+    words = ("--catalog", str(folder / "prices.json"), "-f", str(folder / "none.yaml"))
+    classes = read_inputs(given(*words), documents).snapshot.storage_classes
+    assert [found.name for found in classes if found.is_default] == presumed
+
+
 def test_without_files_the_objects_are_those_of_the_kubeconfigs_cluster(
     monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:

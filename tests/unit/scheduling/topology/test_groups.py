@@ -835,6 +835,13 @@ def test_a_zone_with_too_small_types_does_not_hold_the_spread_of_a_large_pod() -
     assert reasons_of(plan) == {}
 
 
+def test_a_zone_does_not_hold_the_spread_of_pods_that_must_share_a_node() -> None:
+    """An empty node in another zone is none for them: they would wait for ever."""
+    spread = TopologySpread(labels.ZONE, 1, selector=WEB)
+    plan = plan_of(types=(TYPE,), pods=webs(3, spreads=(spread,), affinity=(PodAffinityTerm(labels.HOSTNAME, WEB),)))
+    assert (reasons_of(plan), len(plan.claims)) == ({}, 1)
+
+
 def test_a_zone_that_the_pod_can_reach_still_counts_as_empty() -> None:
     """Otherwise, all pods start in one zone."""
     spread = TopologySpread(labels.ZONE, 1, selector=WEB)
