@@ -86,7 +86,7 @@ def test_a_run_without_failures_is_green(ci: Ci) -> None:
     assert (ended.returncode, ci.runs_of_real_parts()) == (0, 1), ended.stderr
 
 
-@pytest.mark.parametrize("target", ["setup", "--jobs", "test", "test-lambda-python", "sim", "replay"])
+@pytest.mark.parametrize("target", ["setup", "--jobs", "test-all", "test-lambda-python", "sim", "replay"])
 def test_a_broken_target_fails_the_run(ci: Ci, target: str) -> None:
     ended = ci.run(broken=target)
     assert ended.returncode != 0

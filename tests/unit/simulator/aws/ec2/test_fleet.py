@@ -135,7 +135,7 @@ def test_each_instance_takes_a_token(bench: Bench) -> None:
 
 def test_each_terminated_instance_takes_a_token() -> None:
     """If this failed, no throttled termination would be played."""
-    tight = Bench(Silences(termination_tokens=Tokens(burst=3, per_second=0.5)))
+    tight = Bench(Silences(termination_tokens=Tokens(burst=3, per_second=0.01)))
     answer = tight.fleet(("m5.large", "zone-a"), count=4)
     ids = [identity for part in answer["Instances"] for identity in part["InstanceIds"]]
     with pytest.raises(ClientError, match="RequestLimitExceeded"):
