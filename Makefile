@@ -214,9 +214,8 @@ lock: setup ## Pin what the functions, the development environment and the site 
 		--no-header --no-annotate --quiet --output-file requirements-$$name.lock; done
 	npm install --package-lock-only --no-audit --no-fund
 
-FROM ?=
-deploy-local: setup ## The synthesized stacks in MiniStack, an AWS emulator from PyPI: nodes, an update and a roll-back with work in flight, from FROM=REVISION or from other settings; build/deploy-local.json
-	$(BIN)/python -m tests.deploy_local $(FROM)
+deploy-local: setup ## The synthesized stacks in MiniStack, an AWS emulator from PyPI: one node from an audit line to its end; build/deploy-local.json
+	$(BIN)/python -m tests.deploy_local
 
 .PHONY: lint-templates
 lint-templates: setup ## Templates of public and private clusters in all partitions and of twenty in one: written twice, asked of cfn-lint and cdk-nag, made in moto

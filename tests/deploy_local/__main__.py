@@ -1,8 +1,6 @@
-"""`make deploy-local`: the synthesized stacks in an emulator, and the life of nodes in them; record: build/deploy-local.json.
+"""`make deploy-local`: the synthesized stacks in an emulator, and a node's life in them; record: build/deploy-local.json.
 
-The stacks are updated to the next release and rolled back, each time while a pod waits. The release before is this tree with
-another setting, or the tree of a revision: `make deploy-local FROM=REVISION`. Then a command is half executed, too, which takes
-six minutes more.
+While the node is on its way, the stack is updated to the next release; while it works, the stack is rolled back.
 """
 
 from __future__ import annotations
@@ -30,31 +28,24 @@ from tests.deploy_local.emulator import (
     install,
     require_free,
 )
-from tests.deploy_local.stacks import Release
 from tests.deploy_local.surroundings import KUBE_PORT, Surroundings
 from tests.infra.conftest import synthesize_as_users_do
 
 BUILD: Final = stacks.ROOT / "build"
+POOL_TAG: Final = "karpenter.sh/nodepool"
 INSTANCE_SECONDS, GONE_SECONDS = 300.0, 420.0
-COMMAND_SECONDS: Final = 480.0
-"""A NodePool's change settles for two minutes before nodes are replaced, the next change for four."""
-
-OTHER_SETTING: Final = {"lookSeconds": 20}
-"""The context of the other release: a setting that changes every function's environment, and so its version."""
-
-_CLAIM_TAG: Final = "fleetwright.dev/claim"
+NEXT_RELEASE: Final = {"lookSeconds": 20}
+"""The context of the next release: a setting that changes every function's environment, and so its version."""
 
 
 class Play:
-    """Pods get nodes, drifted nodes are replaced, and the nodes go with the pods. `steps` is what happened, with seconds."""
+    """One pod gets a node, and the node goes when the pod has gone. `steps` is what happened, with seconds."""
 
-    def __init__(self, around: Surroundings, before: Release, after: Release, *, has_commands: bool) -> None:
-        """`before` is deployed and updated to `after`; `has_commands`: whether nodes are being replaced meanwhile."""
-        self._has_commands = has_commands
+    def __init__(self, around: Surroundings, now: dict[str, Any], following: dict[str, Any]) -> None:
+        """`now` is the template that is deployed, `following` that of the next release."""
         self._around = around
-        self._before, self._after = before, after
+        self._now, self._following = now, following
         self.steps: list[dict[str, Any]] = []
-        self._last: dict[str, Any] = {}
         self._functions = {
             function["Handler"].split(".")[2]: function["FunctionName"]
             for function in client("lambda").list_functions()["Functions"]
@@ -68,23 +59,13 @@ class Play:
             for name, work in (
                 ("market read", lambda: self._invoke("refresh_catalogue")),
                 ("class ready", self._class_is_ready),
-                ("audit line to instance", lambda: self._launched("first")),
-                ("pod runs", lambda: self._settled(1)),
-                *self._command("second"),
-                ("update", lambda: self._moved_to(self._after, "pod-of-update")),
-                ("the next release ends the work", lambda: self._settled(2)),
-                *self._command("third"),
-                ("roll back", lambda: self._moved_to(self._before, "pod-of-roll-back")),
-                ("the release before ends the work", lambda: self._settled(3)),
-                ("consolidation removes the nodes", self._removed),
-                ("no row was left out", self._every_row_was_read),
+                ("audit line to instance", self._launched),
+                ("update with a node on its way", lambda: self._moved_to(self._following)),
+                ("node initialized by the next version", self._initialized),
+                ("roll back with a node at work", lambda: self._moved_to(self._now)),
+                ("consolidation removes it", self._removed),
             )
         )
-
-    def _command(self, generation: str) -> tuple[tuple[str, Callable[[], Any]], ...]:
-        if not self._has_commands:
-            return ()
-        return ((f"command half executed for the {generation} label", lambda: self._command_begins(generation)),)
 
     def _step(self, name: str, work: Callable[[], Any]) -> bool:
         began = time.monotonic()
@@ -93,23 +74,20 @@ class Play:
         except Exception as error:  # noqa: BLE001 - whatever failed belongs into the record
             result, problem = None, repr(error)
         else:
-            problem = "" if result else f"it did not happen in time; {self._last}"
+            problem = "" if result else "it did not happen in time"
         seconds = round(time.monotonic() - began, 1)
         self.steps.append({"step": name, "seconds": seconds, "result": result, "problem": problem})
         print(f"{name}: {problem or 'ok'} ({seconds} s)", flush=True)  # noqa: T201 - the target's output
         return not problem
 
-    def _moved_to(self, release: Release, waiting: str) -> Any:
-        """Update the stacks while this pod begins to wait; every alias leads to another version, and no machine ends."""
-        before, running = self._versions(), sorted(_instances())
-        self._around.add_pod(waiting)
-        made = stacks.update(release.templates)
+    def _moved_to(self, template: dict[str, Any]) -> Any:
+        """Update the stack; every function's alias must lead to another version, and the machine must go on."""
+        before, running = self._versions(), [i["InstanceId"] for i in _instances()]
+        made = stacks.update(template)
         after = self._versions()
-        failed = [problem for stack in made.values() for problem in stack["failed"]]
-        is_moved = all(after[name] != before[name] for name in before if name in after)
-        if failed or not is_moved or not set(running) <= set(_instances()):
-            raise RuntimeError(f"{failed=} {before=} {after=} {running=}")
-        return {"stacks": made, "versions": after}
+        is_moved = all(after[name] != before[name] for name in before)
+        is_kept = [i["InstanceId"] for i in _instances()] == running
+        return {**made, "versions": after} if is_moved and is_kept and not made["failed"] else None
 
     def _versions(self) -> dict[str, str]:
         return {
@@ -123,48 +101,43 @@ class Play:
         if answer.get("FunctionError"):
             raise RuntimeError(f"{function}: {json.dumps(told)[:600]}")
         decisions = told.get("decisions") or ()
-        said = [f"{decision['kind']} {decision['subject']} {decision['reason']}" for decision in decisions][:10]
-        self._last = {"function": function, "decisions": said}
-        return self._last
+        return {"decisions": [f"{one['kind']} {one['subject']} {one['reason']}" for one in decisions][:10]}
 
     def _class_is_ready(self) -> Any:
         for _ in range(4):  # the emulator's first answers may exceed the functions' time-outs on a busy machine
             self._invoke("reconcile")
-            (node_class,) = self._around.listed("/apis/karpenter.k8s.aws/v1/ec2nodeclasses")
-            conditions = node_class.get("status", {}).get("conditions", ())
-            if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
-                return node_class["status"]["instanceProfile"]
+            (found,) = self._listed("/apis/karpenter.k8s.aws/v1/ec2nodeclasses")
+            if any(
+                c["type"] == "Ready" and c["status"] == "True" for c in found.get("status", {}).get("conditions", ())
+            ):
+                return found["status"]["instanceProfile"]
         return None
 
-    def _launched(self, pod: str) -> Any:
-        self._around.add_pod(pod)
-        instance = _wait(lambda: next(iter(_instances().values()), None), INSTANCE_SECONDS)
-        return instance and {"instance": instance["InstanceId"], "tags": len(instance["Tags"])}
+    def _listed(self, path: str) -> list[dict[str, Any]]:
+        return [found for at, found in self._around.kubernetes.objects.items() if at.startswith(path)]
 
-    def _command_begins(self, generation: str) -> Any:
-        """Let the nodes drift; return the replacement, which has no Node yet, so that its command waits for it."""
-        self._around.label_nodes(generation)
-        before = set(_instances())
+    def _launched(self) -> Any:
+        pod = _pending_pod()
+        self._around.kubernetes.put("/api/v1/namespaces/default/pods", pod)
+        _put_audit_line(pod)
+        found = _wait(lambda: next(iter(_instances()), None), INSTANCE_SECONDS)
+        return found and {"instance": found["InstanceId"], "tags": len(found["Tags"])}
 
-        def replacement() -> Any:
-            self._invoke("disrupt")
-            return sorted(set(_instances()) - before)
+    def _initialized(self) -> Any:
+        (instance,) = _instances()
+        node = _node(instance, self._around.room_of(instance["InstanceType"]))
+        self._around.kubernetes.put("/api/v1/nodes", node)
+        name = node["metadata"]["name"]
 
-        return _wait(replacement, COMMAND_SECONDS)
+        def labelled() -> Any:
+            found = next((n for n in self._listed("/api/v1/nodes") if n["metadata"]["name"] == name), {})
+            return (found.get("metadata", {}).get("labels") or {}).get("karpenter.sh/initialized")
 
-    def _settled(self, pods: int) -> Any:
-        """Return the instances once each of so many pods runs on an initialized node of its own, and no other is left."""
-
-        def settled() -> Any:
-            instances = _instances()
-            self._around.work(instances.values())
-            names = self._around.names_of_running_pods()
-            return sorted(instances) if len(names) == len(instances) == pods else None
-
-        return _wait(settled, GONE_SECONDS)
+        return _wait(labelled, INSTANCE_SECONDS)
 
     def _removed(self) -> Any:
-        self._around.remove_pods()
+        for path in [at for at in self._around.kubernetes.objects if "/pods/" in at]:
+            del self._around.kubernetes.objects[path]
 
         def gone() -> Any:
             self._invoke("disrupt")
@@ -172,36 +145,99 @@ class Play:
 
         return _wait(gone, GONE_SECONDS)
 
-    def _every_row_was_read(self) -> Any:
-        """Neither release found a row that it could not read; such a row is logged and left out."""
-        logs = client("logs")
-        groups = [group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]]
-        lines = [
-            event["message"]
-            for group in groups
-            for page in logs.get_paginator("filter_log_events").paginate(logGroupName=group)
-            for event in page["events"]
-        ]
-        odd = [line for line in lines if "row cannot be read" in line or "row counts as absent" in line]
-        if odd:
-            raise RuntimeError(odd[0][:600])
-        return {"lines": len(lines)}
 
-
-def _instances() -> dict[str, dict[str, Any]]:
-    """Return our living instances by id; the emulator launches DryRuns, too, which have no NodePool."""
-    listed = (i for r in client("ec2").describe_instances()["Reservations"] for i in r["Instances"])
-    alive = (i for i in listed if i["State"]["Name"] in ("pending", "running"))
-    return {i["InstanceId"]: i for i in alive if any(t["Key"] == _CLAIM_TAG for t in i.get("Tags", ()))}
+def _instances() -> list[dict[str, Any]]:
+    """Return our living instances; the emulator launches DryRuns, too, which have no NodePool."""
+    found = (i for r in client("ec2").describe_instances()["Reservations"] for i in r["Instances"])
+    alive = (i for i in found if i["State"]["Name"] in ("pending", "running"))
+    return [i for i in alive if any(t["Key"] == "fleetwright.dev/claim" for t in i.get("Tags", ()))]
 
 
 def _wait(ask: Callable[[], Any], seconds: float) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if answer := ask():
-            return answer
+        if found := ask():
+            return found
         time.sleep(2)
     return None
+
+
+def _pending_pod() -> dict[str, Any]:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": now}
+    meta = {
+        "name": "waits",
+        "namespace": "default",
+        "uid": "uid-waits",
+        "resourceVersion": "1",
+        "creationTimestamp": now,
+    }
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"schedulerName": "default-scheduler", "containers": [container]},
+        "status": {"phase": "Pending", "conditions": [waits]},
+    }
+
+
+def _put_audit_line(pod: dict[str, Any]) -> None:
+    """Write what kube-scheduler's mark of the pod leaves in the API server's audit log."""
+    group, stream, name = f"/aws/eks/{CLUSTER}/cluster", "kube-apiserver-audit-1", pod["metadata"]["name"]
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+    line = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "Request",
+        "stage": "ResponseComplete",
+        "requestURI": f"/api/v1/namespaces/default/pods/{name}/status",
+        "verb": "patch",
+        "user": {"username": "system:kube-scheduler"},
+        "objectRef": {"resource": "pods", "namespace": "default", "name": name, "subresource": "status"},
+        "responseStatus": {"code": 200},
+        "requestObject": {"status": pod["status"]},
+        "requestReceivedTimestamp": stamp,
+        "stageTimestamp": stamp,
+    }
+    logs = client("logs")
+    logs.create_log_stream(logGroupName=group, logStreamName=stream)
+    events = [{"timestamp": int(time.time() * 1000), "message": json.dumps(line)}]
+    logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
+
+
+def _node(instance: dict[str, Any], room: dict[str, str]) -> dict[str, Any]:
+    """Return the Node with which the instance's kubelet would register: EKS names it after the instance's private name."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    zone, identity = instance["Placement"]["AvailabilityZone"], instance["InstanceId"]
+    tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
+    name = instance.get("PrivateDnsName") or f"ip-{instance['PrivateIpAddress'].replace('.', '-')}.ec2.internal"
+    labels = {
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/hostname": name,
+        "node.kubernetes.io/instance-type": instance["InstanceType"],
+        "topology.kubernetes.io/zone": zone,
+        "topology.kubernetes.io/region": REGION,
+        "karpenter.sh/capacity-type": "on-demand",
+        POOL_TAG: tags[POOL_TAG],
+    }
+    meta = {
+        "name": name,
+        "uid": f"uid-{identity}",
+        "resourceVersion": "1",
+        "creationTimestamp": now,
+        "labels": labels,
+    }
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": now, "lastHeartbeatTime": now}
+    taint = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": meta,
+        "spec": {"providerID": f"aws:///{zone}/{identity}", "taints": [taint]},
+        "status": {"capacity": room, "allocatable": room, "conditions": [ready]},
+    }
 
 
 def commands(around: Surroundings) -> dict[str, Any]:
@@ -209,31 +245,20 @@ def commands(around: Surroundings) -> dict[str, Any]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": REGION}
     environment |= {**keys, "AWS_DEFAULT_REGION": REGION, "AWS_ENDPOINT_URL": ENDPOINT, "SSL_CERT_FILE": str(around.ca)}
-    answers = {}
+    found = {}
     for name in ("status", "log", "doctor"):
         command = [sys.executable, "-m", "cli", name, "--cluster", CLUSTER, "-o", "json"]
         ran = subprocess.run(  # noqa: S603 - our own program
             command, cwd=stacks.ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False
         )
-        answers[name] = {"exit": ran.returncode, "answers": ran.stdout[:1] in "{[", "error": ran.stderr[-400:]}
-    return answers
-
-
-def releases(folder: Path, revision: str) -> tuple[Release, Release]:
-    """Return the release before and this one: this tree with two settings, or a revision's tree and this one."""
-    now = Release(synthesize_as_users_do(folder / "now.out"), stacks.ROOT)
-    if revision:
-        root = stacks.checked_out(revision, folder / "before")
-        return Release(synthesize_as_users_do(folder / "before.out", root), root), now
-    with mock.patch.dict(os.environ, {"CDK_CONTEXT_JSON": json.dumps(OTHER_SETTING)}):
-        return Release(synthesize_as_users_do(folder / "before.out"), stacks.ROOT), now
+        found[name] = {"exit": ran.returncode, "answers": ran.stdout[:1] in "{[", "error": ran.stderr[-400:]}
+    return found
 
 
 def main() -> int:
     """Deploy, play, ask the commands; 0 if all went well, 0 with a word if the emulator cannot be installed."""
     BUILD.mkdir(exist_ok=True)
-    revision = next(iter(sys.argv[1:]), "")
-    record: dict[str, Any] = {"apiVersion": "fleetwright.dev/v1", "kind": "DeployLocal", "from": revision}
+    record: dict[str, Any] = {"apiVersion": "fleetwright.dev/v1", "kind": "DeployLocal"}
     target = BUILD / "deploy-local.json"
     try:
         require_free(PORT, KUBE_PORT)
@@ -243,13 +268,17 @@ def main() -> int:
         print(error)  # noqa: T201 - the target's output
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        before, after = releases(Path(folder), revision)
+        templates = synthesize_as_users_do(Path(folder) / "cdk.out")
+        with mock.patch.dict(os.environ, {"CDK_CONTEXT_JSON": json.dumps(NEXT_RELEASE)}):
+            following = synthesize_as_users_do(Path(folder) / "next.out")
         around = Surroundings(Path(folder))
         try:
             with MiniStack(program, Path(folder) / "state"):
                 stacks.account()
-                record |= stacks.deploy(before, after, around)
-                play = Play(around, before, after, has_commands=bool(revision))
+                stacks.upload_code()
+                record |= stacks.deploy(templates, around)
+                stacks.fit(following, around)
+                play = Play(around, templates[stacks.STACKS[-1]], following[stacks.STACKS[-1]])
                 is_done = play.run()
                 record |= {"steps": play.steps, "commands": commands(around), "succeeded": is_done}
         finally:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import time
 import zipfile
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tests.deploy_local.emulator import ACCOUNT, CLUSTER, ENDPOINT, client
 from tests.deploy_local.surroundings import IMAGE, NODE_ROLE, Surroundings
@@ -26,29 +25,8 @@ LACKING: Final = (
 )
 """Types that the emulator's CloudFormation does not make, and the reading of a market that it does not have."""
 
-BUCKET: Final = "code"
+BUCKET, KEY = "code", "functions.zip"
 _PACKAGES: Final = ("core", "adapters", "lambdas", "installation")
-
-
-class Release(NamedTuple):
-    """Stack name → template, and the tree with the functions' sources."""
-
-    templates: dict[str, dict[str, Any]]
-    root: Path
-
-    @property
-    def key(self) -> str:
-        """The object with the functions' code."""
-        return f"{self.root.name}.zip"
-
-
-def checked_out(revision: str, folder: Path) -> Path:
-    """Return this folder with the files of a revision of this repository."""
-    folder.mkdir()
-    archive = ["git", "archive", "--format=tar", revision]
-    made = subprocess.run(archive, cwd=ROOT, check=True, capture_output=True)  # noqa: S603 - git alone
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=made.stdout, check=True)  # noqa: S603, S607
-    return folder
 
 
 def account() -> None:
@@ -75,36 +53,36 @@ def account() -> None:
     client("ssm").put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String", Overwrite=True)
 
 
-def _upload_code(release: Release) -> None:
+def upload_code() -> None:
     """Put the functions' sources where the templates look for them; dependencies come from the environment of the project."""
-    data = io.BytesIO()
+    data, s3 = io.BytesIO(), client("s3")
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in (path for package in _PACKAGES for path in sorted((release.root / package).rglob("*"))):
+        for path in (path for package in _PACKAGES for path in sorted((ROOT / package).rglob("*"))):
             if path.is_file() and "__pycache__" not in path.parts:
-                archive.write(path, path.relative_to(release.root))
-    client("s3").put_object(Bucket=BUCKET, Key=release.key, Body=data.getvalue())
+                archive.write(path, path.relative_to(ROOT))
+    s3.create_bucket(Bucket=BUCKET)
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=data.getvalue())
 
 
-def deploy(before: Release, after: Release, around: Surroundings) -> dict[str, Any]:
-    """Deploy every stack of a release, and prepare the next one; return what was made, and which types were left out."""
-    client("s3").create_bucket(Bucket=BUCKET)
-    for release in (before, after):
-        _upload_code(release)
-    left_out, _ = _fit(before, around), _fit(after, around)
-    made = {name: _deployed("create_stack", name, before.templates[name]) for name in STACKS}
+def deploy(templates: dict[str, dict[str, Any]], around: Surroundings) -> dict[str, Any]:
+    """Deploy every stack; return what was made of each, and which types were left out."""
+    made: dict[str, Any] = {}
+    left_out = fit(templates, around)
+    for name in STACKS:
+        made[name] = _deployed("create_stack", name, templates[name])
     _rest()
     return {"stacks": made, "leftOut": dict(sorted(left_out.items()))}
 
 
-def _fit(release: Release, around: Surroundings) -> Counter[str]:
+def fit(templates: dict[str, dict[str, Any]], around: Surroundings) -> Counter[str]:
     """Make the templates ones that the emulator takes; return how many resources of which type were left out."""
     for name in STACKS:
-        _allow_plain_http(release.templates[name])
-    template = release.templates[STACKS[-1]]
+        _allow_plain_http(templates[name])
+    template = templates[STACKS[-1]]
     counted = without(template, LACKING)
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function" and resource["Properties"]["Handler"].startswith("lambdas."):
-            _run_from_sources(resource["Properties"], release.key, around)
+            _run_from_sources(resource["Properties"], around)
     return counted
 
 
@@ -132,8 +110,8 @@ def without(template: dict[str, Any], lacking: Collection[str]) -> Counter[str]:
     return counted
 
 
-def _run_from_sources(function: dict[str, Any], key: str, around: Surroundings) -> None:
-    function["Code"] = {"S3Bucket": BUCKET, "S3Key": key}
+def _run_from_sources(function: dict[str, Any], around: Surroundings) -> None:
+    function["Code"] = {"S3Bucket": BUCKET, "S3Key": KEY}
     site = next((ROOT / ".venv" / "lib").glob("python3*/site-packages"))
     variables = function.setdefault("Environment", {}).setdefault("Variables", {})
     variables |= {"PYTHONPATH": str(site), "SSL_CERT_FILE": str(around.ca)}
@@ -170,18 +148,11 @@ def _names(value: Any, names: set[str]) -> bool:
     return any(isinstance(one, str) and one in names for one in direct) or any(_names(v, names) for v in value.values())
 
 
-def update(templates: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Update the stacks that differ from these templates, as a release or its roll-back does."""
-    made = {
-        name: _deployed("update_stack", name, templates[name]) for name in STACKS if _differs(name, templates[name])
-    }
+def update(template: dict[str, Any]) -> dict[str, Any]:
+    """Update the functions' stack to this template, as a release or its roll-back does."""
+    made = _deployed("update_stack", STACKS[-1], template)
     _rest()
     return made
-
-
-def _differs(name: str, template: dict[str, Any]) -> bool:
-    body = client("s3").get_object(Bucket=BUCKET, Key=f"{name}.json")["Body"].read()
-    return bool(json.loads(body) != template)
 
 
 def _rest() -> None:

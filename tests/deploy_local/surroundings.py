@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-import json
 import ssl
 import threading
 import time
-from collections.abc import Iterable
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
 import boto3
 
-from tests.deploy_local.emulator import CLUSTER, REGION, client
+from tests.deploy_local.emulator import CLUSTER, REGION
 from tests.e2e.cloud.server import Cloud
 from tests.e2e.parts.certificates import Authority
 from tests.fakes import api_server
@@ -24,9 +21,7 @@ KUBE_PORT: Final = 16443
 
 IMAGE: Final = "amazon-eks-node-al2023-x86_64-standard-1.35-v1"
 NODE_ROLE: Final = "FleetwrightNodeRole"
-PODS: Final = "/api/v1/namespaces/default/pods"
-NODES: Final = "/api/v1/nodes"
-POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
+PODS: Final = "/api/v1/pods"
 _MADE: Final = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3600))
 
 
@@ -62,11 +57,7 @@ NODE_POOL: Final = {
                 ],
             }
         },
-        "disruption": {
-            "consolidationPolicy": "WhenEmpty",
-            "consolidateAfter": "5s",
-            "budgets": [{"nodes": "100%", "reasons": ["Empty"]}, {"nodes": "1", "reasons": ["Drifted"]}],
-        },
+        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5s"},
     },
 }
 
@@ -75,7 +66,6 @@ class Surroundings:
     """The running parts. `market` is the address of EC2's market, `ca` the file with the API server's authority."""
 
     def __init__(self, folder: Path) -> None:
-        self._pods: set[str] = set()
         self._cloud = Cloud()
         self._cloud.http._knows = lambda _: True  # type: ignore[method-assign]  # MiniStack's roles are not known there
         self._cloud.start()
@@ -87,7 +77,7 @@ class Surroundings:
         bundle.write_bytes(pair.certificate.read_bytes() + pair.key.read_bytes())
         self.kubernetes = api_server.ApiServer()
         self.kubernetes.put("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", NODE_CLASS)
-        self.kubernetes.put(POOLS, NODE_POOL)
+        self.kubernetes.put("/apis/karpenter.sh/v1/nodepools", NODE_POOL)
         self.kubernetes.put(
             "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": _meta("default", "n1")}
         )
@@ -115,149 +105,7 @@ class Surroundings:
             "ephemeral-storage": "20Gi",
         }
 
-    def listed(self, path: str) -> list[dict[str, Any]]:
-        """Return the objects below a path."""
-        return [listed for at, listed in sorted(self.kubernetes.objects.items()) if at.startswith(f"{path}/")]
-
-    def add_pod(self, name: str) -> None:
-        """Let a pod wait for a node, which the audit log tells."""
-        pod = _pending_pod(name)
-        self.kubernetes.put(PODS, pod)
-        self._pods.add(name)
-        _put_audit_line(PODS, pod, "system:kube-scheduler", "status")
-
-    def label_nodes(self, generation: str) -> None:
-        """Let the NodePool ask for another label, so that its nodes drift."""
-        pool = copy.deepcopy(self.kubernetes.objects[f"{POOLS}/{NODE_POOL['metadata']['name']}"])
-        pool["spec"]["template"]["metadata"] = {"labels": {"example.com/generation": generation}}
-        pool["metadata"]["generation"] += 1
-        self.kubernetes.put(POOLS, pool)
-        _put_audit_line(POOLS, pool, "somebody")
-
-    def remove_pods(self) -> None:
-        """Delete every pod for good."""
-        for name in sorted(self._pods):
-            self.kubernetes.objects.pop(f"{PODS}/{name}", None)
-        self._pods.clear()
-
-    def names_of_running_pods(self) -> list[str]:
-        return [pod["metadata"]["name"] for pod in self.listed(PODS) if pod["status"]["phase"] == "Running"]
-
-    def work(self, instances: Iterable[dict[str, Any]]) -> None:
-        """Do once what kubelets, kube-scheduler and a ReplicaSet do."""
-        joined = {node["spec"]["providerID"].rpartition("/")[2] for node in self.listed(NODES)}
-        for instance in instances:
-            if instance["InstanceId"] not in joined:
-                self.kubernetes.put(NODES, _node(instance, self.room_of(instance["InstanceType"])))
-        for name in sorted(self._pods - {pod["metadata"]["name"] for pod in self.listed(PODS)}):
-            self.add_pod(name)
-        for pod in self.listed(PODS):
-            if pod["status"]["phase"] == "Pending":
-                self._place(pod)
-
-    def _place(self, pod: dict[str, Any]) -> None:
-        """Run a pod on its node; one without goes to the first open node that has no pod."""
-        taken = {other["spec"].get("nodeName") for other in self.listed(PODS)}
-        open_nodes = [node["metadata"]["name"] for node in self.listed(NODES) if _is_open(node)]
-        name = pod["spec"].get("nodeName") or next((n for n in open_nodes if n not in taken), None)
-        if name in open_nodes:
-            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
-            ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
-            status = {"phase": "Running", "startTime": now, "conditions": [bound, ready]}
-            self.kubernetes.put(PODS, {**pod, "spec": {**pod["spec"], "nodeName": name}, "status": status})
-
     def close(self) -> None:
         """Stop serving."""
         self._http.shutdown()
         self._cloud.stop()
-
-
-def _is_open(node: dict[str, Any]) -> bool:
-    """Whether kube-scheduler would choose an initialized node that nobody drains."""
-    is_initialized = (node["metadata"].get("labels") or {}).get("karpenter.sh/initialized") == "true"
-    return is_initialized and not node["spec"].get("taints") and "deletionTimestamp" not in node["metadata"]
-
-
-def _pending_pod(name: str) -> dict[str, Any]:
-    """Return a pod that fills a node of the smallest type alone."""
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": now}
-    meta = {
-        "name": name,
-        "namespace": "default",
-        "uid": f"uid-{name}-{time.monotonic_ns()}",
-        "resourceVersion": "1",
-        "creationTimestamp": now,
-        "ownerReferences": [
-            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": f"set-{name}", "controller": True}
-        ],
-    }
-    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": meta,
-        "spec": {"schedulerName": "default-scheduler", "containers": [container]},
-        "status": {"phase": "Pending", "conditions": [waits]},
-    }
-
-
-def _put_audit_line(path: str, obj: dict[str, Any], user: str, part: str = "") -> None:
-    """Write what a patch of the object below this path leaves in the API server's audit log."""
-    group, name = f"/aws/eks/{CLUSTER}/cluster", obj["metadata"]["name"]
-    stream = f"kube-apiserver-audit-{time.monotonic_ns()}"
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
-    target = {"resource": path.rpartition("/")[2], "namespace": obj["metadata"].get("namespace", ""), "name": name}
-    line = {
-        "kind": "Event",
-        "apiVersion": "audit.k8s.io/v1",
-        "level": "Request",
-        "stage": "ResponseComplete",
-        "requestURI": f"{path}/{name}",
-        "verb": "patch",
-        "user": {"username": user},
-        "objectRef": {**target, "subresource": part} if part else target,
-        "responseStatus": {"code": 200},
-        "requestObject": {part: obj[part]} if part else {},
-        "requestReceivedTimestamp": stamp,
-        "stageTimestamp": stamp,
-    }
-    logs = client("logs")
-    logs.create_log_stream(logGroupName=group, logStreamName=stream)
-    events = [{"timestamp": int(time.time() * 1000), "message": json.dumps(line)}]
-    logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
-
-
-def _node(instance: dict[str, Any], room: dict[str, str]) -> dict[str, Any]:
-    """Return the Node with which the instance's kubelet would register: EKS names it after the instance's private name."""
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    zone, identity = instance["Placement"]["AvailabilityZone"], instance["InstanceId"]
-    tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
-    name = instance.get("PrivateDnsName") or f"ip-{instance['PrivateIpAddress'].replace('.', '-')}.ec2.internal"
-    labels = {
-        "kubernetes.io/arch": "amd64",
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/hostname": name,
-        "node.kubernetes.io/instance-type": instance["InstanceType"],
-        "topology.kubernetes.io/zone": zone,
-        "topology.kubernetes.io/region": REGION,
-        "karpenter.sh/capacity-type": "on-demand",
-        "karpenter.sh/nodepool": tags["karpenter.sh/nodepool"],
-    }
-    meta = {
-        "name": name,
-        "uid": f"uid-{identity}",
-        "resourceVersion": "1",
-        "creationTimestamp": now,
-        "labels": labels,
-    }
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": now, "lastHeartbeatTime": now}
-    taint = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": meta,
-        "spec": {"providerID": f"aws:///{zone}/{identity}", "taints": [taint]},
-        "status": {"capacity": room, "allocatable": room, "conditions": [ready]},
-    }
