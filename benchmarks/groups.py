@@ -48,7 +48,7 @@ PLANS: Final = {"greedy": 0, "search": None}
 
 
 def workload() -> Workload:
-    """Pods of Karpenter's benchmark, and groups of equal pods, half of which need one zone."""
+    """Pods of Karpenter's benchmark beside groups of equal pods. Half of the groups need one zone."""
     singles = numbered(diverse_pods(PODS - GROUPS * MEMBERS))
     return Workload([*singles, *_members()], [node_pool()], diverse(1, 400).catalogue)
 
@@ -67,7 +67,7 @@ def _members() -> Iterator[JsonObject]:
 
 
 def without_groups(snapshot: Snapshot) -> Snapshot:
-    """Return the same pods, none of which says that it is in a group."""
+    """Return the same pods without their groups."""
     pods = (msgspec.structs.replace(pod, annotations={}) if pod.annotations else pod for pod in snapshot.pods)
     return msgspec.structs.replace(snapshot, pods=tuple(pods))
 

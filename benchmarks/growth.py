@@ -135,10 +135,10 @@ def main() -> int:
 def _measured_apart(axis: Axis, size: int, data: Path) -> list[JsonObject]:
     """Measure the plans of one size in another process; none if it is stopped."""
     with tempfile.TemporaryDirectory() as folder:
-        found = Path(folder, "size.json")
-        point = ["--only", axis.name, "--size", str(size), "--data", str(data), "--json", str(found)]
+        record = Path(folder, "size.json")
+        point = ["--only", axis.name, "--size", str(size), "--data", str(data), "--json", str(record)]
         subprocess.run([sys.executable, "-m", "benchmarks.growth", *point], check=False)  # noqa: S603 - our own program
-        return json.loads(found.read_bytes())["runs"] if found.exists() else []
+        return json.loads(record.read_bytes())["runs"] if record.exists() else []
 
 
 def _written(path: Path, rows: Sequence[JsonObject], stopped: Sequence[str]) -> int:

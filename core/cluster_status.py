@@ -65,7 +65,7 @@ class CapStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One cap of a Calendar.
 
     Attributes:
-        limits: Resource → its limit at a time, that which follows from days and months included.
+        limits: Resource → its limit at a time; a day or a month may lower the one in dollars an hour.
         used: Resource → what it counts of nodes now.
         periods: Its days and months.
     """

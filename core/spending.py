@@ -90,7 +90,7 @@ class PeriodState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def forecast(self) -> int:
         """What the period costs in the end if what runs now runs on, in the hours of its NodePools."""
-        return self.spent + self.hourly * (self.open_time // _MICROSECOND) // (_HOUR // _MICROSECOND)
+        return self.spent + _over(self.hourly, self.open_time)
 
     @property
     def percent(self) -> int:
@@ -125,14 +125,19 @@ def _cents(amount: int) -> int:
     return (amount + cent // 2) // cent * cent
 
 
+def _over(hourly: int, lasting: timedelta) -> int:
+    """Return what an hourly price comes to in this time."""
+    return hourly * (lasting // _MICROSECOND) // (_HOUR // _MICROSECOND)
+
+
 def period_states(snapshot: Snapshot) -> tuple[PeriodState, ...]:
     """Return the periods of all caps as they are at the snapshot's time, by cap and period.
 
     What was spent is known from `snapshot.spending`, from then on at what ran then; in another period nothing is.
     """
-    known = {(entry.cap, entry.period): entry for entry in snapshot.spending}
+    entries = {(entry.cap, entry.period): entry for entry in snapshot.spending}
     return tuple(
-        _state(cap, period, calendar, known.get((cap.name, period)), snapshot)
+        _state(cap, period, calendar, entries.get((cap.name, period)), snapshot)
         for calendar in sorted(snapshot.calendars, key=lambda calendar: calendar.name)
         for cap in sorted(calendar.caps, key=lambda cap: cap.name)
         for period in sorted(cap.periods)
@@ -146,7 +151,7 @@ def _state(cap: Cap, period: str, calendar: Calendar, entry: Spending | None, sn
     spent = 0
     if entry is not None and entry.since == start:
         later = max(timedelta(0), now - entry.at)
-        spent = entry.spent + hourly * (later // _MICROSECOND) // (_HOUR // _MICROSECOND)
+        spent = entry.spent + _over(hourly, later)
     pools = [pool for pool in snapshot.node_pools if is_for(calendar, pool)]
     until = now + (end - start if cap.ahead is None else cap.ahead)
     here = _open_time(pools, snapshot.calendars, now, min(end, until))
@@ -204,7 +209,7 @@ def spending_of(snapshot: Snapshot, cap: str) -> str:
 
 
 def with_spending(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot whose NodePools have caps in dollars an hour for what is left of days and months."""
+    """Return the snapshot with what is left of days and months as caps in dollars an hour on its NodePools."""
     states = period_states(snapshot) if any(calendar.caps for calendar in snapshot.calendars) else ()
     if not states:
         return snapshot

@@ -677,7 +677,7 @@ class Observer:
         )
 
     def _with_spending(self, snapshot: Snapshot, records: Sequence[ClaimRecord]) -> Snapshot:
-        """Return the snapshot with what caps have spent, and with its NodePools limited by what is left."""
+        """Add what caps have spent, and limit the NodePools to what is left."""
         if not any(cap.periods for calendar in snapshot.calendars for cap in calendar.caps):
             return snapshot
         from core.lifecycle.metering import spending  # few clusters have caps of days or months

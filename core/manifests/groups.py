@@ -270,8 +270,8 @@ def _apart(template: PodTemplate, topology: str | None, key: str) -> PodTemplate
     """
     if not topology:
         return template
-    own = SelectorExpression(key=key, operator="NotIn", values=(template.metadata.labels[key],))
-    others = WireLabelSelector(match_expressions=(SelectorExpression(key=key, operator="Exists"), own))
+    other_value = SelectorExpression(key=key, operator="NotIn", values=(template.metadata.labels[key],))
+    others = WireLabelSelector(match_expressions=(SelectorExpression(key=key, operator="Exists"), other_value))
     term = wire.WirePodAffinityTerm(
         topology_key=topology, label_selector=others, namespace_selector=WireLabelSelector()
     )

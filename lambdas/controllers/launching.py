@@ -674,7 +674,7 @@ class ParallelLaunches:
             is_refused = is_refused or bool(attempt.result.refused)
 
     def _hold_back(self, attempt: _Attempt, catalogue: Catalogue) -> None:
-        """Forget claims of a group of which EC2 refused another part, so that it is planned again as a whole."""
+        """Forget the claims: EC2 refused another part of their group, and the next run plans the group as a whole."""
         answer = LaunchAnswer(held_back=Refusal(ClaimReason.LAUNCH_HELD_BACK, GROUP_REFUSED))
         writer, now = self._launcher.answer_writer, self._clock.now()
         attempt.result.add_settled(writer.settle_each(attempt.records, answer, catalogue, now, attempt.report))

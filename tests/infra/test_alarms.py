@@ -179,7 +179,7 @@ def test_only_the_silence_of_reconcile_is_an_alarm(alarms: dict[str, Alarm]) -> 
     assert {alarm["TreatMissingData"] for name, alarm in alarms.items() if name != "no-clean-run"} == {"notBreaching"}
     silent = alarms["no-clean-run"]
     assert (silent["Period"], silent["EvaluationPeriods"]) == (300, 1)
-    # A new alarm has insufficient data, and only changes are told: nobody is woken before the first run.
+    # A new alarm begins with insufficient data. CloudWatch sends changes alone, so it wakes nobody before the first run.
     assert silent["TreatMissingData"] == "missing"
     assert silent["InsufficientDataActions"] == silent["AlarmActions"], "silence later on must be told"
     # One good invocation writes a zero, so the least of all is 1 only if none was good.

@@ -54,10 +54,10 @@ class Question:
         if refused and all(one.get("plugin") in _BETWEEN_PODS for one in refused) and self._has_order(plan):
             pods = {one["pod"]: {"pod": one["pod"], "plugin": one["plugin"]} for one in refused}
             found["orderEffects"], found["violations"] = list(pods.values()), []
-        left = found.get("wronglyUnschedulable") or []
-        left = [one for one in left if not (self._is_no_node(one) or self._is_no_place(one, plan))]
-        unsure = self._left_by_some_launches(plan) if left else frozenset()
-        found["wronglyUnschedulable"] = [one for one in left if one["pod"] not in unsure]
+        unplaced = found.get("wronglyUnschedulable") or []
+        unplaced = [pod for pod in unplaced if not (self._is_no_node(pod) or self._is_no_place(pod, plan))]
+        unsure = self._left_by_some_launches(plan) if unplaced else frozenset()
+        found["wronglyUnschedulable"] = [pod for pod in unplaced if pod["pod"] not in unsure]
         return found
 
     def _ask(self, plan: Json, *further: str) -> Json:

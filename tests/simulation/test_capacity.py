@@ -703,15 +703,15 @@ def test_no_group_is_half_bought_whatever_is_left(tmp_path: Path, seed: int) -> 
 
 def part(name: str, size: str, cpu: str) -> dict[str, Any]:
     """Two members of a group of four that need on-demand nodes of one size."""
-    found = deployment(2, name, cpu=cpu)
-    template = found["spec"]["template"]
+    workload = deployment(2, name, cpu=cpu)
+    template = workload["spec"]["template"]
     template["metadata"]["annotations"] = {
         labels.GROUP: "g",
         labels.GROUP_MINIMUM: "4",
         labels.GROUP_TOPOLOGY: labels.ZONE,
     }
     template["spec"]["nodeSelector"] = {labels.INSTANCE_TYPE: f"test.{size}", labels.CAPACITY_TYPE: labels.ON_DEMAND}
-    return found
+    return workload
 
 
 @pytest.mark.parametrize("boot", [5, 45])

@@ -233,7 +233,7 @@ CHANGE_SHARE: Final = 0.5
 
 
 SINGLE_TRIES: Final = 12
-"""The most commands by Karpenter's methods of which one is chosen whose pods kube-scheduler would all place."""
+"""The most commands by Karpenter's methods that are tried until kube-scheduler would place all pods of one."""
 
 
 class TargetDecision:
@@ -292,7 +292,7 @@ class TargetDecision:
         by_choice = [c for c, must_go in zip(fleet.candidates, fleet.must_go, strict=True) if not must_go]
         moves = fleet.rows.problem.move_prices.tolist()
         prices = dict(zip((c.name for c in fleet.candidates), moves, strict=True))
-        known = {candidate.name: candidate for candidate in by_choice}
+        candidates = {candidate.name: candidate for candidate in by_choice}
         paying = single_commands(self._pass, by_choice, prices, WaveBudgets(self._pass).has_room_for)
         for command in paying[:SINGLE_TRIES]:
             landing = self._landing([command], ())
@@ -300,7 +300,7 @@ class TargetDecision:
                 self.kept = None
                 return list(landing.commands)
             for node, pod in landing.stays.items():
-                self._pass.refuse(known[node], *without_place(pod))
+                self._pass.refuse(candidates[node], *without_place(pod))
         return []
 
     def _made(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command], Bools | None]:

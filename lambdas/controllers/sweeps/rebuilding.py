@@ -192,7 +192,7 @@ class Rebuilding:
         return tuple(stray for stray in unclaimed if stray.instance.instance_id in alive)
 
     def judged(self, found: UnclaimedInstance) -> UnclaimedInstance:
-        """Return it with a problem if the NodeClaim that somebody made for it is gone. Raises PortError.
+        """Return the instance, with a problem if its hand-made NodeClaim is gone. Raises PortError.
 
         Of two runs that request one launch, one may be denied and release the NodeClaim while the other gets the instance.
         """
