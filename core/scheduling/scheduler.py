@@ -660,7 +660,7 @@ class GreedyScheduler:
     def _reaches(self, pod_group: PodGroup, step: RelaxationStep, key: str, value: str | None) -> bool:
         """Whether a pod could get a new node in a domain, where the volume of a claim that it shares may be.
 
-        One that must join a pod on its host gets none. Along other keys, the pods of its affinities may still go anywhere.
+        One that must join a pod on its host gets none, but others may get further hosts. Other affinities do not count.
         """
         shared = {shared_claim_label(name) for name in pod_group.signature.shared_claims}
         counts, groups = self.state.domain_counts, self.context.topology.groups
@@ -669,7 +669,7 @@ class GreedyScheduler:
             for rule in (step.zone_rules if shared else ())
             if rule.kind == AFFINITY and rule.key == key and _labels_read(groups[rule.group]) <= shared
         )
-        if any(rule.kind == AFFINITY and counts.bars_new_node(rule) for rule in pod_group.steps[-1].host_rules):
+        if value and any(rule.kind == AFFINITY and counts.bars_new_node(rule) for rule in pod_group.steps[-1].host_rules):
             return False
         is_near = value is None or all(counts.admits(rule, value, pod_group.signature, is_new=True) for rule in near)
         return is_near and self.new.reaches(pod_group, key, value)
