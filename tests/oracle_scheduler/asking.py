@@ -132,7 +132,7 @@ class Question:
         if left.get("node") not in {node["name"] for node in nodes}:
             return False
         if left["message"].endswith(("plan says AttachLimit", "plan says MinValuesNotMet")):
-            return True  # a pod whose rules choose a zone would leave the claim too few for its NodePool; once launched, it has one
+            return True  # rules that choose a zone would leave the claim too few; the node that is launched has one
         if self._attaches_too_many(left, plan):
             return True
         joined = [{**n, "pods": [*n["pods"], left["pod"]]} if n["name"] == left["node"] else n for n in nodes]
