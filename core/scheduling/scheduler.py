@@ -669,9 +669,7 @@ class GreedyScheduler:
             for rule in (step.zone_rules if shared else ())
             if rule.kind == AFFINITY and rule.key == key and _labels_read(groups[rule.group]) <= shared
         )
-        if value and any(
-            rule.kind == AFFINITY and counts.bars_new_node(rule) for rule in pod_group.steps[-1].host_rules
-        ):
+        if value and any(r.kind == AFFINITY and counts.bars_new_node(r) for r in pod_group.steps[-1].host_rules):
             return False
         is_near = value is None or all(counts.admits(rule, value, pod_group.signature, is_new=True) for rule in near)
         return is_near and self.new.reaches(pod_group, key, value)
