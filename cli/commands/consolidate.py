@@ -20,6 +20,7 @@ from core.reasons.nodes import NodeReason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from core.api.objects import JsonObject
     from core.model.plan import DisruptionPlan
     from core.model.snapshot import Snapshot
 
@@ -117,6 +118,11 @@ def run(arguments: argparse.Namespace) -> int:
         with progress("following the waves to their end"), collector_paused():
             end = _end(decided.snapshot, share_of_time(arguments))
         document["end"] = end_fields(one.disruption(end) if one else end)
+    else:
+        end = plan
+    if one is None and (arguments.output in _PEOPLE or arguments.ignore_budgets):
+        with progress("telling the gap apart"), collector_paused():
+            document["cost"]["gapParts"] = _gap_parts(decided.snapshot, plan, end, arguments)
     as_wide = partial(disruption_table, shows_all=True)
     output.show(document, arguments.output, as_wide if arguments.all else disruption_table, as_wide, disruption_names)
     return NEGATIVE if set_aside else DONE
@@ -136,9 +142,34 @@ def _end(snapshot: Snapshot, out_of_time: Callable[[], float] | None) -> Disrupt
     from core.containment import contained
     from core.disruption import disrupt
 
-    options = msgspec.structs.replace(snapshot.options, ignore_budgets=True)
-    unlimited = msgspec.structs.replace(snapshot, options=options)
-    return contained(unlimited, lambda given: disrupt(given, out_of_time=out_of_time, proves=False)).result
+    return contained(
+        _without_budgets(snapshot), lambda given: disrupt(given, out_of_time=out_of_time, proves=False)
+    ).result
+
+
+def _without_budgets(snapshot: Snapshot) -> Snapshot:
+    return msgspec.structs.replace(snapshot, options=msgspec.structs.replace(snapshot.options, ignore_budgets=True))
+
+
+def _gap_parts(
+    snapshot: Snapshot, plan: DisruptionPlan, end: DisruptionPlan, arguments: argparse.Namespace
+) -> JsonObject | None:
+    """Return the parts of what the end of all waves costs above the bound; None if nothing tells them apart.
+
+    Each further decision has the time budget of the first.
+    """
+    from cli.answers.plan import gap_fields
+    from cli.search_time import share_of_time
+    from core.disruption.gap import NODES_MAX, gap_parts
+
+    bound = plan.cost.lower_bound
+    if bound is None or snapshot.options.karpenter_moves_only or len(snapshot.nodes) > NODES_MAX:
+        return None
+    unlimited = _without_budgets(snapshot)
+    parts = gap_parts(
+        unlimited, end.cost.after, bound, lambda changed: _end(changed, share_of_time(arguments)).cost.after
+    )
+    return gap_fields(parts)
 
 
 def _dollars(text: str) -> int:
