@@ -80,13 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan the disruption once."""
-    from cli.answers.plan import (
-        disruption_document,
-        disruption_names,
-        disruption_table,
-        end_fields,
-        set_aside_fields,
-    )
+    from cli.answers.plan import disruption_document, disruption_names, disruption_table, end_fields, set_aside_fields
     from cli.inputs import read_inputs
     from cli.search_time import share_of_time, timing
     from cli.terminal.style import progress
@@ -114,15 +108,13 @@ def run(arguments: argparse.Namespace) -> int:
         | set_aside_fields(set_aside)
         | {"timing": timing(inputs, solve_seconds, time_limit), "prices": inputs.prices}
     )
+    end = plan
     if arguments.output in _PEOPLE and _goes_on(plan, decided.snapshot):
         with progress("following the waves to their end"), collector_paused():
             end = _end(decided.snapshot, share_of_time(arguments))
         document["end"] = end_fields(one.disruption(end) if one else end)
-    else:
-        end = plan
     if one is None and (arguments.output in _PEOPLE or arguments.ignore_budgets):
-        with progress("telling the gap apart"), collector_paused():
-            document["cost"]["gapParts"] = _gap_parts(decided.snapshot, plan, end, arguments)
+        document["cost"]["gapParts"] = _gap_parts(decided.snapshot, plan, end, arguments)
     as_wide = partial(disruption_table, shows_all=True)
     output.show(document, arguments.output, as_wide if arguments.all else disruption_table, as_wide, disruption_names)
     return NEGATIVE if set_aside else DONE
@@ -160,15 +152,20 @@ def _gap_parts(
     """
     from cli.answers.plan import gap_fields
     from cli.search_time import share_of_time
+    from cli.terminal.style import progress
     from core.disruption.gap import NODES_MAX, gap_parts
+    from core.interpreter import collector_paused
 
     bound = plan.cost.lower_bound
     if bound is None or snapshot.options.karpenter_moves_only or len(snapshot.nodes) > NODES_MAX:
         return None
-    unlimited = _without_budgets(snapshot)
-    parts = gap_parts(
-        unlimited, end.cost.after, bound, lambda changed: _end(changed, share_of_time(arguments)).cost.after
-    )
+    with progress("telling the gap apart"), collector_paused():
+        parts = gap_parts(
+            _without_budgets(snapshot),
+            end.cost.after,
+            bound,
+            lambda changed: _end(changed, share_of_time(arguments)).cost.after,
+        )
     return gap_fields(parts)
 
 
