@@ -15,7 +15,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -291,7 +291,7 @@ class Observer:
         self._openings = {pool: [opens for opens, _ in course.hours(pool)] for pool in HOURS}
         self.waits: dict[str, list[float]] = {"service": [], "environment": [], "job": []}
         self.evicted = Counter[str]()
-        self.bill = Counter[str]()
+        self.bill: defaultdict[str, float] = defaultdict(float)
         self.nodes_max = 0
 
     def see(self, event: Event) -> None:
