@@ -255,6 +255,7 @@ def test_no_secret_is_written_anywhere(tmp_path: Path, written: Written) -> None
     assert {where: found for where, told in written.texts.items() if (found := canaries(" ".join(told)))} == {}
 
 
+@pytest.mark.ci
 def test_no_secret_is_in_what_people_are_asked_to_approve(tmp_path: Path, written: Written) -> None:
     """Proposals go to a topic, whose subscribers are mailboxes and chats."""
     run(a_world_of_secrets(tmp_path, mode="approve"), beside=written.listen)
@@ -263,6 +264,7 @@ def test_no_secret_is_in_what_people_are_asked_to_approve(tmp_path: Path, writte
     assert {where: found for where, text in told.items() if (found := canaries(text))} == {}
 
 
+@pytest.mark.ci
 def test_no_secret_is_on_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The report of a run, and the console's pages of its ledger."""
     ledger, report = str(tmp_path / "ledger"), tmp_path / "report.html"
