@@ -44,7 +44,7 @@ from core.scheduling.primitives import (
     positions,
 )
 from core.scheduling.topology.domains import NO_DEPARTURES, Departures, DomainChoice, DomainCounts, ReachableDomains
-from core.scheduling.topology.groups import AFFINITY, INVERSE, SPREAD, TopologyGroup
+from core.scheduling.topology.groups import AFFINITY, SPREAD, TopologyGroup
 
 # Searches existing nodes by first fit: initialized ones first, then by name.
 #
@@ -197,8 +197,7 @@ class ExistingNodeSearch:
             domain = self._context.node_index.values(rule.key)[position]
             if rule.kind == AFFINITY or domain is None:
                 continue
-            counted = sum(rule.group in (o.avoids if rule.kind == INVERSE else o.selected_by) for o in others)
-            if counted and not self._domain_counts.admits(rule, domain, signature, more=counted):
+            if not self._domain_counts.admits_beside(rule, domain, signature, others):
                 return False
         return True
 
@@ -669,7 +668,7 @@ class GreedyScheduler:
             for rule in (step.zone_rules if shared else ())
             if rule.kind == AFFINITY and rule.key == key and _labels_read(groups[rule.group]) <= shared
         )
-        if value and any(rule.kind == AFFINITY and counts.bars_new_node(rule) for rule in pod_group.steps[-1].host_rules):
+        if value and any(r.kind == AFFINITY and counts.bars_new_node(r) for r in pod_group.steps[-1].host_rules):
             return False
         is_near = value is None or all(counts.admits(rule, value, pod_group.signature, is_new=True) for rule in near)
         return is_near and self.new.reaches(pod_group, key, value)

@@ -95,12 +95,14 @@ class Question:
         """Return the pods left over that have no place if the plan's nodes are launched as some other of their offerings.
 
         The program asks for the cheapest ones alone. A spread that counts spot nodes only, for example, may have a place beside
-        nodes that become spot ones, and none beside on-demand ones.
+        nodes that become spot ones, and none beside on-demand ones: both are tried in all zones, and then mixtures.
         """
         draw = Random("launches")  # noqa: S311 - a test's dice
         nodes, unsure = plan.get("nodeClaims") or (), set[str]()
-        for _ in range(LAUNCHES_MAX):
-            bought = {zone: draw.choice(("on-demand", "spot")) for node in nodes for zone in node["zones"]}
+        kinds = ("on-demand", "spot")
+        for choice in range(LAUNCHES_MAX):
+            among = kinds[choice : choice + 1] or kinds
+            bought = {zone: draw.choice(among) for node in nodes for zone in node["zones"]}
             launched = [self._launched(node, bought, draw) for node in nodes]
             answer = self._ask({**plan, "nodeClaims": launched}, "--rounds", "1")
             placed = {one["pod"] for one in answer.get("wronglyUnschedulable") or ()}
@@ -131,7 +133,9 @@ class Question:
         nodes = plan.get("nodeClaims") or ()
         if left.get("node") not in {node["name"] for node in nodes}:
             return False
-        if left["message"].endswith("plan says AttachLimit") or self._attaches_too_many(left, plan):
+        if left["message"].endswith(("plan says AttachLimit", "plan says MinValuesNotMet")):
+            return True  # rules that choose a zone would leave the claim too few; the node that is launched has one
+        if self._attaches_too_many(left, plan):
             return True
         joined = [{**n, "pods": [*n["pods"], left["pod"]]} if n["name"] == left["node"] else n for n in nodes]
         others = [one for one in plan["unschedulable"] if one["pod"] != left["pod"]]
