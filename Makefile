@@ -306,6 +306,10 @@ bench-disruption: setup ## What fragmented clusters of 500 nodes cost after disr
 week: setup ## A simulated week in which nodes may go on Sunday alone: nodes, dollars, evictions and bound in build/week.svg and build/week.json (5 minutes)
 	$(BIN)/python -m benchmarks.disruption.week
 
+.PHONY: month
+month: setup ## A simulated month of 200 nodes with hours: calendars beside Karpenter with CronJobs that patch limits (hours; SCALE=0.12 for 24 nodes); build/month.json
+	$(BIN)/python -m benchmarks.month --scale $(or $(SCALE),1)
+
 scale: setup ## Memory, time and requests of the functions beside 5,000 nodes and 100,000 pods (10 minutes); figures in build/scale.json
 	$(BIN)/python -m benchmarks.scale
 

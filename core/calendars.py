@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -106,10 +107,10 @@ def _jump(low: datetime, high: datetime, place: ZoneInfo) -> datetime:
 
 
 EDGES_MAX: Final = 2_000
-"""The most edges of windows that are examined for the next change of a rule: each minute of more than a day."""
+"""The most edges of windows that are examined for the next change of a rule, or for a NodePool's opening and close: each minute
+of more than a day, and two and a half years of a window a day."""
 
-CHANGES_MAX: Final = 400
-"""The most changes of rules that are examined for a NodePool's opening: a year of a rule that changes once a day."""
+_WINDOWS_KEPT: Final = 512
 
 
 def holds(rule: CalendarRule, moment: datetime) -> bool:
@@ -117,15 +118,16 @@ def holds(rule: CalendarRule, moment: datetime) -> bool:
     return _holds_on(rule, wall_time(moment, zone(rule.time_zone)))
 
 
-def next_change(rule: CalendarRule, moment: datetime) -> datetime | None:
+def next_change(rule: CalendarRule, moment: datetime, steps: Iterator[int] | None = None) -> datetime | None:
     """Return when the rule next begins or ceases to hold, None if never.
 
-    After `EDGES_MAX` edges that change nothing, the last of them is returned: ask again then.
+    After `EDGES_MAX` edges that change nothing, the last of them is returned: ask again then. Callers that ask for several
+    changes bound all of them by one iterator, which takes a step for each edge; after its end the moment itself is returned.
     """
     place = zone(rule.time_zone)
     wall = wall_time(moment, place)
     before, change = _holds_on(rule, wall), moment
-    for _ in range(EDGES_MAX):
+    for _ in iter(range(EDGES_MAX)) if steps is None else steps:
         edge = min(_edges(rule, wall), default=None)
         if edge is None:
             return None
@@ -180,6 +182,8 @@ def starts(rule: CalendarRule, window: CalendarWindow, since: datetime, until: d
 def _edges(rule: CalendarRule, wall: datetime) -> Iterator[datetime]:
     """Yield, for each of its windows and bounds, the next wall time at which the rule may begin or cease to hold."""
     for window in rule.windows:
+        if not rule.except_dates and window.schedule and _is_always_open(window.schedule, window.duration):
+            continue
         opened, coming = _opened(rule, window, wall), _next_start(rule, window, wall)
         if opened is not None:
             yield opened + window.duration
@@ -192,6 +196,18 @@ def _edges(rule: CalendarRule, wall: datetime) -> Iterator[datetime]:
         after_midnights += rule.except_dates
     ends = (*map(_midnight, midnights), *(_midnight(date) + _DAY for date in after_midnights))
     yield from (end for end in ends if end > wall)
+
+
+@lru_cache(_WINDOWS_KEPT)
+def _is_always_open(schedule: str, duration: timedelta) -> bool:
+    """Whether a window opens every day and leaves no gap: from 08:00 to 08:00, or each hour for an hour."""
+    cron = Schedule.parse(schedule)
+    is_daily = cron.days is None and cron.months is None and cron.weekdays in (None, tuple(range(7)))
+    if not is_daily:
+        return False
+    hours, minutes = cron.hours or range(24), cron.minutes or range(60)
+    times = [timedelta(hours=hour, minutes=minute) for hour in hours for minute in minutes]
+    return all(later - earlier <= duration for earlier, later in pairwise((*times, times[0] + _DAY)))
 
 
 def _midnight(date: str) -> datetime:
@@ -344,17 +360,17 @@ def _closed_at(rules: Sequence[CalendarRule], moment: datetime) -> bool:
 
 
 def _opening(rules: Sequence[CalendarRule], now: datetime) -> datetime | None:
-    """Return when a closed NodePool next opens, None if it never does, as far as `CHANGES_MAX` changes tell."""
+    """Return when a closed NodePool next opens, None if it never does, as far as `EDGES_MAX` edges tell."""
     deciding = [rule for rule in rules if rule.settings.closed is not None]
-    moment = now
-    for _ in range(CHANGES_MAX):
-        changes = [change for rule in deciding if (change := next_change(rule, moment)) is not None]
-        if not changes:
+    moment, steps = now, iter(range(EDGES_MAX))
+    while True:
+        changes = [change for rule in deciding if (change := next_change(rule, moment, steps)) is not None]
+        following = min(changes, default=moment)
+        if following == moment:
             return None
-        moment = min(changes)
+        moment = following
         if not _closed_at(deciding, moment):
             return moment
-    return None
 
 
 def _force_at(rules: Sequence[CalendarRule], settings: CalendarSettings, now: datetime) -> datetime | None:
@@ -364,12 +380,15 @@ def _force_at(rules: Sequence[CalendarRule], settings: CalendarSettings, now: da
     deciding = [rule for rule in rules if rule.settings.closed is not None]
     moment = now - settings.force_after
     closed_since = moment if _closed_at(deciding, moment) else None
-    for _ in range(CHANGES_MAX):
-        changes = [change for rule in deciding if (change := next_change(rule, moment)) is not None]
-        moment = min((change for change in changes if change <= now), default=now)
-        if moment == now:
-            break
-        closed_since = (closed_since or moment) if _closed_at(deciding, moment) else None
+    steps = iter(range(EDGES_MAX))
+    while moment < now:
+        changes = [change for rule in deciding if (change := next_change(rule, moment, steps)) is not None]
+        following = min((change for change in changes if change <= now), default=now)
+        if following == moment:  # too many edges to tell: nothing is forced
+            return now + settings.force_after
+        moment = following
+        if moment < now:
+            closed_since = (closed_since or moment) if _closed_at(deciding, moment) else None
     return (closed_since or now) + settings.force_after
 
 

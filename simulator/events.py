@@ -416,13 +416,13 @@ class Pump:
         """Ask these for the lag of each delivery of the audit log, and for how late each schedule and each event is."""
         self._audit_lag, self._jitter, self._rule_lag = audit_log, schedule, rules
 
-    def start(self) -> None:
-        """Start the installation: read the market, observe the objects once, then run the schedules."""
+    def start(self, slower: int = 1) -> None:
+        """Start the installation: read the market, observe the objects once, then run the schedules, so many times rarer."""
         opening = [wiring.BY_NAME[name] for name in OPENING if wiring.BY_NAME[name] in self._functions]
         self._in_turn(opening)
         for function in self._functions:
             for schedule in function.schedules:
-                self._await_schedule(function, schedule.name, schedule.every)
+                self._await_schedule(function, schedule.name, slower * schedule.every)
 
     def invoke(self, function: FunctionSpec, event: dict[str, Any], trigger: str) -> None:
         """Invoke a function asynchronously: it waits while its concurrency is used up, and is retried if it fails."""

@@ -60,15 +60,17 @@ IMPROVE_ITERATIONS: Final = 40
 
 
 class Effort(msgspec.Struct, frozen=True, kw_only=True):
-    """Optional work of a world that does not decide its course.
+    """How much work a world does.
 
     Attributes:
         improve_iterations: Steps that the optimiser takes at most for a plan.
         checks_parameters: Whether the parameters of AWS calls are checked against the services' descriptions, as boto3 does.
+        slower: How many times rarer the functions' schedules are. Months need it: what no event tells is found later.
     """
 
     improve_iterations: int = IMPROVE_ITERATIONS
     checks_parameters: bool = True
+    slower: int = 1
 
 
 THOROUGH: Final = Effort()
@@ -93,8 +95,10 @@ class World:
         effort: Effort = THOROUGH,
         *,
         keeps_ledger: bool = False,
+        changed: Callable[[Settings], Settings] = lambda settings: settings,
     ) -> None:
         self.scenario = scenario
+        self._changed = changed
         self._keeps_ledger = keeps_ledger
         self._effort = effort
         self.clock = clock
@@ -205,7 +209,7 @@ class World:
         for reservation in self.scenario.capacity_reservations:
             self._steps.reserve(reservation)
         self._steps.apply(self.scenario.manifests)
-        self.pump.start()
+        self.pump.start(self._effort.slower)
         for step in self.scenario.steps:
             self.clock.at(start + step.at, partial(self._steps.perform, step))
         for pod in traced:
@@ -272,12 +276,13 @@ class World:
     def _settings(self) -> Settings:
         gates = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(self.scenario.feature_gates.items()))
         chosen = Settings.from_environment({**self.account.settings.to_environment(), **self.scenario.settings})
-        return msgspec.structs.replace(
+        settings = msgspec.structs.replace(
             chosen,
             feature_gates=gates,
             improve_iterations=self._effort.improve_iterations,
             keep_ledger=self._keeps_ledger,
         )
+        return self._changed(settings)
 
 
 @contextmanager
@@ -290,9 +295,13 @@ def open_world(
     effort: Effort = THOROUGH,
     *,
     keeps_ledger: bool = False,
+    changed: Callable[[Settings], Settings] = lambda settings: settings,
 ) -> Iterator[World]:
-    """Open the world, whose functions keep a ledger or none; it is closed at the end of the context."""
-    world = World(scenario, region, seed, recorder, clock, effort, keeps_ledger=keeps_ledger)
+    """Open the world, whose functions keep a ledger or none; it is closed at the end of the context.
+
+    `changed` returns the functions' settings with what no scenario can say.
+    """
+    world = World(scenario, region, seed, recorder, clock, effort, keeps_ledger=keeps_ledger, changed=changed)
     with _quiet():
         world.settle_in(Account(world.surroundings(), region, validates=effort.checks_parameters))
         try:

@@ -16,6 +16,7 @@ from core import labels
 from core.api.objects import JsonObject
 from core.containment import SetAside
 from core.counterfactual.overrides import ProvenMinimum
+from core.disruption.gap import GapParts
 from core.model.plan import (
     Blocked,
     BufferRoom,
@@ -161,6 +162,15 @@ def end_fields(plan: DisruptionPlan) -> JsonObject:
         "nodesRemoved": sum(len(command.nodes) for command in plan.commands),
         "nodesLaunched": sum(len(command.replacements) for command in plan.commands),
         "waves": max((command.wave for command in plan.commands), default=0),
+    }
+
+
+def gap_fields(parts: GapParts) -> JsonObject:
+    """Return the parts of what a fleet costs above its bound."""
+    return {
+        "moves": dollars(parts.moves),
+        "spotToSpot": dollars(parts.spot_to_spot),
+        "rest": dollars(parts.rest),
     }
 
 
@@ -527,13 +537,14 @@ def _summary(document: JsonObject) -> str:
     if end is None or not end["nodesRemoved"]:
         now = _now(document)
         if not document["commands"]:
-            return f"{now}; {rate(cost['before'])}{_bound(cost['before'], cost)}"
-        return f"{now}\n${cost['before']:,.4f} an hour before, ${cost['after']:,.4f} after{_bound(cost['after'], cost)}"
+            return f"{now}; {rate(cost['before'])}{_bound(cost['before'], cost)}{_gap(cost)}"
+        after = f"${cost['after']:,.4f} after{_bound(cost['after'], cost)}"
+        return f"{now}\n${cost['before']:,.4f} an hour before, {after}{_gap(cost)}"
     nodes = style.styled(f"in the end {_nodes(end['nodesRemoved'], end['nodesLaunched'])}", "bold")
     way = f"{counted(end['evictions'], 'eviction')} in {counted(end['waves'], 'wave')}"
     lines = (
         f"{nodes}, with {way}: {_saved(cost['before'], end['hourly'])}",
-        f"${cost['before']:,.4f} an hour before, ${end['hourly']:,.4f} in the end{_bound(end['hourly'], cost)}",
+        f"${cost['before']:,.4f} an hour before, ${end['hourly']:,.4f} in the end{_bound(end['hourly'], cost)}{_gap(cost)}",
         f"now, within the budgets: {_now(document)}",
     )
     return "\n".join(lines)
@@ -574,6 +585,19 @@ def _payback(commands: Sequence[JsonObject]) -> str:
 def _bound(hourly: float, cost: Mapping[str, Any]) -> str:
     distance = proven_distance(hourly, cost["lowerBound"])
     return f"; {distance}" if distance else ""
+
+
+def _gap(cost: Mapping[str, Any]) -> str:
+    """Return a line with the parts of the distance from the proven minimum, in percentage points of it, if it has several."""
+    parts, bound = cost.get("gapParts"), cost["lowerBound"]
+    if not parts or not bound or not parts["moves"] + parts["spotToSpot"]:
+        return ""
+    if not proven_distance(bound + sum(parts.values()), bound).endswith("an hour"):
+        return ""
+    points = {name: f"{part / bound * 100:.1f}" for name, part in parts.items()}
+    moves = f"{points['moves']} points for the price of moves"
+    gate = f"{points['spotToSpot']} for spot nodes that no spot node replaces"
+    return f"\nof it {moves}, {gate}, {points['rest']} for the rest"
 
 
 def _commands(commands: Sequence[JsonObject]) -> str:

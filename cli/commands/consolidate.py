@@ -20,6 +20,7 @@ from core.reasons.nodes import NodeReason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from core.api.objects import JsonObject
     from core.model.plan import DisruptionPlan
     from core.model.snapshot import Snapshot
 
@@ -79,13 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan the disruption once."""
-    from cli.answers.plan import (
-        disruption_document,
-        disruption_names,
-        disruption_table,
-        end_fields,
-        set_aside_fields,
-    )
+    from cli.answers.plan import disruption_document, disruption_names, disruption_table, end_fields, set_aside_fields
     from cli.inputs import read_inputs
     from cli.search_time import share_of_time, timing
     from cli.terminal.style import progress
@@ -113,10 +108,13 @@ def run(arguments: argparse.Namespace) -> int:
         | set_aside_fields(set_aside)
         | {"timing": timing(inputs, solve_seconds, time_limit), "prices": inputs.prices}
     )
+    end = plan
     if arguments.output in _PEOPLE and _goes_on(plan, decided.snapshot):
         with progress("following the waves to their end"), collector_paused():
             end = _end(decided.snapshot, share_of_time(arguments))
         document["end"] = end_fields(one.disruption(end) if one else end)
+    if one is None and (arguments.output in _PEOPLE or arguments.ignore_budgets):
+        document["cost"]["gapParts"] = _gap_parts(decided.snapshot, plan, end, arguments)
     as_wide = partial(disruption_table, shows_all=True)
     output.show(document, arguments.output, as_wide if arguments.all else disruption_table, as_wide, disruption_names)
     return NEGATIVE if set_aside else DONE
@@ -136,9 +134,39 @@ def _end(snapshot: Snapshot, out_of_time: Callable[[], float] | None) -> Disrupt
     from core.containment import contained
     from core.disruption import disrupt
 
-    options = msgspec.structs.replace(snapshot.options, ignore_budgets=True)
-    unlimited = msgspec.structs.replace(snapshot, options=options)
-    return contained(unlimited, lambda given: disrupt(given, out_of_time=out_of_time, proves=False)).result
+    return contained(
+        _without_budgets(snapshot), lambda given: disrupt(given, out_of_time=out_of_time, proves=False)
+    ).result
+
+
+def _without_budgets(snapshot: Snapshot) -> Snapshot:
+    return msgspec.structs.replace(snapshot, options=msgspec.structs.replace(snapshot.options, ignore_budgets=True))
+
+
+def _gap_parts(
+    snapshot: Snapshot, plan: DisruptionPlan, end: DisruptionPlan, arguments: argparse.Namespace
+) -> JsonObject | None:
+    """Return the parts of what the end of all waves costs above the bound; None if nothing tells them apart.
+
+    Each further decision has the time budget of the first.
+    """
+    from cli.answers.plan import gap_fields
+    from cli.search_time import share_of_time
+    from cli.terminal.style import progress
+    from core.disruption.gap import NODES_MAX, gap_parts
+    from core.interpreter import collector_paused
+
+    bound = plan.cost.lower_bound
+    if bound is None or snapshot.options.karpenter_moves_only or len(snapshot.nodes) > NODES_MAX:
+        return None
+    with progress("telling the gap apart"), collector_paused():
+        parts = gap_parts(
+            _without_budgets(snapshot),
+            end.cost.after,
+            bound,
+            lambda changed: _end(changed, share_of_time(arguments)).cost.after,
+        )
+    return gap_fields(parts)
 
 
 def _dollars(text: str) -> int:

@@ -163,12 +163,27 @@ class BlockedAnswer(msgspec.Struct, kw_only=True):
     page: str = ""
 
 
+class GapPartsAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Dollars an hour that the end costs above the proven minimum; the parts add up to the whole.
+
+    `moves`: the price of moves. `spotToSpot`: spot nodes are not replaced by spot nodes. `rest`: all else.
+    """
+
+    moves: float
+    spot_to_spot: float
+    rest: float
+
+
 class DisruptionCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """Cost of all our nodes in dollars an hour."""
+    """Cost of all our nodes in dollars an hour.
+
+    `gapParts` tells apart what the end of all waves costs above the minimum: with `--ignore-budgets`, for up to 2,500 nodes.
+    """
 
     before: float
     after: float
     lower_bound: float | None
+    gap_parts: GapPartsAnswer | None = None
 
 
 class DisruptionPlanAnswer(JsonAnswer):

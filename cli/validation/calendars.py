@@ -24,7 +24,7 @@ CHANGES_MAX: Final = 2_000
 """The most changes of one NodePool that are followed."""
 
 GAPS_MAX: Final = 60
-"""The most times of a closing that are compared with the lead time."""
+"""The most changes of a rule whose times are compared with the lead time."""
 
 _Placed = tuple[Document, Calendar]
 
@@ -119,23 +119,37 @@ def _of_rule(rule: CalendarRule, place: _Place, now: datetime) -> Iterator[Findi
 
 
 def _long_lead(rule: CalendarRule, place: _Place, now: datetime) -> Iterator[Finding]:
+    """Report a lead time that takes up the whole of a closing, or of the time between two windows with warm room."""
     lead = rule.settings.lead_time
-    if not rule.settings.closed or not lead:
+    if not lead:
         return
-    moment, begins = now, now if rule_holds(rule, now) else None
+    gaps = [
+        (begins, ends) for begins, ends in _spans(rule, now, held=bool(rule.settings.closed)) if ends - begins <= lead
+    ]
+    if not gaps:
+        return
+    begins, ends = gaps[0]
+    since = f"from {begins:%Y-%m-%dT%H:%M:%SZ}, and its leadTime is {lead}"
+    if rule.settings.closed:
+        message = f"closes for {ends - begins} {since}: the NodePool launches again before it has emptied"
+    elif rule.settings.warm is not None:
+        message = f"does not hold for {ends - begins} {since}: the warm room never ends"
+    else:
+        return
+    yield _warning(place, Code.LEAD_TIME, f"rule {rule.name} {message}")
+
+
+def _spans(rule: CalendarRule, now: datetime, *, held: bool) -> Iterator[tuple[datetime, datetime]]:
+    """Yield the next times from beginning to end during which the rule holds, or does not."""
+    moment, begins = now, None
     for _ in range(GAPS_MAX):
         change = next_change(rule, moment)
         if change is None or change > now + AHEAD:
             return
-        if rule_holds(rule, change):
+        if rule_holds(rule, change) == held:
             begins = change
-        elif begins is not None and begins > now and change - begins <= lead:
-            message = (
-                f"rule {rule.name} closes for {change - begins} from {begins:%Y-%m-%dT%H:%M:%SZ}, and its leadTime is {lead}: "
-                "the NodePool launches again before it has emptied"
-            )
-            yield _warning(place, Code.LEAD_TIME, message)
-            return
+        elif begins is not None:
+            yield begins, change
         moment = change
 
 

@@ -126,7 +126,7 @@ MEANINGS: Final = {
     Code.OVERLAP: "Two rules of Calendars hold for a NodePool at once and set the same; the later one counts.",
     Code.NEVER_HOLDS: "A rule of a Calendar does not hold within the next 400 days, or clocks skip a window of it.",
     Code.NEVER_OPENS: "Calendars close a NodePool for all of the next 400 days.",
-    Code.LEAD_TIME: "A rule's lead time is at least as long as the time for which it closes, so the NodePool hardly empties.",
+    Code.LEAD_TIME: "A rule's lead time is as long as the gap: a closed NodePool hardly empties, and warm room never ends.",
 }
 """Code → its meaning, for the reference page."""
 

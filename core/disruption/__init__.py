@@ -36,6 +36,7 @@ PUBLIC = (
     "disruption_pass",
     "drift",
     "expiration",
+    "gap",
     "move_history",
     "node_health",
     "resync",

@@ -3,7 +3,8 @@
 The plugins are those that EKS runs and whose effect a plan can see, in the API server's order: NamespaceLifecycle, LimitRanger,
 Priority, DefaultTolerationSeconds, ExtendedResourceToleration, RuntimeClass and, last, ResourceQuota. Pods that expand from
 workloads, the pods of DaemonSets on new nodes, successors of moved pods and the virtual pods of CapacityBuffers all pass here.
-Webhooks of the cluster and Pod Security are not applied: nothing in a manifest says what they would do.
+Webhooks of the cluster and Pod Security are not applied: nothing in a manifest says what they would do. LimitRanger and
+ResourceQuota also judge the volume claims of a StatefulSet, which must exist before its pod, and quotas count the workloads.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import msgspec
 
 from core.errors import InvalidInputError
 from core.manifests.pods import SYSTEM_PRIORITIES, of_spec
+from core.manifests.storage import storage_class
 from core.manifests.wire import resources
 from core.manifests.wire.admission import LimitRange, LimitRangeItem, ResourceQuota, RuntimeClass, ScopeExpression
-from core.manifests.wire.objects import Quantities, Quantity, WireNamespace
+from core.manifests.wire.objects import Quantities, Quantity, WireClaimSpec, WireMetadata, WireNamespace
 from core.manifests.wire.pod import Container, PodAffinity, Resources, WirePod, WirePodAffinityTerm, WirePodSpec
 from core.manifests.wire.pod import WireToleration as Toleration
 from core.manifests.wire.resources import Resource
+from core.model.pod import default_class
 from core.model.values import quantity
 
 
@@ -129,6 +132,19 @@ class PodAdmission:
             return Admitted(template, tuple(notes), refused.note)
         return Admitted(spec, tuple(notes))
 
+    def claim_refusal(self, namespace: str, claim: WireClaimSpec) -> AdmissionNote | None:
+        """Return which LimitRange refuses a new volume claim, None if none does.
+
+        Raises:
+            InvalidInputError: If a quantity cannot be read.
+        """
+        try:
+            for limit_range in self._limit_ranges.get(namespace, ()):
+                _check_claim(limit_range, claim)
+        except _RefusedError as refused:
+            return refused.note
+        return None
+
     def _check_priority(self, spec: WirePodSpec) -> None:
         """Refuse a class that does not exist; every cluster has Kubernetes' own two, so without them some may be missing."""
         name = spec.priority_class_name
@@ -166,6 +182,7 @@ def _refuse(plugin: Plugin, source: str, effect: str) -> None:
 
 _CONTAINER: Final = "Container"
 _POD: Final = "Pod"
+_CLAIM: Final = "PersistentVolumeClaim"
 
 
 def _with_defaults(limit_range: LimitRange, spec: WirePodSpec, notes: list[AdmissionNote]) -> WirePodSpec:
@@ -224,6 +241,14 @@ def _check_limits(limit_range: LimitRange, spec: WirePodSpec) -> None:
                 _check_bounds(name, item, *_amounts(container.resources))
         elif item.type == _POD:
             _check_bounds(name, item, of_whole_pod(spec), limits_of(spec))
+
+
+def _check_claim(limit_range: LimitRange, claim: WireClaimSpec) -> None:
+    """Refuse a volume claim whose request is beyond the bounds of a LimitRange."""
+    requests = quantity.parse_resources(claim.resources.requests, field="spec.resources.requests")
+    for item in limit_range.spec.limits:
+        if item.type == _CLAIM:
+            _check_bounds(limit_range.metadata.name, item, requests, requests)
 
 
 def _check_bounds(source: str, item: LimitRangeItem, requests: Mapping[str, int], limits: Mapping[str, int]) -> None:
@@ -349,7 +374,7 @@ def _of_runtime_class(runtime: RuntimeClass, spec: WirePodSpec, notes: list[Admi
     )
 
 
-# ResourceQuota: how many pods may exist, and what they may request together.
+# ResourceQuota: how many pods, volume claims and workloads may exist, and what they may request together.
 
 _COMPUTE: Final = (quantity.CPU, quantity.MEMORY, quantity.EPHEMERAL_STORAGE)
 _MUST_BE_STATED: Final = (quantity.CPU, quantity.MEMORY)
@@ -357,13 +382,16 @@ _MUST_BE_STATED: Final = (quantity.CPU, quantity.MEMORY)
 _COUNT: Final = "count/pods"
 _REQUESTS: Final = "requests."
 _LIMITS: Final = "limits."
+_CLAIMS: Final = "persistentvolumeclaims"
+_STORAGE: Final = "requests.storage"
+_OF_CLASS: Final = ".storageclass.storage.k8s.io/"
 
 
 class PodQuotas:
-    """What the ResourceQuotas of a cluster leave, while pods are created one by one.
+    """What the ResourceQuotas of a cluster leave, while pods and what they come from are created one by one.
 
     Args:
-        objects: The objects of the cluster. A quota without a status counts the pods among them.
+        objects: The objects of the cluster. A quota without a status counts the pods and volume claims among them.
     """
 
     def __init__(self, objects: Mapping[Resource, Iterable[Any]]) -> None:
@@ -372,6 +400,11 @@ class PodQuotas:
             self._quotas.setdefault(written.metadata.namespace or "default", []).append(_Quota(written))
         if not self._quotas:
             return
+        self._default_class = default_class(map(storage_class, objects.get(resources.STORAGE_CLASSES, ())))
+        for claim in objects.get(resources.PERSISTENT_VOLUME_CLAIMS, ()):
+            for quota in self._counting_objects(claim.metadata.namespace or "default"):
+                if quota.counts_pods:
+                    quota.charge(self._usage_of_claim(claim.spec))
         for pod in objects.get(resources.PODS, ()):
             if pod.status.phase in ("Failed", "Succeeded") or is_unstored(pod):
                 continue
@@ -397,12 +430,48 @@ class PodQuotas:
             quota.charge(usage)
         return None
 
+    def claim_refusal(self, namespace: str, claim: WireClaimSpec) -> AdmissionNote | None:
+        """Count a new volume claim, or return which quota refuses it.
+
+        Raises:
+            InvalidInputError: If a quantity cannot be read.
+        """
+        usage = self._usage_of_claim(claim) if namespace in self._quotas else {}
+        return self._object_refusal(namespace, usage, "its volume claim")
+
+    def workload_refusal(self, resource: Resource, metadata: WireMetadata) -> AdmissionNote | None:
+        """Count a new workload, or return which quota refuses it."""
+        name = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+        return self._object_refusal(metadata.namespace or "default", {f"count/{name}": 1, name: 1}, resource.kind)
+
+    def _object_refusal(self, namespace: str, usage: Mapping[str, int], subject: str) -> AdmissionNote | None:
+        counting = self._counting_objects(namespace)
+        for quota in counting:
+            problem = quota.excess(usage, subject)
+            if problem:
+                return AdmissionNote(Plugin.RESOURCE_QUOTA, quota.name, problem, refuses=True)
+        for quota in counting:
+            quota.charge(usage)
+        return None
+
+    def _counting_objects(self, namespace: str) -> list[_Quota]:
+        """Return the quotas that count objects other than pods: those without a scope."""
+        return [quota for quota in self._quotas.get(namespace, ()) if not quota.has_scopes]
+
+    def _usage_of_claim(self, claim: WireClaimSpec) -> dict[str, int]:
+        """Return what a volume claim uses of each entry that a quota may have."""
+        requests = quantity.parse_resources(claim.resources.requests, field="spec.resources.requests")
+        usage = {_CLAIMS: 1, f"count/{_CLAIMS}": 1, _STORAGE: requests.get("storage", 0)}
+        named = self._default_class if claim.storage_class_name is None else claim.storage_class_name
+        of_class = {f"{named}{_OF_CLASS}{name}": usage[name] for name in (_CLAIMS, _STORAGE)} if named else {}
+        return usage | of_class
+
 
 class _Quota:
     """One ResourceQuota.
 
     Attributes:
-        counts_pods: Whether the pods in the input are its usage, because its status has none.
+        counts_pods: Whether the pods and claims in the input are its usage, because its status has none.
     """
 
     def __init__(self, written: ResourceQuota) -> None:
@@ -413,6 +482,11 @@ class _Quota:
         plain = tuple(ScopeExpression(scope_name=scope) for scope in written.spec.scopes)
         self._scopes = (*plain, *written.spec.scope_selector.match_expressions)
 
+    @property
+    def has_scopes(self) -> bool:
+        """Whether it counts some pods only, and nothing else."""
+        return bool(self._scopes)
+
     def covers(self, spec: WirePodSpec) -> bool:
         """Whether pods of this spec count."""
         return all(_in_scope(scope, spec) for scope in self._scopes)
@@ -422,11 +496,15 @@ class _Quota:
         missing = [name for name in self._stated() if not _all_state(spec, name)] if spec.resources is None else []
         if missing:
             return f"every container must state {' and '.join(missing)}"
+        return self.excess(usage, "the pod")
+
+    def excess(self, usage: Mapping[str, int], subject: str) -> str:
+        """Return what is used up for one more object, empty if nothing is; `subject` is the object for people."""
         for name, hard in sorted(self._hard.items()):
             used, more = self._used.get(name, 0), usage.get(name, 0)
             if more and used + more > hard:
                 taken, needed, limit = (quantity.render(amount, _unit_of(name)) for amount in (used, more, hard))
-                return f"{taken} of {limit} {name} are used, and the pod needs {needed}"
+                return f"{taken} of {limit} {name} are used, and {subject} needs {needed}"
         return ""
 
     def charge(self, usage: Mapping[str, int]) -> None:
@@ -445,7 +523,8 @@ def _amounts_of(amounts: Quantities) -> dict[str, int]:
 
 def _unit_of(name: str) -> str:
     """Return the resource that an entry of a quota limits: `requests.cpu` and `cpu` limit CPU."""
-    return name.removeprefix(_REQUESTS).removeprefix(_LIMITS)
+    unit = name.rpartition(_OF_CLASS)[2].removeprefix(_REQUESTS).removeprefix(_LIMITS)
+    return quantity.EPHEMERAL_STORAGE if unit == "storage" else unit
 
 
 def _usage(spec: WirePodSpec) -> dict[str, int]:

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from core.errors import InvalidInputError
 from core.manifests.admission import AdmissionNote, PodAdmission, PodQuotas, is_terminating
 from core.manifests.wire import resources
-from core.manifests.wire.admission import ScaleTarget
+from core.manifests.wire.admission import ScaledObject, ScaleTarget
 from core.manifests.wire.objects import (
     ClaimSource,
     OwnerReference,
     Volume,
+    WireClaimSpec,
     WireClaimTemplate,
     WireMetadata,
     WirePersistentVolumeClaim,
@@ -41,6 +42,9 @@ EXPANDED_MAX: Final = 200_000
 _TEMPLATE_HASH: Final = "pod-template-hash"
 
 _JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
+
+_PAUSED: Final = "autoscaling.keda.sh/paused"
+_PAUSED_REPLICAS: Final = "autoscaling.keda.sh/paused-replicas"
 
 Owned = tuple[str, str, str]
 
@@ -218,7 +222,10 @@ def _idle_job(job: Job) -> Idle | None:
     if job.spec.suspend:
         return Idle.SUSPENDED
     true = {condition.type for condition in job.status.conditions if condition.status == "True"}
-    return next((reason for kind, reason in _END_OF_JOB.items() if kind in true), None)
+    ends = next((reason for kind, reason in _END_OF_JOB.items() if kind in true), None)
+    if ends is None and job.spec.backoff_limit is not None and job.status.failed > job.spec.backoff_limit:
+        return Idle.FAILING
+    return ends
 
 
 def _admitted(expansion: Expansion, admission: PodAdmission, quotas: PodQuotas) -> Expansion:
@@ -226,12 +233,15 @@ def _admitted(expansion: Expansion, admission: PodAdmission, quotas: PodQuotas) 
     if not expansion.pods:
         return expansion
     namespace = expansion.workload.metadata.namespace or "default"
+    of_workload = _workload_refusal(expansion, quotas)
+    new_claims = {claim.metadata.name: claim.spec for claim in expansion.claims}
     pods: list[WirePod] = []
     notes: tuple[AdmissionNote, ...] = ()
     for pod in expansion.pods:
         admitted = admission.admit(namespace, pod.spec)
         notes = notes or admitted.notes
-        refusal = admitted.refusal or quotas.refusal(namespace, admitted.spec)
+        refusal = of_workload or _claim_refusal(pod, new_claims, admission, quotas) or admitted.refusal
+        refusal = refusal or quotas.refusal(namespace, admitted.spec)
         if refusal is not None:
             # A controller tries the same pod again; a StatefulSet also makes none after it.
             refused = len(expansion.pods) - len(pods)
@@ -239,6 +249,31 @@ def _admitted(expansion: Expansion, admission: PodAdmission, quotas: PodQuotas) 
             return replace(expansion, pods=tuple(pods), claims=claims, notes=notes, refused=refused, refusal=refusal)
         pods.append(replace(pod, spec=admitted.spec))
     return replace(expansion, pods=tuple(pods), notes=notes)
+
+
+def _workload_refusal(expansion: Expansion, quotas: PodQuotas) -> AdmissionNote | None:
+    """Return which quota refuses the workload itself, or a Deployment's ReplicaSet; one that is stored counts already."""
+    metadata = expansion.workload.metadata
+    if metadata.uid or metadata.creation_timestamp:
+        return None
+    makes = (resources.REPLICA_SETS,) if expansion.resource == resources.DEPLOYMENTS else ()
+    refusals = (quotas.workload_refusal(resource, metadata) for resource in (expansion.resource, *makes))
+    return next((refusal for refusal in refusals if refusal is not None), None)
+
+
+def _claim_refusal(
+    pod: WirePod, new_claims: Mapping[str, WireClaimSpec], admission: PodAdmission, quotas: PodQuotas
+) -> AdmissionNote | None:
+    """Return why one of a pod's new claims cannot be created: its StatefulSet then makes no such pod."""
+    namespace = pod.metadata.namespace or "default"
+    for volume in pod.spec.volumes if new_claims else ():
+        source = volume.persistent_volume_claim
+        claim = new_claims.get(source.claim_name) if source is not None else None
+        if claim is not None:
+            refusal = admission.claim_refusal(namespace, claim) or quotas.claim_refusal(namespace, claim)
+            if refusal is not None:
+                return refusal
+    return None
 
 
 def _claims_of(
@@ -261,24 +296,42 @@ class Autoscalers:
 
     def __init__(self, objects: Mapping[Resource, Iterable[Any]]) -> None:
         self._bounds: dict[Owned, tuple[str, int, int | None]] = {}
+        self._from_zero: set[Owned] = set()
         for scaled in sorted(objects.get(resources.SCALED_OBJECTS, ()), key=lambda found: found.metadata.name):
-            spec = scaled.spec
-            self._add(scaled.metadata, spec.scale_target_ref, spec.min_replica_count, spec.max_replica_count)
+            self._add_scaled(scaled)
         for scaler in sorted(
             objects.get(resources.HORIZONTAL_POD_AUTOSCALERS, ()), key=lambda found: found.metadata.name
         ):
             spec = scaler.spec
             self._add(scaler.metadata, spec.scale_target_ref, spec.min_replicas, spec.max_replicas)
 
+    def _add_scaled(self, scaled: ScaledObject) -> None:
+        """Add KEDA's bounds. One that is paused keeps a number, its own or the present one; another also leaves zero."""
+        spec, annotations = scaled.spec, scaled.metadata.annotations
+        paused_at = annotations.get(_PAUSED_REPLICAS, "")
+        if paused_at.isdecimal():
+            least = most = int(paused_at)
+        elif annotations.get(_PAUSED) == "true":
+            return
+        else:
+            least, most = spec.min_replica_count, spec.max_replica_count
+        self._add(scaled.metadata, spec.scale_target_ref, least, most)
+        if paused_at.isdecimal() or spec.idle_replica_count is None:
+            target = spec.scale_target_ref
+            self._from_zero.add((target.kind, scaled.metadata.namespace or "default", target.name))
+
     def _add(self, metadata: WireMetadata, target: ScaleTarget, least: int, most: int | None) -> None:
         key = (target.kind, metadata.namespace or "default", target.name)
         self._bounds.setdefault(key, (metadata.name, least, most))
 
     def replicas(self, resource: Resource, workload: Any) -> Replicas:
-        """Return how many pods a workload has once its autoscaler has looked; one with zero replicas is left alone."""
-        count = workload.spec.replicas
-        bounds = self._bounds.get(_key(resource.kind, workload.metadata))
-        if bounds is None or count <= 0:
+        """Return how many pods a workload has once its autoscaler has looked.
+
+        A HorizontalPodAutoscaler leaves one with zero replicas alone; KEDA does not, unless zero is its number for idle times.
+        """
+        count, key = workload.spec.replicas, _key(resource.kind, workload.metadata)
+        bounds = self._bounds.get(key)
+        if bounds is None or count < 0 or (count == 0 and key not in self._from_zero):
             return Replicas(count, "spec.replicas")
         name, least, most = bounds
         scaled = max(count, least) if most is None else min(max(count, least), max(most, least))
@@ -332,7 +385,8 @@ def _expansion(resource: Resource, workload: Any, wanted: Replicas, existing: se
 def _of_job(job: Job) -> Replicas:
     parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
     if job.spec.completions is None:
-        return Replicas(parallelism, "spec.parallelism")
+        # Once a pod has succeeded, the others run to their end and none is made any more.
+        return Replicas(0 if parallelism >= 0 and job.status.succeeded else parallelism, "spec.parallelism")
     if job.spec.completions < 0:
         return Replicas(job.spec.completions, "spec.completions")
     return Replicas(min(parallelism, max(0, job.spec.completions - job.status.succeeded)), "spec.parallelism")

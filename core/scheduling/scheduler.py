@@ -198,7 +198,7 @@ class ExistingNodeSearch:
             if rule.kind == AFFINITY or domain is None:
                 continue
             counted = sum(rule.group in (o.avoids if rule.kind == INVERSE else o.selected_by) for o in others)
-            if counted and not self._domain_counts.admits(rule, domain, signature, more=counted):
+            if counted and not self._domain_counts.admits_beside(rule, domain, signature, counted):
                 return False
         return True
 

@@ -131,7 +131,9 @@ class Question:
         nodes = plan.get("nodeClaims") or ()
         if left.get("node") not in {node["name"] for node in nodes}:
             return False
-        if left["message"].endswith("plan says AttachLimit") or self._attaches_too_many(left, plan):
+        if left["message"].endswith(("plan says AttachLimit", "plan says MinValuesNotMet")):
+            return True  # rules that choose a zone would leave the claim too few; the node that is launched has one
+        if self._attaches_too_many(left, plan):
             return True
         joined = [{**n, "pods": [*n["pods"], left["pod"]]} if n["name"] == left["node"] else n for n in nodes]
         others = [one for one in plan["unschedulable"] if one["pod"] != left["pod"]]

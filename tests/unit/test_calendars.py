@@ -12,6 +12,7 @@ import pytest
 
 from core import labels
 from core.calendars import (
+    EDGES_MAX,
     as_written,
     at,
     boundaries,
@@ -29,6 +30,7 @@ from core.calendars import (
     with_calendars,
     zone,
 )
+from core.cron import Schedule
 from core.errors import InvalidInputError
 from core.model.node_pool import (
     FORCE,
@@ -209,9 +211,43 @@ def test_a_window_that_opens_once_and_a_rule_that_is_valid_for_some_days() -> No
 def test_a_rule_whose_windows_touch_holds_without_a_break() -> None:
     rule = a_rule(windows=(CalendarWindow(schedule="*/30 * * * *", duration=timedelta(minutes=30)),), weight=1)
     assert holds(rule, MONDAY)
-    change = next_change(rule, MONDAY)
-    assert change is not None
-    assert change - MONDAY > timedelta(days=30)
+    assert next_change(rule, MONDAY) is None
+    with_a_break = a_rule(windows=rule.windows, except_dates=("2027-01-06",), weight=1)
+    assert next_change(with_a_break, utc("2027-01-05T00:00")) == utc("2027-01-05T23:00")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "hours"), [("0 8 * * *", 24), ("0 0 * * *", 48), ("*/20 * * * *", 1), ("30 6,18 * * 0-6", 12)]
+)
+def test_a_window_that_never_closes_has_no_change(schedule: str, hours: int) -> None:
+    window = CalendarWindow(schedule=schedule, duration=timedelta(hours=hours))
+    hours_of_pool = at(a_pool("dev"), [a_calendar(a_rule(windows=(window,), closed=True))], MONDAY).hours
+    assert hours_of_pool is not None
+    assert (hours_of_pool.changes_at, hours_of_pool.opens_at) == (None, None)
+    weekdays = CalendarWindow(schedule="0 8 * * 1-5", duration=timedelta(hours=24))
+    assert next_change(a_rule(windows=(weekdays,), weight=1), utc("2026-11-30T08:00")) == utc("2026-12-05T07:00")
+
+
+@pytest.mark.parametrize("closing", [{"closed": True}, {"closed": True, "pods_that_stay": FORCE}])
+def test_windows_of_each_minute_end_no_run(closing: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[datetime] = []
+    next_after = Schedule.next_after
+    monkeypatch.setattr(Schedule, "next_after", lambda cron, wall: searches.append(wall) or next_after(cron, wall))
+    window = CalendarWindow(schedule="* * * * *", duration=timedelta(minutes=1))
+    rules = [
+        a_rule(
+            f"office/{number}",
+            windows=(window,),
+            except_dates=("2030-01-01",),
+            force_after=timedelta(days=9),
+            **closing,
+        )
+        for number in range(2)
+    ]
+    hours = at(a_pool("dev"), [a_calendar(*rules)], MONDAY).hours
+    assert hours is not None
+    assert (hours.closed_by, hours.opens_at, hours.is_forced) == ("office/1", None, False)
+    assert len(searches) < 20 * EDGES_MAX
 
 
 def test_calendars_are_for_names_or_labels_or_all() -> None:

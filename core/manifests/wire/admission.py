@@ -128,6 +128,7 @@ class ScaledObjectSpec(Wire):
     """`spec` of KEDA's ScaledObject, with KEDA's defaults."""
 
     scale_target_ref: ScaleTarget = field(default_factory=ScaleTarget)
+    idle_replica_count: int | None = None
     min_replica_count: int = 0
     max_replica_count: int = 100
 

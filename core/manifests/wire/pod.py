@@ -489,6 +489,7 @@ class JobSpec(Wire):
     completions: int | None = None
     suspend: bool = False
     managed_by: str = ""
+    backoff_limit: int | None = None
     template: PodTemplate = field(default_factory=PodTemplate)
 
 
@@ -496,6 +497,7 @@ class JobStatus(Wire):
     """`status` of a Job."""
 
     succeeded: int = 0
+    failed: int = 0
     conditions: tuple[WireCondition, ...] = ()
 
 

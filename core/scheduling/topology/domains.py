@@ -198,17 +198,15 @@ class DomainCounts:
             counts = self._counts[group] = self._starting(group)
         return counts
 
-    def admits(
-        self, rule: TopologyRule, domain: str | None, signature: PodSignature, *, is_new: bool = False, more: int = 0
-    ) -> bool:
+    def admits(self, rule: TopologyRule, domain: str | None, signature: PodSignature, *, is_new: bool = False) -> bool:
         """Whether the rule admits one more pod in a domain; None is a node without the label.
 
-        `is_new`: the pods of DaemonSets that the pod must be near are yet to come to the node. `more` pods are expected there.
+        `is_new`: the pods of DaemonSets that the pod must be near are yet to come to the node.
         """
         if domain is None:
             return rule.kind in (ANTI_AFFINITY, INVERSE)
         counts = self.of(rule.group)
-        there = counts.get(domain, 0) + more
+        there = counts.get(domain, 0)
         if rule.kind == SPREAD:
             # Kubernetes: the pods there with this one, less those in the least loaded domain, are at most maxSkew.
             group = self._topology.groups[rule.group]
@@ -216,6 +214,18 @@ class DomainCounts:
         if rule.kind == AFFINITY:
             return there > 0 or (is_new and rule.by_daemons) or (rule.selects_self and self.is_first(rule))
         return there == 0
+
+    def admits_beside(self, rule: TopologyRule, domain: str, signature: PodSignature, others: int) -> bool:
+        """Whether the rule admits one more pod in a domain once so many others are there, which may raise the minimum."""
+        counts = self.of(rule.group)
+        before = counts.get(domain)
+        counts[domain] = (before or 0) + others
+        is_admitted = self.admits(rule, domain, signature)
+        if before is None:
+            del counts[domain]
+        else:
+            counts[domain] = before
+        return is_admitted
 
     def is_overfull(self, rule: TopologyRule, domain: str, signature: PodSignature) -> bool:
         """Whether a domain has more pods than a spread allows, so that a pod that leaves may not return."""

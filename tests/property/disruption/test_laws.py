@@ -22,6 +22,7 @@ from core.disruption import Validation, disrupt, startable
 from core.disruption.budgets import places, remaining
 from core.disruption.command import carried_out
 from core.disruption.disruption_pass import fleet_price
+from core.disruption.gap import gap_parts
 from core.disruption.target.stored import after_commands
 from core.disruption.validation import ValidCommand
 from core.model.catalogue import Catalogue
@@ -103,6 +104,26 @@ def test_a_cluster_without_changes_settles(snapshot: Snapshot) -> None:
         for command in plan.commands:
             world = carried_out(world, command)
     raise AssertionError("still moving")
+
+
+@few
+@given(worlds())
+def test_the_parts_of_a_gap_are_what_decisions_with_fewer_limits_save(snapshot: Snapshot) -> None:
+    options = msgspec.structs.replace(snapshot.options, ignore_budgets=True)
+    unlimited, ends = msgspec.structs.replace(snapshot, options=options), list[int]()
+    if options.karpenter_moves_only:
+        return
+
+    def ends_at(changed: Snapshot) -> int:
+        ends.append(disrupt(changed, proves=False).cost.after)
+        return ends[-1]
+
+    cost = disrupt(unlimited).cost
+    assert cost.lower_bound is not None
+    parts = gap_parts(unlimited, cost.after, cost.lower_bound, ends_at)
+    assert min(parts.moves, parts.spot_to_spot, parts.rest) >= 0
+    assert parts.moves + parts.spot_to_spot + parts.rest == cost.after - cost.lower_bound
+    assert cost.lower_bound + parts.rest == min([cost.after, *ends])
 
 
 @few

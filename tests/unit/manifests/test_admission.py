@@ -298,8 +298,85 @@ def test_a_stateful_set_claims_no_volumes_for_pods_that_are_refused() -> None:
     assert [claim.metadata.name for claim in found.claims] == ["data-db-0", "data-db-1"]
 
 
+def a_stateful_set(size: str = "10Gi", **spec: Any) -> tuple[Resource, Any]:
+    template = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": size}}, **spec}}
+    fields = {
+        "replicas": 3,
+        "template": {"spec": {"containers": [{"name": "main"}]}},
+        "volumeClaimTemplates": [template],
+    }
+    return resources.STATEFUL_SETS, an_object(resources.STATEFUL_SETS, "db", spec=fields)
+
+
+A_CLAIM = an_object(resources.PERSISTENT_VOLUME_CLAIMS, "old", spec={"resources": {"requests": {"storage": "10Gi"}}})
+DEFAULT_CLASS = an_object(
+    resources.STORAGE_CLASSES, "gp3", metadata={"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+)
+
+
+@pytest.mark.parametrize(
+    ("objects", "count"),
+    [
+        ([a_limit_range({"type": "PersistentVolumeClaim", "max": {"storage": "5Gi"}})], 0),
+        ([a_limit_range({"type": "PersistentVolumeClaim", "min": {"storage": "20Gi"}})], 0),
+        ([a_limit_range({"type": "PersistentVolumeClaim", "max": {"storage": "10Gi"}})], 3),
+        ([a_quota({"persistentvolumeclaims": "2"})], 2),
+        ([a_quota({"count/persistentvolumeclaims": "2"}, {"count/persistentvolumeclaims": "1"})], 1),
+        ([a_quota({"requests.storage": "25Gi"})], 2),
+        ([a_quota({"requests.storage": "25Gi"}), (resources.PERSISTENT_VOLUME_CLAIMS, A_CLAIM)], 1),
+        ([a_quota({"requests.storage": "25Gi"}, scopes=["NotTerminating"])], 3),
+        ([a_quota({"gp3.storageclass.storage.k8s.io/requests.storage": "25Gi"})], 3),
+        (
+            [
+                a_quota({"gp3.storageclass.storage.k8s.io/requests.storage": "25Gi"}),
+                (resources.STORAGE_CLASSES, DEFAULT_CLASS),
+            ],
+            2,
+        ),
+    ],
+)
+def test_a_stateful_set_makes_no_pod_whose_claim_is_refused(objects: list[tuple[Resource, Any]], count: int) -> None:
+    """It makes the claims first (limitranger, quota/v1/evaluator/core/persistent_volume_claims.go)."""
+    (found,) = expand(_by_kind([*objects, a_stateful_set()]))
+    assert (len(found.pods), len(found.claims), found.refused) == (count, count, 3 - count)
+
+
+def test_a_quota_counts_the_volume_claims_that_are_yet_to_come() -> None:
+    """One that exists counts already, and its pod is made."""
+    mine = an_object(
+        resources.PERSISTENT_VOLUME_CLAIMS, "data-db-0", spec={"resources": {"requests": {"storage": "10Gi"}}}
+    )
+    objects = [a_quota({"requests.storage": "20Gi"}), (resources.PERSISTENT_VOLUME_CLAIMS, mine), a_stateful_set()]
+    (found,) = expand(_by_kind(objects))
+    assert len(found.pods) == 2
+    assert str(found.refusal) == (
+        "ResourceQuota team refuses the pod: 20Gi of 20Gi requests.storage are used, and its volume claim needs 10Gi"
+    )
+
+
+@pytest.mark.parametrize(
+    ("resource", "hard", "count"),
+    [
+        (resources.DEPLOYMENTS, "count/deployments.apps", 0),
+        (resources.DEPLOYMENTS, "count/replicasets.apps", 0),
+        (resources.STATEFUL_SETS, "count/statefulsets.apps", 0),
+        (resources.STATEFUL_SETS, "count/replicasets.apps", 2),
+        (resources.REPLICATION_CONTROLLERS, "replicationcontrollers", 0),
+    ],
+)
+def test_a_quota_counts_workloads(resource: Resource, hard: str, count: int) -> None:
+    """One that the quota refuses makes no pods; one that is stored was not refused."""
+    spec = {"replicas": 2, "template": {"spec": {"containers": [{"name": "main"}]}}}
+    for metadata, pods in (({}, count), ({"uid": "1"}, 2)):
+        workload = an_object(resource, "web", metadata=metadata, spec=spec)
+        (found,) = expand(_by_kind([a_quota({hard: "0"}), (resource, workload)]))
+        assert len(found.pods) == pods
+
+
 def an_autoscaler(resource: Resource, kind: str = "Deployment", **spec: Any) -> tuple[Resource, Any]:
-    return resource, an_object(resource, "scaler", spec={"scaleTargetRef": {"kind": kind, "name": "web"}, **spec})
+    target = {"kind": kind, "name": "web"}
+    metadata = {"annotations": spec.pop("annotations", {})}
+    return resource, an_object(resource, "scaler", metadata=metadata, spec={"scaleTargetRef": target, **spec})
 
 
 HPA, KEDA = resources.HORIZONTAL_POD_AUTOSCALERS, resources.SCALED_OBJECTS
@@ -315,12 +392,17 @@ HPA, KEDA = resources.HORIZONTAL_POD_AUTOSCALERS, resources.SCALED_OBJECTS
         (an_autoscaler(HPA, "StatefulSet", minReplicas=6, maxReplicas=20), 1, 1),
         (an_autoscaler(KEDA, minReplicaCount=4), 1, 4),
         (an_autoscaler(KEDA), 2, 2),
+        (an_autoscaler(KEDA, minReplicaCount=4), 0, 4),
+        (an_autoscaler(KEDA, minReplicaCount=4, idleReplicaCount=0), 0, 0),
+        (an_autoscaler(KEDA, minReplicaCount=4, annotations={"autoscaling.keda.sh/paused": "true"}), 1, 1),
+        (an_autoscaler(KEDA, minReplicaCount=4, annotations={"autoscaling.keda.sh/paused-replicas": "2"}), 5, 2),
+        (an_autoscaler(KEDA, minReplicaCount=4, annotations={"autoscaling.keda.sh/paused-replicas": "2"}), 0, 2),
     ],
 )
 def test_an_autoscaler_decides_how_many_pods_there_are(
     autoscaler: tuple[Resource, Any], replicas: int, count: int
 ) -> None:
-    """It raises and lowers the number within its bounds; zero replicas switch it off."""
+    """It raises and lowers the number within its bounds; zero replicas switch off all but KEDA's."""
     assert len(created({}, autoscaler, replicas=replicas).pods) == count
 
 
@@ -353,6 +435,8 @@ def test_a_workload_that_is_being_deleted_makes_no_pods(resource: Resource) -> N
         ({"status": {"conditions": [{"type": "FailureTarget", "status": "True"}]}}, Idle.FAILING),
         ({"status": {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}}, Idle.ENDING),
         ({"status": {"conditions": [{"type": "FailureTarget", "status": "False"}]}}, None),
+        ({"spec": {"backoffLimit": 2}, "status": {"failed": 3}}, Idle.FAILING),
+        ({"spec": {"backoffLimit": 3}, "status": {"failed": 3}}, None),
     ],
 )
 def test_a_job_that_ends_or_runs_elsewhere_makes_no_pods(job: dict[str, Any], idle: Idle | None) -> None:

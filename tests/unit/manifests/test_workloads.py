@@ -86,6 +86,14 @@ def test_a_job_without_completions_left_still_has_no_negative_parallelism() -> N
     assert caught.value.field == "spec.parallelism"
 
 
+def test_a_job_without_completions_makes_no_pods_once_one_has_succeeded() -> None:
+    """The others run to their end (pkg/controller/job/job_controller.go, manageJob)."""
+    job = decoding.from_object(
+        resources.JOBS, {"metadata": {"name": "j"}, "spec": {"parallelism": 3}, "status": {"succeeded": 1}}
+    )
+    assert [pod for found in expand({resources.JOBS: [job]}) for pod in found.pods] == []
+
+
 def test_a_finished_job_has_no_pods() -> None:
     """It needs none."""
     done = {"conditions": [{"type": "Complete", "status": "True"}]}

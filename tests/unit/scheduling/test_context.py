@@ -144,6 +144,21 @@ def test_rules_between_pods_count_a_nominated_pod_on_its_node(who: str) -> None:
         assert (places(plan) == {"p": "n"}) == beside
 
 
+@pytest.mark.parametrize("key", [labels.ZONE, labels.HOSTNAME])
+def test_a_nominated_pod_raises_the_least_that_a_spread_counts(key: str) -> None:
+    """kube-scheduler counts it in its domain, which may be the one with the fewest pods (podtopologyspread/filtering.go)."""
+    claim, node = a_node_of(TYPE, "n")
+    even = (TopologySpread(key, 1, selector=a_selector(app="web")),)
+    nominated = a_pod("first", labels={"app": "web"}, nominated_node_name="n")
+    full = a_pool(limits={"cpu": 0})
+    pod = a_pod("p", labels={"app": "web"}, spreads=even)
+    cluster = {"nodes": (node,), "node_claims": (claim,), "node_pools": (full,)}
+    assert places(plan_of(types=(TYPE,), pods=(nominated, pod), **cluster)) == {"p": "n"}
+    at_least_two = msgspec.structs.replace(even[0], min_domains=2)
+    pod = a_pod("p", labels={"app": "web"}, spreads=(at_least_two,))
+    assert places(plan_of(types=(TYPE,), pods=(nominated, pod), **cluster)) == {}
+
+
 def test_a_nominated_pods_volumes_count_on_its_node() -> None:
     """The node attaches one volume, which the nominated pod brings (nodevolumelimits)."""
     claim, node = a_node_of(TYPE, "n", attach_limits={EBS_DRIVER: 1})

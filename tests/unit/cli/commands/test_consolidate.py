@@ -97,6 +97,7 @@ def test_the_headline_says_where_later_waves_end(
         return DisruptionPlan(now=snapshot.now, commands=(GOING,), cost=cost)
 
     monkeypatch.setattr("core.disruption.disrupt", disrupt)
+    monkeypatch.setattr(consolidate, "_gap_parts", lambda *_: None)
     assert main(["consolidate", *cluster, *words]) == 0
     assert asked == ([False, True] if asks else ["--ignore-budgets" in words])
     lines = capsys.readouterr().out.splitlines()
@@ -108,6 +109,51 @@ def test_the_headline_says_where_later_waves_end(
         ]
     else:
         assert not any("in the end" in line for line in lines)
+
+
+GAP_LINE = "of it 62.5 points for the price of moves, 0.0 for spot nodes that no spot node replaces, 12.5 for the rest"
+
+
+@pytest.mark.parametrize(
+    ("words", "limits", "is_told"),
+    [
+        ((), ["with", "without", "free"], True),
+        (("--ignore-budgets",), ["without", "free"], True),
+        (("--ignore-budgets", "-o", "json"), ["without", "free"], True),
+        (("--ignore-budgets", "-o", "json", "--moves", "thorough"), ["without"], True),
+        (("-o", "json"), ["with"], False),
+        (("-o", "name"), ["with"], False),
+        (("--policy", "karpenter", "--ignore-budgets"), ["without"], False),
+    ],
+)
+def test_the_gap_is_told_apart_where_the_end_is_told(
+    words: tuple[str, ...],
+    limits: list[str],
+    is_told: bool,
+    cluster: list[str],
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def disrupt(snapshot: Any, **_: Any) -> DisruptionPlan:
+        options = snapshot.options
+        is_free = options.move_price == 0
+        asked.append("free" if is_free else "without" if options.ignore_budgets else "with")
+        cost = DisruptionCost(before=10**9, after=45 * 10**7 if is_free else 7 * 10**8, lower_bound=4 * 10**8)
+        return DisruptionPlan(now=snapshot.now, commands=(GOING,), blocked=(WAITING,), cost=cost)
+
+    monkeypatch.setattr("core.disruption.disrupt", disrupt)
+    assert main(["consolidate", *cluster, *words]) == 0
+    assert asked == limits
+    text = capsys.readouterr().out
+    if "json" in words:
+        parts = {"moves": 0.25, "spotToSpot": 0.0, "rest": 0.05}
+        thorough = {"moves": 0.0, "spotToSpot": 0.0, "rest": 0.3}
+        told = thorough if "thorough" in words else parts
+        assert json.loads(text)["cost"].get("gapParts") == (told if is_told else None)
+    else:
+        assert (GAP_LINE in text) is is_told
 
 
 # Values of options: amounts, months and conditions, and what is said of those that are none.

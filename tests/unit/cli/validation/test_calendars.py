@@ -48,6 +48,17 @@ OFFICE = {"windows": [{"from": "08:00", "to": "19:00"}], "when": "Outside"}
             "spec.rules[0]",
             "launches again before it has emptied",
         ),
+        (
+            [
+                a_rule(
+                    windows=[{"from": "08:00", "to": "09:00"}],
+                    settings={"leadTime": "23h", "warm": {"pods": 1, "requests": {"cpu": "1"}}},
+                )
+            ],
+            "LeadTime",
+            "spec.rules[0]",
+            "the warm room never ends",
+        ),
     ],
 )
 def test_what_rules_hardly_mean_is_a_warning(rules: list[dict[str, Any]], code: str, field: str, message: str) -> None:

@@ -1,0 +1,419 @@
+"""`python -m benchmarks.month`: a simulated month with hours, three times over the same pods, as figures.
+
+Developers' environments run in the NodePool `office` and nightly jobs in `batch`. Services in `base` have no hours, and a ramp
+on weekdays. One holiday and the end of summer time are in the month. All functions run in the embedded world:
+
+- `open`: with Karpenter's planning and moves, and NodePools without hours.
+- `cronjobs`: the same, beside CronJobs as people write them. At the close they set the limit to 0 and delete the NodeClaims;
+  before the opening they restore the limit. They have the time zone and the same lead time, and know no holidays.
+- `calendar`: Fleetwright with a Calendar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from benchmarks.cluster_objects import NODE_CLASS, deployment
+from core import labels
+from core.api.objects import JsonObject
+from core.model.snapshot import Options
+from installation.settings import Settings
+from simulator.aws.installation import read_region
+from simulator.clock import VirtualClock
+from simulator.outcome import VIOLATIONS, costs, judged
+from simulator.record import Event, Recorder
+from simulator.scenario import read_scenario
+from simulator.world import QUICK, Effort, World, open_world, seeded
+
+ZONE: Final = ZoneInfo("Europe/Berlin")
+FIRST_DAY: Final = date(2026, 10, 5)
+"""A Monday; summer time ends on Sunday, 25 October."""
+
+HOLIDAY: Final = date(2026, 10, 21)
+DAYS: Final = 28
+LEAD: Final = timedelta(minutes=10)
+OPEN, CRONJOBS, CALENDAR = "open", "cronjobs", "calendar"
+KINDS: Final = (OPEN, CRONJOBS, CALENDAR)
+
+EFFORT: Final = Effort(improve_iterations=QUICK.improve_iterations, checks_parameters=False, slower=10)
+"""Scheduled runs are ten times rarer: pods, nodes and calendars wake the functions besides."""
+
+OFFICE, BATCH, BASE = "office", "batch", "base"
+HOURS: Final = {OFFICE: (8, 19), BATCH: (20, 5)}
+"""NodePool → the hours of its opening and its close on the wall clock, on weekdays."""
+
+SERVICES, ENVIRONMENTS, JOBS = 12, 25, 60
+SIZES: Final = (("500m", "1Gi"), ("900m", "3Gi"), ("1400m", "2Gi"), ("2200m", "6Gi"))
+RAMP: Final = 1.8
+"""A service has so many times its pods between 9 and 18 o'clock on weekdays."""
+
+
+class Course(msgspec.Struct, frozen=True):
+    """Which days are played, with how many times the pods."""
+
+    first: date = FIRST_DAY
+    days: int = DAYS
+    scale: float = 1.0
+    seed: int = 1
+
+    @property
+    def start(self) -> datetime:
+        """The first midnight."""
+        return wall(self.first, 0)
+
+    def dates(self) -> tuple[date, ...]:
+        """Return the days."""
+        return tuple(self.first + timedelta(days=number) for number in range(self.days))
+
+    def hours(self, pool: str) -> Iterator[tuple[datetime, datetime]]:
+        """Yield when the NodePool opens and closes, on weekdays that may be holidays."""
+        opens, closes = HOURS[pool]
+        for day in self.dates():
+            if weekday(day):
+                yield wall(day, opens), wall(day + timedelta(days=closes < opens), closes)
+
+
+class KarpenterSettings(Settings, frozen=True, kw_only=True):
+    """Settings of functions that plan and disrupt as Karpenter does: no search, and its own moves alone."""
+
+    def options(self) -> Options:
+        """Return the core's options with Karpenter's moves."""
+        return msgspec.structs.replace(super().options(), karpenter_moves_only=True, improve_iterations=0)
+
+
+def as_karpenter(settings: Settings) -> Settings:
+    """Return the same settings for functions that act as Karpenter does."""
+    return KarpenterSettings(**{field: getattr(settings, field) for field in settings.__struct_fields__})
+
+
+# The month: objects, and what happens on each day.
+
+
+def weekday(day: date) -> bool:
+    """Whether people work by the week alone."""
+    return day.weekday() < 5
+
+
+def wall(day: date, hour: float) -> datetime:
+    """Return the moment at which the zone's clocks show the hour of a day."""
+    at = datetime(day.year, day.month, day.day, tzinfo=ZONE) + timedelta(hours=hour)
+    return at.astimezone(UTC)
+
+
+def scenario(folder: Path, kind: str, course: Course) -> Path:
+    """Write the month into `folder` and return the scenario's path; every kind has the same pods."""
+    rng, scale = Random(course.seed), course.scale  # noqa: S311 - repeatable
+    services = {f"service-{number:02}": max(1, round(scale * rng.randint(8, 16))) for number in range(SERVICES)}
+    environments = {
+        f"environment-{number:02}": max(1, round(scale * rng.randint(10, 22))) for number in range(ENVIRONMENTS)
+    }
+    objects = [NODE_CLASS, *(_node_pool(name) for name in (BASE, OFFICE, BATCH))]
+    objects += [_placed(deployment(name, count, **_size(rng)), BASE) for name, count in services.items()]
+    objects += [_placed(deployment(name, count, **_size(rng)), OFFICE) for name, count in environments.items()]
+    objects += _calendars() if kind == CALENDAR else []
+    steps = [step for day in course.dates() for step in _day(course, day, services, rng)]
+    spec = {
+        "start": f"{course.start:%Y-%m-%dT%H:%M:%SZ}",
+        "duration": f"{course.days * 24}h",
+        "seed": course.seed,
+        "manifests": ["objects.yaml"],
+        "steps": steps,
+    }
+    meta = {"name": f"month-{kind}"}
+    whole = {"apiVersion": "fleetwright.dev/v1", "kind": "Scenario", "metadata": meta, "spec": spec}
+    (folder / "objects.yaml").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    path = folder / "scenario.yaml"
+    path.write_text(json.dumps(whole))
+    return path
+
+
+def _size(rng: Random) -> dict[str, str]:
+    cpu, memory = rng.choice(SIZES)
+    return {"cpu": cpu, "memory": memory}
+
+
+def _placed(workload: JsonObject, pool: str) -> JsonObject:
+    workload["spec"]["template"]["spec"]["nodeSelector"] = {"pool": pool}
+    return workload
+
+
+def _day(course: Course, day: date, services: dict[str, int], rng: Random) -> Iterator[JsonObject]:
+    """Yield the steps of a day: services ramp up and down, jobs are submitted in the afternoon. Holidays are calm."""
+    ramps = [(name, rng.uniform(0, 30), rng.uniform(0, 60)) for name in sorted(services)]
+    jobs = [(job, rng.uniform(14, 19), rng.randint(40, 240), _size(rng)) for job in range(round(course.scale * JOBS))]
+    if not weekday(day) or day == HOLIDAY:
+        return
+    for name, up, down in ramps:
+        for hour, replicas in ((9 + up / 60, round(RAMP * services[name])), (18 + down / 60, services[name])):
+            yield {"at": _at(course, day, hour), "scale": {"kind": "Deployment", "name": name, "replicas": replicas}}
+    for job, hour, minutes, size in jobs:
+        yield {"at": _at(course, day, hour), "apply": [_job(f"job-{day:%m%d}-{job:02}", minutes, size)]}
+
+
+def _at(course: Course, day: date, hour: float) -> str:
+    return f"{int((wall(day, hour) - course.start).total_seconds())}s"
+
+
+def _job(name: str, minutes: int, size: dict[str, str]) -> JsonObject:
+    workload = deployment(name, 1, **size)
+    template = _placed(workload, BATCH)["spec"]["template"]
+    template["metadata"]["annotations"] = {"simulate.fleetwright.dev/run-seconds": str(minutes * 60)}
+    template["spec"]["restartPolicy"] = "Never"
+    meta = {"name": name, "namespace": "default"}
+    spec = {"parallelism": 4, "completions": 4, "template": template}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def _node_pool(name: str, *, limit: str | None = None) -> JsonObject:
+    capacity = ["spot", "on-demand"] if name == BATCH else ["on-demand"]
+    limits = {} if limit is None else {"limits": {"cpu": limit}}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {
+                "metadata": {"labels": {"pool": name}},
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                    "requirements": [
+                        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": capacity},
+                        {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m7g", "c7g", "r7g"]},
+                        {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Lt", "values": ["9"]},
+                    ],
+                    "expireAfter": "Never",
+                },
+            },
+            "disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "5m"},
+            **limits,
+        },
+    }
+
+
+def _calendars() -> list[JsonObject]:
+    days = ["Mon", "Tue", "Wed", "Thu", "Fri"]
+    settings = {"closed": True, "leadTime": "10m", "budgets": [{"nodes": "100%"}]}
+    calendars = []
+    for pool, (opens, closes) in HOURS.items():
+        rule = {
+            "name": "closed",
+            "windows": [{"days": days, "from": f"{opens:02}:00", "to": f"{closes:02}:00"}],
+            "when": "Outside",
+            "exceptDates": [f"{HOLIDAY:%Y-%m-%d}"],
+            "settings": settings,
+        }
+        calendars.append(
+            {
+                "apiVersion": "fleetwright.dev/v1alpha1",
+                "kind": "Calendar",
+                "metadata": {"name": pool},
+                "spec": {"nodePools": {"names": [pool]}, "timeZone": ZONE.key, "rules": [rule]},
+            }
+        )
+    return calendars
+
+
+# CronJobs that patch limits.
+
+
+class CronJobs:
+    """Set a NodePool's limit to 0 at the close and delete its NodeClaims, and restore the limit before the opening."""
+
+    def __init__(self, world: World, course: Course) -> None:
+        self._world = world
+        start = world.clock.now()
+        for pool in HOURS:
+            world.clock.at(start + timedelta(seconds=1), partial(self._close, pool))
+            for opens, closes in course.hours(pool):
+                world.clock.at(max(start, opens - LEAD), partial(self._patch, pool, "10000"))
+                world.clock.at(closes, partial(self._close, pool))
+
+    def _patch(self, pool: str, limit: str) -> None:
+        self._world.cluster.apply([_node_pool(pool, limit=limit)])
+
+    def _close(self, pool: str) -> None:
+        self._patch(pool, "0")
+        for claim in self._world.cluster.objects("NodeClaim"):
+            if claim["metadata"]["labels"].get(labels.NODEPOOL) == pool:
+                self._world.cluster.delete("NodeClaim", "", claim["metadata"]["name"])
+
+
+# What a month was like, from the world's own record.
+
+
+class Outcome(msgspec.Struct, kw_only=True, rename="camel"):
+    """The figures of a month.
+
+    Attributes:
+        dollars_by_pool: NodePool → dollars at launch prices.
+        evictions: What the pods that were evicted ran for → how many.
+        ramp_wait: Seconds from creation to binding of services' pods of the weekdays' ramps: p50, p99, max.
+        opening_wait: Seconds from the opening until an environment's pod was bound, 0 if before: p50, p99, max.
+        job_wait: Seconds until jobs' pods were bound, from their creation or the opening of their night.
+        nodes_max: The most nodes at a time.
+    """
+
+    kind: str
+    days: int
+    dollars: float
+    instance_hours: float
+    dollars_by_pool: dict[str, float]
+    evictions: dict[str, int]
+    ramp_wait: dict[str, float]
+    opening_wait: dict[str, float]
+    job_wait: dict[str, float]
+    nodes_launched: int
+    nodes_max: int
+    pods_pending: int
+    violations: dict[str, int]
+    seconds: float
+
+
+class Observer:
+    """Listens to the record."""
+
+    def __init__(self, course: Course) -> None:
+        self._created: dict[str, datetime] = {}
+        self._launched: dict[str, tuple[str, float, datetime]] = {}
+        self._openings = {pool: [opens for opens, _ in course.hours(pool)] for pool in HOURS}
+        self.waits: dict[str, list[float]] = {"service": [], "environment": [], "job": []}
+        self.evicted = Counter[str]()
+        self.bill: defaultdict[str, float] = defaultdict(float)
+        self.nodes_max = 0
+
+    def see(self, event: Event) -> None:
+        """Listen to the record."""
+        fields, now = event.fields, datetime.fromisoformat(event.t)
+        match event.event:
+            case "podCreated":
+                self._created[fields["pod"]] = now
+            case "podBound" if fields["pod"] in self._created:
+                self._bound(fields["pod"], self._created.pop(fields["pod"]), now)
+            case "podDeleted":
+                self._created.pop(fields["pod"], None)
+            case "podEvicted":
+                self.evicted[_purpose(fields["pod"])] += fields["by"] in ("eviction", "forced")
+            case "instanceLaunched":
+                self._launched[fields["instance"]] = fields["tags"][labels.NODEPOOL], float(fields["price"]), now
+                self.nodes_max = max(self.nodes_max, len(self._launched))
+            case "instanceTerminated":
+                self._charge(fields["instance"], now)
+
+    def finish(self, now: datetime) -> None:
+        """Charge the instances that still run."""
+        for instance in tuple(self._launched):
+            self._charge(instance, now)
+
+    def _charge(self, instance: str, now: datetime) -> None:
+        pool, price, since = self._launched.pop(instance)
+        self.bill[pool] += price * ((now - since) / timedelta(hours=1))
+
+    def _bound(self, pod: str, created: datetime, now: datetime) -> None:
+        purpose = _purpose(pod)
+        if purpose == "service":
+            local = created.astimezone(ZONE)
+            if weekday(local.date()) and local.hour == 9:
+                self.waits[purpose].append((now - created).total_seconds())
+            return
+        pool = OFFICE if purpose == "environment" else BATCH
+        opening = next((at for at in self._openings[pool] if at > created), None)
+        if purpose == "environment":
+            if opening is not None and now >= opening - 2 * LEAD:
+                self.waits[purpose].append(max(0.0, (now - opening).total_seconds()))
+            return
+        since = created if opening is None or now < opening - LEAD else max(created, opening)
+        self.waits[purpose].append(max(0.0, (now - since).total_seconds()))
+
+
+def _purpose(pod: str) -> str:
+    return pod.partition("/")[2].partition("-")[0]
+
+
+def _ranks(values: list[float]) -> dict[str, float]:
+    ordered = sorted(values) or [0.0]
+    ranks = {"p50": len(ordered) // 2, "p99": (len(ordered) * 99) // 100, "max": len(ordered) - 1}
+    return {"pods": float(len(values)), **{name: round(ordered[rank], 1) for name, rank in ranks.items()}}
+
+
+def played(kind: str, course: Course) -> Outcome:
+    """Play the month and return its figures."""
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        described = read_scenario(scenario(Path(folder), kind, course))
+    clock = VirtualClock(described.start)
+    recorder, observer = Recorder(clock), Observer(course)
+    recorder.listen(observer.see)
+    changed = (lambda settings: settings) if kind == CALENDAR else as_karpenter
+    region = read_region(described.catalogue_file)
+    seed = course.seed
+    with seeded(seed), open_world(described, region, seed, recorder, clock, EFFORT, changed=changed) as world:
+        world.play([])
+        if kind == CRONJOBS:
+            CronJobs(world, course)
+        clock.run_until(described.start + described.duration)
+        world.finish()
+        observer.finish(clock.now())
+        summary, verdict = world.summary.figures({}), judged(world.judges.finish())
+        return Outcome(
+            kind=kind,
+            days=course.days,
+            dollars=costs(world.meter)["dollars"],
+            instance_hours=costs(world.meter)["instanceHours"],
+            dollars_by_pool={pool: round(dollars, 2) for pool, dollars in sorted(observer.bill.items())},
+            evictions=dict(sorted(observer.evicted.items())),
+            ramp_wait=_ranks(observer.waits["service"]),
+            opening_wait=_ranks(observer.waits["environment"]),
+            job_wait=_ranks(observer.waits["job"]),
+            nodes_launched=summary["nodesLaunched"],
+            nodes_max=observer.nodes_max,
+            pods_pending=summary["podsPending"],
+            violations={law: verdict[law] for law in VIOLATIONS if verdict[law]},
+            seconds=round(time.perf_counter() - began, 1),
+        )
+
+
+def main() -> None:
+    """Play the month of each kind, and write the figures after each."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.month", description=__doc__)
+    parser.add_argument(
+        "--json", type=Path, default=Path("build/month.json"), help="the figures (default: %(default)s)"
+    )
+    parser.add_argument("--first", type=date.fromisoformat, default=FIRST_DAY, help="(default: %(default)s)")
+    parser.add_argument("--days", type=int, default=DAYS, help="(default: %(default)s)")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor on the number of pods (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="(default: %(default)s)")
+    parser.add_argument("--kind", action="append", choices=KINDS, help="only these (default: all)")
+    arguments = parser.parse_args()
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    course = Course(arguments.first, arguments.days, arguments.scale, arguments.seed)
+    outcomes: list[Outcome] = []
+    for kind in arguments.kind or KINDS:
+        outcomes.append(played(kind, course))
+        print(line(outcomes[-1]), flush=True)
+        arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(outcomes)))
+
+
+def line(outcome: Outcome) -> str:
+    """Return the figures as one line."""
+    return (
+        f"{outcome.kind}: ${outcome.dollars:,.0f}, at most {outcome.nodes_max} nodes, evictions {outcome.evictions}, "
+        f"ramp {outcome.ramp_wait}, opening {outcome.opening_wait}, jobs {outcome.job_wait}, "
+        f"violations {outcome.violations}, {outcome.seconds} s"
+    )
+
+
+if __name__ == "__main__":
+    main()
