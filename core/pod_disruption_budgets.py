@@ -55,26 +55,29 @@ def scaled(text: str, total: int) -> int:
     return -(-total * int(number) // 100) if text.endswith("%") else int(number)
 
 
-def disruptions_allowed(budget: PodDisruptionBudget, members: Iterable[Pod]) -> int:
+def disruptions_allowed(budget: PodDisruptionBudget, members: Iterable[Pod], expected: int | None = None) -> int:
     """Return how many of its pods may be evicted now: the number in its status, else healthy pods minus required ones.
 
-    Without a status, the number of selected pods, `members`, counts as the workload's replicas.
+    `expected`: the replicas of its workloads, by default as many as `members`, the pods that it selects.
     """
     if budget.disruptions_allowed is not None:
         return budget.disruptions_allowed
-    healthy, wanted = healthy_and_wanted(budget, members)
+    healthy, wanted = healthy_and_wanted(budget, members, expected)
     return max(0, healthy - wanted)
 
 
-def healthy_and_wanted(budget: PodDisruptionBudget, members: Iterable[Pod]) -> tuple[int, int]:
-    """Return how many of its pods are healthy, and how many it wants: by its status, else by counting `members`."""
+def healthy_and_wanted(
+    budget: PodDisruptionBudget, members: Iterable[Pod], expected: int | None = None
+) -> tuple[int, int]:
+    """Return how many of its pods are healthy, and how many it wants: by its status, else by counting as above."""
     if budget.current_healthy is not None and budget.desired_healthy is not None:
         return budget.current_healthy, budget.desired_healthy
     pods = list(members)
+    replicas = len(pods) if expected is None else expected
     healthy = sum(pod.is_active and pod.is_ready is not False and pod.phase == "Running" for pod in pods)
     if budget.max_unavailable is not None:
-        return healthy, max(0, len(pods) - scaled(budget.max_unavailable, len(pods)))
-    return healthy, scaled(budget.min_available, len(pods)) if budget.min_available is not None else 0
+        return healthy, max(0, replicas - scaled(budget.max_unavailable, replicas))
+    return healthy, scaled(budget.min_available, replicas) if budget.min_available is not None else 0
 
 
 def never_allows(budget: PodDisruptionBudget, expected: int) -> str:
@@ -256,7 +259,8 @@ class DisruptionBudgets:
         """Return how many of the budget's pods may be evicted now; zero if it has no status and its pods are unknown."""
         key = _key(budget)
         if key not in self._allowed:
-            self._allowed[key] = disruptions_allowed(budget, self._members.get(key, ()))
+            members = self._members.get(key, ())
+            self._allowed[key] = disruptions_allowed(budget, members, self._wanted(members))
         return self._allowed[key]
 
     def _guards_of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
@@ -271,7 +275,8 @@ class DisruptionBudgets:
             return False
         if budget.unhealthy_pod_eviction_policy == ALWAYS_ALLOW:
             return True
-        healthy, wanted = healthy_and_wanted(budget, self._members.get(_key(budget), ()))
+        members = self._members.get(_key(budget), ())
+        healthy, wanted = healthy_and_wanted(budget, members, self._wanted(members))
         return may_go_unready(budget.unhealthy_pod_eviction_policy, healthy, wanted)
 
     def _never_allows(self, budget: PodDisruptionBudget) -> str:

@@ -44,7 +44,7 @@ from core.scheduling.primitives import (
     positions,
 )
 from core.scheduling.topology.domains import NO_DEPARTURES, Departures, DomainChoice, DomainCounts, ReachableDomains
-from core.scheduling.topology.groups import AFFINITY, INVERSE, SPREAD, TopologyGroup
+from core.scheduling.topology.groups import AFFINITY, SPREAD, TopologyGroup
 
 # Searches existing nodes by first fit: initialized ones first, then by name.
 #
@@ -197,8 +197,7 @@ class ExistingNodeSearch:
             domain = self._context.node_index.values(rule.key)[position]
             if rule.kind == AFFINITY or domain is None:
                 continue
-            counted = sum(rule.group in (o.avoids if rule.kind == INVERSE else o.selected_by) for o in others)
-            if counted and not self._domain_counts.admits_beside(rule, domain, signature, counted):
+            if not self._domain_counts.admits_beside(rule, domain, signature, others):
                 return False
         return True
 

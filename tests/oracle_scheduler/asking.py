@@ -95,12 +95,14 @@ class Question:
         """Return the pods left over that have no place if the plan's nodes are launched as some other of their offerings.
 
         The program asks for the cheapest ones alone. A spread that counts spot nodes only, for example, may have a place beside
-        nodes that become spot ones, and none beside on-demand ones.
+        nodes that become spot ones, and none beside on-demand ones: both are tried in all zones, and then mixtures.
         """
         draw = Random("launches")  # noqa: S311 - a test's dice
         nodes, unsure = plan.get("nodeClaims") or (), set[str]()
-        for _ in range(LAUNCHES_MAX):
-            bought = {zone: draw.choice(("on-demand", "spot")) for node in nodes for zone in node["zones"]}
+        kinds = ("on-demand", "spot")
+        for choice in range(LAUNCHES_MAX):
+            among = kinds[choice : choice + 1] or kinds
+            bought = {zone: draw.choice(among) for node in nodes for zone in node["zones"]}
             launched = [self._launched(node, bought, draw) for node in nodes]
             answer = self._ask({**plan, "nodeClaims": launched}, "--rounds", "1")
             placed = {one["pod"] for one in answer.get("wronglyUnschedulable") or ()}

@@ -176,6 +176,18 @@ def test_without_a_status_the_owners_scale_counts() -> None:
     assert not DisruptionBudgets.of(scaled).never_evicted(pods[0])
 
 
+@pytest.mark.parametrize(("replicas", "allowed"), [(2, 1), (3, 0), (5, 0), (1, 2)])
+def test_pods_that_are_missing_use_up_the_allowance(replicas: int, allowed: int) -> None:
+    """The controller compares healthy pods with the workload's scale (pkg/controller/disruption/disruption.go)."""
+    owner = (Owner("ReplicaSet", "web", is_controller=True),)
+    pods = [running(str(n), owners=owner) for n in range(2)]
+    workload = WorkloadSelector(namespace="default", kind="ReplicaSet", name="web", selector=None, replicas=replicas)
+    limited = budget(max_unavailable="1")
+    budgets = DisruptionBudgets([limited], NOW, pods, [workload])
+    assert budgets.allowed_now(limited) == allowed
+    assert (budgets.not_evicted_now(pods[0]) == "") == (allowed > 0)
+
+
 def test_if_only_some_pods_are_known_a_budget_without_a_status_is_waited_for() -> None:
     """A drain knows the pods of its node; the budget may select others."""
     for guard in (budget(min_available="1"), budget(max_unavailable="0")):

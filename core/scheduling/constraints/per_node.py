@@ -33,7 +33,8 @@ _NONE: Final[Attachments] = frozenset()
 class AttachLimits(Constraint):
     """Counts volumes by CSI driver: on existing nodes by their CSINodes, on new ones EBS volumes by instance type.
 
-    A volume that several pods of a node use is attached once.
+    A volume that several pods of a node use is attached once. An EBS volume that pods name themselves, without a claim, is for
+    one pod of a node (kube-scheduler, volumerestrictions).
     """
 
     label = "attachments"
@@ -59,7 +60,10 @@ class AttachLimits(Constraint):
 
     def admits_beside(self, node: ExistingNode, pods: PodGroup, others: Attachments) -> bool:
         """Whether the limits hold once the volumes of other pods are attached to the node, too."""
-        attached = node.attached | self._on_nodes.get(node.index, _NONE) | others | set(pods.volumes.attachments)
+        present = node.attached | self._on_nodes.get(node.index, _NONE) | others
+        if _names_taken(pods, present):
+            return False
+        attached = present | set(pods.volumes.attachments)
         for driver in sorted({driver for driver, _ in pods.volumes.attachments}):
             limit = node.attach_limits.get(driver)
             if limit is not None and sum(1 for owner, _ in attached if owner == driver) > limit:
@@ -72,7 +76,10 @@ class AttachLimits(Constraint):
 
     def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
         """Types that can attach the volumes of the claim's pods and these."""
-        attached = self._on_claims.get(claim.index, _NONE).union(pods.volumes.attachments)
+        present = self._on_claims.get(claim.index, _NONE)
+        if _names_taken(pods, present):
+            return NO_TYPES
+        attached = present.union(pods.volumes.attachments)
         return claim.template.types.room.attach_mask(sum(1 for driver, _ in attached if driver == EBS_DRIVER))
 
     def nearest_miss(self, template: NodeClaimTemplate, mask: TypeMask, pods: PodGroup) -> str:
@@ -93,6 +100,11 @@ class AttachLimits(Constraint):
     def reserve_on_claim(self, claim: InFlightClaim, pods: PodGroup) -> None:
         """Attach the volumes."""
         self._on_claims[claim.index] = self._on_claims.get(claim.index, _NONE).union(pods.volumes.attachments)
+
+
+def _names_taken(pods: PodGroup, attached: Attachments) -> bool:
+    """Whether the pods name an EBS volume that another pod of the node uses."""
+    return any(use.inline and (EBS_DRIVER, use.inline) in attached for use in pods.signature.spec.volumes)
 
 
 # Host ports: two pods cannot open the same one on one node.

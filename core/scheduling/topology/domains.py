@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from core.labels import normalized
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement
 from core.scheduling.new_node import ClaimDraft, ClaimProfile, InFlightClaim, NodeClaimTemplate, any_value
@@ -215,17 +216,37 @@ class DomainCounts:
             return there > 0 or (is_new and rule.by_daemons) or (rule.selects_self and self.is_first(rule))
         return there == 0
 
-    def admits_beside(self, rule: TopologyRule, domain: str, signature: PodSignature, others: int) -> bool:
-        """Whether the rule admits one more pod in a domain once so many others are there, which may raise the minimum."""
+    def admits_beside(
+        self, rule: TopologyRule, domain: str, signature: PodSignature, others: Sequence[PodSignature]
+    ) -> bool:
+        """Whether the rule admits one more pod in a domain once these others are there, too, which may raise the minimum."""
+        counted = sum(rule.group in (o.avoids if rule.kind == INVERSE else o.selected_by) for o in others)
+        counted = counted or self._counted_by_empty_selector(rule, signature, others)
+        if not counted:
+            return True
         counts = self.of(rule.group)
         before = counts.get(domain)
-        counts[domain] = (before or 0) + others
+        counts[domain] = (before or 0) + counted
         is_admitted = self.admits(rule, domain, signature)
         if before is None:
             del counts[domain]
         else:
             counts[domain] = before
         return is_admitted
+
+    def _counted_by_empty_selector(
+        self, rule: TopologyRule, signature: PodSignature, others: Sequence[PodSignature]
+    ) -> int:
+        """Return how many pods a spread with an empty selector counts, its own included, if others are nominated to a node.
+
+        kube-scheduler leaves running pods out, but not those that it adds to a node (podtopologyspread/filtering.go,
+        updateWithPod).
+        """
+        if rule.kind != SPREAD or self._topology.groups[rule.group].selector is not None:
+            return 0
+        is_empty = any(s.selector is not None and normalized(s.topology_key) == rule.key for s in signature.spreads)
+        near = sum(other.namespace == signature.namespace for other in others)
+        return near + 1 if is_empty and near else 0
 
     def is_overfull(self, rule: TopologyRule, domain: str, signature: PodSignature) -> bool:
         """Whether a domain has more pods than a spread allows, so that a pod that leaves may not return."""

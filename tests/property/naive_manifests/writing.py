@@ -17,6 +17,7 @@ from core.manifests.wire.resources import Resource
 from core.model.node_pool import NodePool
 from core.model.plan import NodeClaim
 from core.model.pod import (
+    EBS_DRIVER,
     HostPort,
     LabelSelector,
     NodeSelectorTerm,
@@ -420,7 +421,8 @@ def written(snapshot: Snapshot, draw: Random, *, defaulted: bool) -> Objects:
         resources.STORAGE_CLASSES: [_storage_class(found) for found in snapshot.storage_classes],
         resources.VOLUME_ATTACHMENTS: [
             {"metadata": {"name": a.name},
-             "spec": {"nodeName": a.node_name, "source": {"persistentVolumeName": a.volume_name}}}
+             "spec": {"attacher": EBS_DRIVER, "nodeName": a.node_name,
+                      "source": {"persistentVolumeName": a.volume_name}}}
             for a in snapshot.attachments
         ],
         resources.NAMESPACES: [{"metadata": {"name": n.name, "labels": n.labels}} for n in snapshot.namespaces],

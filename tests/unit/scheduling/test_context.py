@@ -14,6 +14,7 @@ from core.model.pod import (
     EBS_DRIVER,
     WAIT_FOR_FIRST_CONSUMER,
     HostPort,
+    LabelSelector,
     NodeSelectorTerm,
     Owner,
     Pod,
@@ -157,6 +158,19 @@ def test_a_nominated_pod_raises_the_least_that_a_spread_counts(key: str) -> None
     at_least_two = msgspec.structs.replace(even[0], min_domains=2)
     pod = a_pod("p", labels={"app": "web"}, spreads=(at_least_two,))
     assert places(plan_of(types=(TYPE,), pods=(nominated, pod), **cluster)) == {}
+
+
+@pytest.mark.parametrize(("skew", "namespace", "beside"), [(1, "default", False), (2, "default", True), (1, "x", True)])
+def test_an_empty_selector_counts_nominated_pods_alone(skew: int, namespace: str, beside: bool) -> None:
+    """kube-scheduler leaves running pods out, but not one that it adds to a node (podtopologyspread, updateWithPod)."""
+    pairs = [a_node_of(TYPE, "n", zone=ZONES[0]), a_node_of(TYPE, "full", zone=ZONES[1])]
+    nodes = {"nodes": tuple(node for _, node in pairs), "node_claims": tuple(claim for claim, _ in pairs)}
+    others = (a_pod("r", cpu="4", node_name="full", phase="Running"), a_pod("s", node_name="n", phase="Running"))
+    nominated = a_pod("first", namespace=namespace, nominated_node_name="n")
+    pod = a_pod("p", spreads=(TopologySpread(labels.ZONE, skew, selector=LabelSelector()),))
+    full = a_pool(limits={"cpu": 0})
+    plan = plan_of(types=(TYPE,), pods=(*others, nominated, pod), node_pools=(full,), **nodes)
+    assert places(plan) == ({"p": "n"} if beside else {})
 
 
 def test_a_nominated_pods_volumes_count_on_its_node() -> None:

@@ -255,6 +255,18 @@ def test_an_ebs_volume_without_a_claim_is_attached_like_any_other() -> None:
     assert len(plan.claims) == 1
 
 
+def test_an_ebs_volume_without_a_claim_is_for_one_pod_of_a_node() -> None:
+    """kube-scheduler refuses a second one there, whatever the node attaches (volumerestrictions, isVolumeConflict)."""
+    claim, node = a_node_of(TYPE, "n")
+    volume = (VolumeUse("", inline="vol-1"),)
+    held = replace(a_pod("r", cpu="1", volumes=volume), node_name="n", phase="Running")
+    waiting = (a_pod("p", volumes=volume), a_pod("q", volumes=volume))
+    plan = plan_of(types=(TYPE,), pods=(held, *waiting), nodes=(node,), node_claims=(claim,))
+    assert len(set(places(plan).values()) - {"n"}) == len(plan.claims) == 2
+    other = a_pod("p", volumes=(VolumeUse("", inline="vol-2"),))
+    assert places(plan_of(types=(TYPE,), pods=(held, other), nodes=(node,), node_claims=(claim,))) == {"p": "n"}
+
+
 def test_a_local_volumes_host_holds_while_its_node_exists() -> None:
     """A node launched elsewhere stays empty until somebody deletes the first."""
     term = NodeSelectorTerm((Requirement.one_of(labels.HOSTNAME, "n"),))
