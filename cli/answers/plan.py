@@ -635,8 +635,8 @@ def _blocked(blocked: Sequence[Mapping[str, str]], *, shows_all: bool) -> str:
 
 
 def _of_it(message: str, node: str) -> str:
-    """Return the message with `it` in place of the node's name, so that several nodes can share it."""
-    return message.replace(f"node {node}", "it").replace(node, "it")
+    """Return the message with `it` in place of the node's whole name, so that several nodes can share it."""
+    return re.sub(rf"(?<![\w./-])(?:node )?{re.escape(node)}(?!\.?[\w/-])", "it", message)
 
 
 def _alike(reason: str, message: str, nodes: Sequence[str], *, shows_all: bool) -> str:
