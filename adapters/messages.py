@@ -11,6 +11,7 @@ import msgspec
 
 from adapters.ports import JsonObject
 from core.errors import InvalidInputError
+from core.model.values.quantity import in_calendar
 from core.reasons.code import TerminationReason
 
 CHECKED_FOR: Final = timedelta(minutes=3)
@@ -37,6 +38,9 @@ lost: `reconcile` and the schedules take up what a cut chain leaves."""
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 """A time with its zone; one without a zone cannot be compared with ours."""
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+"""How often something happened; one below nothing would keep a chain from being cut."""
 
 
 LATER: Final = timedelta(milliseconds=1)
@@ -79,12 +83,12 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
     command: str = ""
     claims: tuple[str, ...] = ()
     until: Moment | None = None
-    failures: int = 0
+    failures: Count = 0
     is_deleted: bool = False
     is_made: bool = False
     due: Moment | None = None
     notice: InstanceNotice | None = None
-    hops: int = 0
+    hops: Count = 0
 
     @property
     def is_news(self) -> bool:
@@ -220,7 +224,7 @@ def woken_by(event: JsonObject) -> WokenBy:
     )
 
 
-UNREADABLE: Final = (msgspec.MsgspecError, TypeError, RecursionError)
+UNREADABLE: Final = (msgspec.MsgspecError, TypeError, RecursionError, UnicodeError)
 """What decoding a body raises that is none of our messages."""
 
 
@@ -255,7 +259,7 @@ def _end_of(body: Any, now: datetime) -> datetime:
 
 class _WakeUp(msgspec.Struct, frozen=True):
     until: Moment | None = None
-    hops: int = 0
+    hops: Count = 0
     between_schedules: bool = msgspec.field(default=False, name="look")
 
 
@@ -276,7 +280,7 @@ def redelivered(item: WorkItem, deliveries: int) -> WorkItem:
     """
     if item.until is None or deliveries <= 1:
         return item
-    return msgspec.structs.replace(item, until=item.until + (deliveries - 1) * LATER)
+    return msgspec.structs.replace(item, until=in_calendar(item.until) + (deliveries - 1) * LATER)
 
 
 def is_start_check(event: JsonObject) -> bool:

@@ -36,6 +36,7 @@ from core.model.node_pool import (
 )
 from core.model.pod import PodSpec
 from core.model.snapshot import VIRTUAL_PRIORITY, CapacityBuffer, Snapshot
+from core.model.values.quantity import in_calendar
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration
 
@@ -149,6 +150,9 @@ def _holds_on(rule: CalendarRule, wall: datetime) -> bool:
 
 def _opened(rule: CalendarRule, window: CalendarWindow, wall: datetime) -> datetime | None:
     """Return the first start of the window that is still open at the wall time, None if it is not open."""
+    if window.start is not None:
+        is_open = window.start <= wall < window.start + window.duration
+        return window.start if is_open and f"{window.start:%Y-%m-%d}" not in rule.except_dates else None
     start = _next_start(rule, window, wall - window.duration)
     return start if start is not None and start <= wall else None
 
@@ -211,7 +215,7 @@ def _is_always_open(schedule: str, duration: timedelta) -> bool:
 
 
 def _midnight(date: str) -> datetime:
-    return datetime.fromisoformat(date).replace(tzinfo=UTC)
+    return in_calendar(datetime.fromisoformat(date).replace(tzinfo=UTC))
 
 
 # What becomes of a NodePool.

@@ -122,7 +122,7 @@ def patience_of(annotations: Mapping[str, str], created_at: datetime | None) -> 
         raise InvalidInputError(message, field=labels.START_BEFORE) from error
     if deadline.tzinfo is None:
         raise InvalidInputError(f"{written!r} has no time zone, such as Z", field=labels.START_BEFORE)
-    return Patience(deadline.astimezone(UTC), kind == SPOT)
+    return Patience(in_calendar(deadline).astimezone(UTC), kind == SPOT)
 
 
 def may_wait(pod: Pod, now: datetime) -> Patience | None:

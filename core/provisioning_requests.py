@@ -165,10 +165,14 @@ def _taken_over(request: ProvisioningRequest, pods: Iterable[Pod]) -> Counter[in
 
 
 def booked_places(snapshot: Snapshot) -> tuple[Pod, ...]:
-    """Return a pod for each booked place. Its own nodes may be replaced; other room is kept only where it is."""
+    """Return a pod for each booked place. Its own nodes may be replaced; other room is kept only where it is.
+
+    Once all of its own nodes are gone, nothing is bought for it: its pods, where they still come, ask for nodes themselves.
+    """
     booked = []
     for request in snapshot.provisioning_requests:
-        if not is_booked(request, snapshot.now):
+        is_gone = request.has_own_nodes and not own_nodes(request, snapshot)
+        if is_gone or not is_booked(request, snapshot.now):
             continue
         kept = msgspec.structs.replace(
             request, pod_sets=tuple(_bound_to_room(pod_set, request) for pod_set in request.pod_sets)
@@ -290,17 +294,27 @@ def _rounded(at: datetime) -> datetime:
 
 def _of_booking(request: ProvisioningRequest, snapshot: Snapshot, since: datetime) -> RequestAnswer | None:
     """Return the end of a booking, and what is to be said of nodes that are gone; None if nothing has changed."""
-    conditions = []
-    now = snapshot.now
-    if now - since >= BOOKED_FOR and not request.is_expired:
-        text = (
-            f"its room was there at {since:%Y-%m-%d %H:%M:%S} UTC and was kept for {BOOKED_FOR.seconds // 60} minutes"
-        )
-        conditions.append(RequestCondition(BOOKING_EXPIRED, "True", RequestReason.BOOKING_EXPIRED, text))
+    conditions = [] if request.is_expired else _end_of_booking(request, snapshot, since)
     loss = _loss(request, snapshot)
     if loss is not None:
         conditions.append(loss)
     return RequestAnswer(tuple(conditions)) if conditions else None
+
+
+def _end_of_booking(request: ProvisioningRequest, snapshot: Snapshot, since: datetime) -> list[RequestCondition]:
+    """Return the condition that ends a booking, if it ends: after its time, or once a pod has had each place.
+
+    Room that a finished pod leaves would otherwise be kept, and bought again if its node goes. Kueue then ignores this.
+    """
+    if snapshot.now - since >= BOOKED_FOR:
+        minutes = BOOKED_FOR.seconds // 60
+        text = f"its room was there at {since:%Y-%m-%d %H:%M:%S} UTC and was kept for {minutes} minutes"
+        return [RequestCondition(BOOKING_EXPIRED, "True", RequestReason.BOOKING_EXPIRED, text)]
+    have_places = all(pod.node_name or pod.is_terminal for pod in consumers(request, snapshot.pods))
+    if have_places and not places_to_come(request, snapshot):
+        text = "all its pods have had their nodes"
+        return [RequestCondition(BOOKING_EXPIRED, "True", RequestReason.ROOM_USED, text)]
+    return []
 
 
 def _loss(request: ProvisioningRequest, snapshot: Snapshot) -> RequestCondition | None:

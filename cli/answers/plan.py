@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cli.search_time import pages_lines, reason_page, time_limit_line
 from cli.terminal import output
@@ -16,7 +16,6 @@ from core import labels
 from core.api.objects import JsonObject
 from core.containment import SetAside
 from core.counterfactual.overrides import ProvenMinimum
-from core.disruption.gap import GapParts
 from core.model.plan import (
     Blocked,
     BufferRoom,
@@ -34,6 +33,9 @@ from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
 from core.pods import ROOM, SPOT
 from core.pools import charges_of
+
+if TYPE_CHECKING:
+    from core.disruption.gap import GapParts
 
 # Formats dollars for people: per hour, per month, next to a proven minimum.
 
@@ -635,8 +637,8 @@ def _blocked(blocked: Sequence[Mapping[str, str]], *, shows_all: bool) -> str:
 
 
 def _of_it(message: str, node: str) -> str:
-    """Return the message with `it` in place of the node's name, so that several nodes can share it."""
-    return message.replace(f"node {node}", "it").replace(node, "it")
+    """Return the message with `it` in place of the node's whole name, so that several nodes can share it."""
+    return re.sub(rf"(?<![\w./-])(?:node )?{re.escape(node)}(?!\.?[\w/-])", "it", message)
 
 
 def _alike(reason: str, message: str, nodes: Sequence[str], *, shows_all: bool) -> str:

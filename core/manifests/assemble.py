@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from core import labels
-from core.calendars import with_calendars
+from core.calendars import is_for, with_calendars
 from core.containment import SetAside, SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests import pods as policies
@@ -421,9 +421,33 @@ class _Assembly:
             catalogue=catalogue,
             options=options,
         )
-        trusted = with_trusted_nodes(with_spending(with_calendars(snapshot)))
+        trusted = with_trusted_nodes(self._with_calendars(snapshot))
         self._problems += (_doubtful_node(doubt.node, doubt.message) for doubt in trusted.doubts)
         return with_zones(trusted.snapshot), tuple(self._problems)
+
+    def _with_calendars(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot as calendars have it; a NodePool whose calendars cannot be followed is not ready."""
+        try:
+            return _with_hours_and_caps(snapshot)
+        except Exception:  # noqa: BLE001 - whatever one object causes costs only that object
+            pools, followed = (
+                tuple(_with_readable_rules(pool, snapshot) for pool in snapshot.node_pools),
+                list[Calendar](),
+            )
+        for calendar in snapshot.calendars:
+            try:
+                _with_hours_and_caps(msgspec.structs.replace(snapshot, calendars=(calendar,), node_pools=pools))
+            except Exception as error:  # noqa: BLE001
+                pools = tuple(_unfollowed(pool, error) if is_for(calendar, pool) else pool for pool in pools)
+                self._note_calendar(calendar, error)
+            else:
+                followed.append(calendar)
+        return _with_hours_and_caps(msgspec.structs.replace(snapshot, calendars=tuple(followed), node_pools=pools))
+
+    def _note_calendar(self, calendar: Calendar, error: Exception) -> None:
+        for position, obj in enumerate(self._objects.get(resources.CALENDARS, ())):
+            if _name(obj) == calendar.name:
+                self._set_aside(resources.CALENDARS, position, obj, error, None)
 
     def _translator(self) -> PodTranslator:
         classes = self._objects.get(resources.PRIORITY_CLASSES, ())
@@ -648,6 +672,23 @@ def _unusable_pool(obj: Any, error: InvalidInputError) -> NodePool:
     from core.api.status import annotations_of
 
     return NodePool(name=_name(obj), problem=_reason(error), own_annotations=annotations_of(obj))
+
+
+def _with_hours_and_caps(snapshot: Snapshot) -> Snapshot:
+    return with_spending(with_calendars(snapshot))
+
+
+def _with_readable_rules(pool: NodePool, snapshot: Snapshot) -> NodePool:
+    """Return the NodePool, not ready and without the rules of its annotation if these cannot be followed."""
+    try:
+        _with_hours_and_caps(msgspec.structs.replace(snapshot, calendars=(), node_pools=(pool,)))
+    except Exception as error:  # noqa: BLE001 - its rules are its own
+        return _unfollowed(pool, error)
+    return pool
+
+
+def _unfollowed(pool: NodePool, error: Exception) -> NodePool:
+    return msgspec.structs.replace(pool, calendar=None, problem=internal_error("its Calendar", error).message)
 
 
 def _unusable_class(obj: Any, error: InvalidInputError) -> NodeClass:

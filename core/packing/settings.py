@@ -124,7 +124,9 @@ class WholeMachineBoundSettings(msgspec.Struct, frozen=True):
     machines_max: int = 30
     # Cost over bound from which it is computed: it takes a third of the search.
     gap_relative_min: float = 2e-3
-    program: WholeMachineSettings = WholeMachineSettings()
+    # A thousand nodes prove that 1,000 pods on seven machines cost the least; the search's 300, in four fifths of the time,
+    # leave 0.3 %.
+    program: WholeMachineSettings = WholeMachineSettings(nodes_max=1_000)
 
 
 class LargeZoneSettings(msgspec.Struct, frozen=True):

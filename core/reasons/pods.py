@@ -276,6 +276,7 @@ class RequestReason(ReasonCode):
         "CapacityReservationTimeExpired",
         "Ten minutes have passed since its room was there; what its pods do not use is no longer kept.",
     )
+    ROOM_USED = ("CapacityIsUsed", "All its pods have had their nodes, so that no room is kept for it any longer.")
     TEMPLATE_NOT_FOUND = (
         "PodTemplateNotFound",
         "A PodTemplate that it names does not exist in its namespace, or makes no pods.",

@@ -663,12 +663,10 @@ class GreedyScheduler:
         """
         shared = {shared_claim_label(name) for name in pod_group.signature.shared_claims}
         counts, groups = self.state.domain_counts, self.context.topology.groups
-        near = (
-            rule
-            for rule in (step.zone_rules if shared else ())
-            if rule.kind == AFFINITY and rule.key == key and _labels_read(groups[rule.group]) <= shared
-        )
-        if value and any(r.kind == AFFINITY and counts.bars_new_node(r) for r in pod_group.steps[-1].host_rules):
+        affinities = (rule for rule in (step.zone_rules if shared else ()) if rule.kind == AFFINITY and rule.key == key)
+        near = (rule for rule in affinities if _labels_read(groups[rule.group]) <= shared)
+        hosts = pod_group.steps[-1].host_rules if value else ()
+        if any(rule.kind == AFFINITY and counts.bars_new_node(rule) for rule in hosts):
             return False
         is_near = value is None or all(counts.admits(rule, value, pod_group.signature, is_new=True) for rule in near)
         return is_near and self.new.reaches(pod_group, key, value)

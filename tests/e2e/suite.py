@@ -34,6 +34,7 @@ WORLD_OF: Final = {
     "test_access.py": POLLING,
     "test_bad_input.py": POLLING,
     "test_optional_settings.py": POLLING,
+    "test_kueue.py": POLLING,
 }
 """Which test modules play in one world, one after the other; the longest first. The others need none."""
 

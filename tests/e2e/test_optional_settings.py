@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from adapters.ports import JsonObject
+from core import labels
 from tests.e2e.functions.sandbox import OK
 from tests.e2e.parts.admin import until
 from tests.e2e.play import assert_decisions_repeat
@@ -50,7 +51,7 @@ def told(world: World, report: Report) -> Iterator[World]:
             ),
         ]
     )
-    until(lambda: _is_marked(world), seconds=SECONDS, what="the scheduler has given up on the pod")
+    until(lambda: _marked(world), seconds=SECONDS, what="the scheduler has given up on the pod")
     world.set_environment(FEATURE_GATES=GATES, SCHEDULER_CONFIG=json.dumps(SCHEDULER))
     yield world
     world.reset()
@@ -67,6 +68,28 @@ def test_buffers_get_room_and_are_told(told: World) -> None:
     for found in told.admin.list(BUFFERS, SPACE):
         conditions = {one["type"]: one["status"] for one in found["status"]["conditions"]}
         assert conditions["ReadyForProvisioning"] == "True", found
+
+
+def test_groups_of_tools_that_are_not_installed_wait(told: World) -> None:
+    """If this failed, kinds that nobody serves would end the run, or a pod whose PodGroup is missing would be bought alone."""
+    names = [
+        {"labels": {labels.JOB_SET: "absent"}},
+        {"labels": {labels.LEADER_WORKER_SET: "absent", labels.LEADER_WORKER_GROUP: "0"}},
+        {"labels": {labels.COSCHEDULING_GROUP: "absent"}},
+        {"annotations": {labels.VOLCANO_GROUP: "absent"}},
+    ]
+    told.admin.apply(_member(f"member-{number}", **metadata) for number, metadata in enumerate(names))
+    until(lambda: len(_marked(told)) > len(names), seconds=SECONDS, what="the scheduler has given up on all pods")
+    for name in ("reconcile", "provision"):
+        invocation = told.wake(name)
+        assert invocation.outcome == OK, invocation.response
+    planned = {pod for record in told.planned.current() for pod in record.plan.pods}
+    assert planned.isdisjoint({f"{SPACE}/member-2", f"{SPACE}/member-3"})  # without a JobSet, its pods are single ones
+
+
+def _member(name: str, **metadata: Any) -> JsonObject:
+    spec = deployment(SPACE, name, 1)["spec"]["template"]["spec"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": SPACE, **metadata}, "spec": spec}
 
 
 def buffer(name: str, **spec: Any) -> JsonObject:
@@ -120,9 +143,9 @@ def test_the_decisions_are_repeated_byte_for_byte(world: World, report: Report) 
     assert_decisions_repeat(world, report)
 
 
-def _is_marked(world: World) -> bool:
-    return any(
-        condition.get("reason") == "Unschedulable"
+def _marked(world: World) -> list[str]:
+    return [
+        pod["metadata"]["name"]
         for pod in world.admin.list("pods", SPACE)
-        for condition in pod["status"].get("conditions") or ()
-    )
+        if any(condition.get("reason") == "Unschedulable" for condition in pod["status"].get("conditions") or ())
+    ]

@@ -49,6 +49,8 @@ class Question:
     def answer(self, plan: Json) -> Json:
         """Return the scheduler's word on the plan; refusals that another order of the pods avoids are under `orderEffects`."""
         found = self._ask(plan)
+        if found.get("violations") and self._evict_unplaced(plan):
+            found["violations"] = self._ask(plan)["violations"]
         refused = found.get("violations") or []
         found["orderEffects"] = []
         if refused and all(one.get("plugin") in _BETWEEN_PODS for one in refused) and self._has_order(plan):
@@ -59,6 +61,25 @@ class Question:
         unsure = self._left_by_some_launches(plan) if unplaced else frozenset()
         found["wronglyUnschedulable"] = [pod for pod in unplaced if pod["pod"] not in unsure]
         return found
+
+    def _evict_unplaced(self, plan: Json) -> bool:
+        """Write the cluster without pods that have no place on nodes that are being deleted, and return whether there are any.
+
+        They are evicted all the same, and their rules end with them. The program leaves them where they are.
+        """
+        deleted = {
+            one["metadata"]["name"]
+            for one in self.objects
+            if one["kind"] == "Node" and "deletionTimestamp" in one["metadata"]
+        }
+        unplaced = {one["pod"] for one in plan.get("unschedulable") or ()}
+        kept = [
+            one
+            for one in self.objects
+            if one["kind"] != "Pod" or one["spec"].get("nodeName") not in deleted or _key(one) not in unplaced
+        ]
+        self._manifests.write_text(documents(kept), encoding="utf-8")
+        return len(kept) < len(self.objects)
 
     def _ask(self, plan: Json, *further: str) -> Json:
         self._plan.write_text(json.dumps(plan), encoding="utf-8")
@@ -189,6 +210,10 @@ def _meets(values: Sequence[str] | None, demand: Json) -> bool:
     if not values:
         return demand["operator"] in ("NotIn", "DoesNotExist")
     return any(map(kept[demand["operator"]], values))
+
+
+def _key(pod: Json) -> str:
+    return f"{pod['metadata'].get('namespace', 'default')}/{pod['metadata']['name']}"
 
 
 def documents(objects: Sequence[Json]) -> str:

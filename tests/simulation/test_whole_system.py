@@ -19,6 +19,8 @@ import pytest
 from kubernetes import client
 
 from adapters.observability import logger
+from cli.__main__ import command_parser, main
+from cli.commands.cluster import Console
 from core.ledger import compression, entry, reading
 from core.ledger.compression import compressed
 from simulator.world import Result, World, run
@@ -208,8 +210,8 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
     logger.registered_handler.setStream(stream)  # type: ignore[attr-defined]
 
 
-def test_no_secret_is_written_anywhere(tmp_path: Path, written: Written) -> None:
-    """Rows, objects in S3, messages, notices, events, statuses, logs and metrics have none; so has what people are shown."""
+def a_world_of_secrets(folder: Path, **settings: Any) -> Path:
+    """The scenario of a cluster whose objects hide secrets wherever nothing reads them."""
     node_class = a_class_manifest()
     node_class["spec"]["userData"] = f"#!/bin/sh\nexport P={secret('user-data')}"
     workload = deployment(4)
@@ -236,8 +238,12 @@ def test_no_secret_is_written_anywhere(tmp_path: Path, written: Written) -> None
         {"at": "13m", "scale": {"kind": "Deployment", "name": "web", "replicas": 1}},
     ]
     objects = [annotated(obj) for obj in (node_class, node_pool(), workload)]
-    path = write(tmp_path, *objects, steps=steps, duration="25m")
-    result = run(path, ledger=tmp_path / "ledger", beside=written.listen)
+    return write(folder, *objects, steps=steps, duration="25m", settings=settings)
+
+
+def test_no_secret_is_written_anywhere(tmp_path: Path, written: Written) -> None:
+    """Rows, objects in S3, messages, notices, events, statuses, logs and metrics have none; so has what people are shown."""
+    result = run(a_world_of_secrets(tmp_path), ledger=tmp_path / "ledger", beside=written.listen)
     assert result.summary["nodesLaunched"] > 2
     written.add("logs", written.output.getvalue())
     written.add("decisions", list(result.decisions))
@@ -247,3 +253,28 @@ def test_no_secret_is_written_anywhere(tmp_path: Path, written: Written) -> None
     assert {found.partition("\n")[0] for found in to_ec2} == {"-user-data"}, "EC2 alone gets it"
     written.texts.pop("ec2:RunInstances", None)
     assert {where: found for where, told in written.texts.items() if (found := canaries(" ".join(told)))} == {}
+
+
+@pytest.mark.ci
+def test_no_secret_is_in_what_people_are_asked_to_approve(tmp_path: Path, written: Written) -> None:
+    """Proposals go to a topic, whose subscribers are mailboxes and chats."""
+    run(a_world_of_secrets(tmp_path, mode="approve"), beside=written.listen)
+    assert written.texts["sns:Publish"]
+    told = {where: " ".join(texts) for where, texts in written.texts.items() if not where.startswith("ec2:")}
+    assert {where: found for where, text in told.items() if (found := canaries(text))} == {}
+
+
+@pytest.mark.ci
+def test_no_secret_is_on_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The report of a run, and the console's pages of its ledger."""
+    ledger, report = str(tmp_path / "ledger"), tmp_path / "report.html"
+    scenario = str(a_world_of_secrets(tmp_path))
+    assert main(["simulate", scenario, "--ledger", ledger, "--report", str(report)]) == 0
+    console = Console(command_parser("console").parse_args(["--ledger", ledger]))
+    capsys.readouterr()
+    assert main(["log", "--ledger", ledger, "-o", "json"]) == 0
+    first = {entry["function"]: entry["id"] for entry in json.loads(capsys.readouterr().out)["entries"]}
+    paths = ["/data/decisions", *(f"/data/replay?id={decision}" for decision in first.values())]
+    pages = {path: console.reply(path).text for path in paths} | {"report": report.read_text()}
+    assert len(pages) > 3
+    assert {path: found for path, text in pages.items() if (found := canaries(text))} == {}

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from core import labels
+from core.api import translation
 from core.calendars import (
     EDGES_MAX,
     as_written,
@@ -451,3 +452,30 @@ def test_a_restricted_capacity_type_is_for_new_nodes() -> None:
     pool = at(a_pool("dev", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND)), [a_calendar(spot)], MONDAY)
     assert pool.requirements == (Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT),)
     assert pool.written_requirements == (Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND),)
+
+
+# Dates at the ends of the calendar.
+
+
+FAR = ("0001-01-01", "9999-12-31")
+
+
+@pytest.mark.parametrize("place", ["UTC", "Pacific/Kiritimati", "Etc/GMT+12"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *({"validFrom": date} for date in FAR),
+        *({"validUntil": date} for date in FAR),
+        *({"exceptDates": [date]} for date in FAR),
+        {"windows": [{"start": f"{FAR[0]}T00:00", "end": f"{FAR[1]}T23:59"}]},
+        {"windows": [{"start": "2026-11-01T00:00", "end": f"{FAR[1]}T23:59"}], "when": "Outside"},
+        {"windows": [{"start": f"{FAR[1]}T00:00", "end": f"{FAR[1]}T23:59"}]},
+    ],
+)
+def test_dates_at_the_ends_of_pythons_calendar_are_for_ever(rule: dict[str, Any], place: str) -> None:
+    """A rule valid until 9999-12-31, as people write `for ever`, ended every run."""
+    rules = [{"name": "far", **rule, "settings": {"closed": True, "leadTime": "10m"}}]
+    far = translation.calendar({"metadata": {"name": "far"}, "spec": {"timeZone": place, "rules": rules}})
+    closed = at(a_pool("dev"), [far], MONDAY)
+    assert closed.hours is not None
+    assert list(periods(closed, [far], MONDAY, MONDAY + timedelta(days=3), at_most=9))

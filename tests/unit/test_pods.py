@@ -399,6 +399,13 @@ def test_a_pod_with_a_malformed_deadline_does_not_wait(annotations: dict[str, st
         patience_of(annotations, NOW)
 
 
+@pytest.mark.parametrize("written", ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_deadline_at_the_end_of_the_calendar_is_calculated_with(written: str) -> None:
+    """Its pod was set aside: the first second of year 1 less a margin is no date."""
+    patience = may_wait(a_pod(annotations={labels.START_BEFORE: written}), NOW)
+    assert (patience is not None) == written.startswith("9")
+
+
 def test_a_pod_that_has_run_does_not_wait_again() -> None:
     assert may_wait(a_pod(annotations={labels.START_BEFORE: "8h"}, node_name="node-1"), NOW) is None
 

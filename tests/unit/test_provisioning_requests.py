@@ -80,6 +80,25 @@ def test_a_booking_ends_after_ten_minutes_and_is_kept_where_it_is_until_then() -
     assert conditions(booked, after) == [("BookingExpired", "True")]
 
 
+def test_a_booking_ends_once_each_place_has_had_its_pod() -> None:
+    """The nodes of a Job that has ended would otherwise be kept, and bought again when they go, until ten minutes are over."""
+    booked = msgspec.structs.replace(REQUEST, provisioned_at=NOW, has_own_nodes=True)
+    ended = [a_consumer(name, phase="Succeeded") for name in "ab"]
+    runs, waits = a_consumer("c", LARGE, node_name="n"), a_consumer("c", LARGE)
+    assert conditions(booked, Snapshot(now=NOW, pods=(*ended, runs))) == [("BookingExpired", "True")]
+    assert conditions(booked, Snapshot(now=NOW, pods=tuple(ended))) == []
+    assert ("BookingExpired", "True") not in conditions(booked, Snapshot(now=NOW, pods=(*ended, waits)))
+
+
+def test_nothing_is_bought_for_a_booking_whose_nodes_are_all_gone() -> None:
+    """The pods of a Job that ended went with its node before anyone looked: nobody can tell that they had their places."""
+    booked = msgspec.structs.replace(REQUEST, provisioned_at=NOW, has_own_nodes=True)
+    claim = NodeClaim(name="c", labels={labels.PROVISIONING_REQUEST: own_value(booked)})
+    gone = Snapshot(now=NOW, provisioning_requests=(booked,))
+    assert booked_places(gone) == ()
+    assert len(booked_places(msgspec.structs.replace(gone, node_claims=(claim,)))) == 3
+
+
 def test_the_expected_time_stays_the_same_from_run_to_run() -> None:
     """Each new message becomes an event on the user's Job."""
     group = PlannedGroup(name="team/train-1", source=GroupSource.PROVISIONING_REQUEST, members=3, minimum=3, placed=3)

@@ -35,7 +35,7 @@ from core.model.node_pool import (
     WarmRoom,
 )
 from core.model.values import quantity
-from core.model.values.quantity import parse_duration
+from core.model.values.quantity import in_calendar, parse_duration
 from core.model.values.requirements import Requirement
 
 RULES_MAX: Final = 50
@@ -403,7 +403,9 @@ def _window(window: WindowEntry) -> CalendarWindow:
     if window.schedule is not None:
         return CalendarWindow(schedule=window.schedule, duration=_span(window.duration))
     if window.start is not None and window.end is not None:
-        start, end = (datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (window.start, window.end))
+        start, end = (
+            in_calendar(datetime.fromisoformat(text).replace(tzinfo=UTC)) for text in (window.start, window.end)
+        )
         return CalendarWindow(start=start, duration=end - start)
     opens, closes = _clock(window.opens), _clock(window.closes)
     lasting = closes - opens if closes > opens else closes - opens + timedelta(days=1)

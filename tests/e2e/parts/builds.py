@@ -140,15 +140,26 @@ def hollow_kubelet() -> Path:
     return _existing(recipe) or _build(recipe)
 
 
-def karpenter_sources() -> Path:
-    """Karpenter's module in Go's cache: its CustomResourceDefinitions are there. Raises PartError."""
-    command = ["go", "list", "-m", "-f", "{{.Dir}}", KARPENTER_MODULE]
+def kueue() -> Path:
+    """Kueue's controllers and scheduler without its webhooks; built where it is missing.
+
+    Raises:
+        PartError: If the build fails; its output is in the message.
+    """
+    module = MODULES / "kueue"
+    build = ("go", "build", *_PLAIN, "-s -w", "-o", "{out}", ".")
+    pins = (module / "go.mod", module / "go.sum", module / "main.go")
+    recipe = Recipe("kueue", module, build, pins, _go())
+    return _existing(recipe) or _build(recipe)
+
+
+def sources(folder: str, module: str) -> Path:
+    """A module in Go's cache, as go.mod in this folder of `modules` pins it: its definitions are there. Raises PartError."""
+    command = ["go", "list", "-m", "-f", "{{.Dir}}", module]
     environment = {**os.environ, **dict(_go())}
-    done = subprocess.run(
-        command, cwd=MODULES / "karpenter", env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=MODULES / folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode or not done.stdout.strip():
-        raise PartError(f"{KARPENTER_MODULE} is not in Go's cache; run `go mod download` there: {done.stderr[-1000:]}")
+        raise PartError(f"{module} is not in Go's cache; run `go mod download` there: {done.stderr[-1000:]}")
     return Path(done.stdout.strip())
 
 

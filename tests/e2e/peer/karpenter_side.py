@@ -65,7 +65,7 @@ class KarpenterSide(Together):
 
     def start(self) -> None:
         """Start the control plane, and Karpenter with the administrator's identity. Raises PartError."""
-        self._program, sources = builds.karpenter(), builds.karpenter_sources()
+        self._program, sources = builds.karpenter(), builds.sources("karpenter", builds.KARPENTER_MODULE)
         self.start_control_plane()
         self.admin.apply(_definitions(sources))
         self._audit_record = AuditRecord(self.control_plane.audit_log, frozenset(ADMIN.groups[:1]))

@@ -98,6 +98,9 @@ TEXTS: Final = (
     "0001-01-01T00:00:00Z",
     "0001-01-01T00:00:00+14:00",
     "2026-02-30T00:00:00Z",
+    "0001-01-01",
+    "9999-12-31",
+    "9999-12-31T23:59",
     "720h",
     "9" * 30 + "h",
     "-1h",
@@ -306,6 +309,47 @@ def workload(kind: str, name: str) -> dict[str, Any]:
     }
 
 
+def calendar(name: str) -> dict[str, Any]:
+    """A Calendar with every field."""
+    windows = [
+        {"days": ["Mon"], "from": "08:00", "to": "19:00"},
+        {"schedule": "45 7 * * mon-fri", "duration": "1h15m"},
+        {"start": "2026-11-10T18:00", "end": "2026-12-11T02:00"},
+    ]
+    settings = {
+        "closed": True,
+        "leadTime": "10m",
+        "podsThatStay": "Force",
+        "forceAfter": "3h",
+        "limits": {"cpu": "10"},
+        "weight": 5,
+        "capacityTypes": ["spot"],
+        "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}],
+        "budgets": [{"nodes": "10%", "reasons": ["Empty"], "schedule": "0 9 * * *", "duration": "8h"}],
+        "warm": {"pods": 2, "requests": {"cpu": "1"}},
+    }
+    rule = {
+        "name": "rule",
+        "timeZone": "America/New_York",
+        "windows": windows,
+        "when": "Outside",
+        "exceptDates": ["2026-12-24"],
+        "validFrom": "2026-01-01",
+        "validUntil": "2027-01-01",
+        "settings": settings,
+    }
+    cap = {
+        "name": "cap",
+        "pods": {"namespaces": ["odd"], "matchLabels": {"a": "b"}},
+        "limits": {"dollars-per-day": "240", "nodes": "4"},
+        "countAhead": "4h",
+        "actions": [{"percent": 80, "do": ["Tell", "HoldBack"]}],
+    }
+    selected = {"names": ["odd"], "matchLabels": {"a": "b"}}
+    spec = {"nodePools": selected, "timeZone": "Europe/Berlin", "rules": [rule], "caps": [cap]}
+    return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Calendar", "metadata": meta(name), "spec": spec}
+
+
 def plain(name: str, number: int) -> list[dict[str, Any]]:
     """One object of every kind, in a plain form."""
     gp3 = {"provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"}
@@ -362,6 +406,7 @@ def plain(name: str, number: int) -> list[dict[str, Any]]:
             "spec": {"drivers": [{"name": "ebs.csi.aws.com", "allocatable": {"count": 25}}]},
         },
         {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": meta(name), "spec": attached},
+        calendar(name),
         {"apiVersion": "v1", "kind": "Namespace", "metadata": meta(name)},
         {"apiVersion": "v1", "kind": "Service", "metadata": meta(name, "odd"), "spec": {"selector": {"app": "odd"}}},
         {
@@ -484,6 +529,10 @@ class Odd:
         self.is_audit_line = form == len(forms)
         self.object, notes = changed(AUDIT_LINE if self.is_audit_line else forms[form], drawn)
         kind = "audit line" if self.is_audit_line else self.object["kind"]
+        if kind == "Calendar" and isinstance(self.object.get("spec"), dict):
+            self.object["spec"]["nodePools"] = {
+                "names": ["odd"]
+            }  # without a selection it closes every NodePool, as it should
         self.name = f"{number} {kind} {'; '.join(notes)}"
 
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from core import api, codec, labels
+from core.calendars import with_calendars
 from core.disruption.drift import DriftCheck
 from core.errors import InvalidInputError
 from core.manifests import assemble as assemble_module
@@ -739,3 +740,31 @@ def test_ours_and_misspellings_of_ours_have_no_other_owner(group: str, kind: str
 def test_other_providers_are_named(group: str, kind: str, owner: str) -> None:
     """A NodePool of EKS Auto Mode or of another provider is launched by its own controller: two would launch twice."""
     assert owner_of(group, kind) == owner
+
+
+def test_a_calendar_that_cannot_be_followed_costs_its_own_node_pools_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a calendar raised ended every run."""
+
+    def followed(snapshot: Snapshot) -> Snapshot:
+        if any(calendar.name == "odd" for calendar in snapshot.calendars):
+            raise OverflowError
+        return with_calendars(snapshot)
+
+    monkeypatch.setattr(assemble_module, "with_calendars", followed)
+    rule = {"name": "always", "settings": {"weight": 7}}
+    calendars = [
+        {"metadata": {"name": name}, "spec": {"nodePools": {"names": [pool]}, "rules": [rule]}}
+        for name, pool in (("odd", "default"), ("plain", "other"))
+    ]
+    pools = [a_pool(), {**a_pool(), "metadata": {"name": "other"}}]
+    objects = {
+        resources.NODE_POOLS: pools,
+        resources.EC2_NODE_CLASSES: [a_class_manifest()],
+        resources.CALENDARS: calendars,
+    }
+    snapshot, problems = assemble(objects, now=NOW, catalogue=Catalogue())
+    assert [(pool.name, bool(pool.problem), pool.weight) for pool in snapshot.node_pools] == [
+        ("default", True, 0),
+        ("other", False, 7),
+    ]
+    assert [problem.set_aside.object for problem in problems if problem.set_aside] == ["Calendar/odd"]

@@ -116,6 +116,20 @@ def test_nodes_of_one_code_with_many_messages_share_an_entry_that_quotes_one_of_
     assert "n5 stays [Nominated]: pod shop/web-5 is expected on it" in disruption_table(document, shows_all=True)
 
 
+@pytest.mark.parametrize(
+    ("node", "message", "told"),
+    [
+        ("n", "node n has no NodeClaim", "it has no NodeClaim"),
+        ("ip-10", "node ip-10 waits for ip-10-0-1-2", "it waits for ip-10-0-1-2"),
+        ("web", "pods shop/web, web.shop and my-web stay on web.", "pods shop/web, web.shop and my-web stay on it."),
+    ],
+)
+def test_only_a_nodes_whole_name_is_said_as_it(node: str, message: str, told: str) -> None:
+    """A node `n` was said to have `ito NodeClaim`."""
+    document = {**a_document(), "blocked": [{"node": node, "reason": "NotManaged", "message": message}]}
+    assert f"{node} stays [NotManaged]: {told}\n" in disruption_table(document)
+
+
 def test_each_command_says_what_replaces_its_nodes() -> None:
     document = a_document(a_command(NODES[:1]), a_command(NODES[1:2], replacements=[], moves=[]))
     first, second = (line for line in disruption_table(document).splitlines() if line.startswith("ip-10-0"))

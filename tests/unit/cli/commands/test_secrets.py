@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from cli.__main__ import main
+from cli.__main__ import command_parser, main
+from cli.commands.cluster import Console
 from core.api import node_class
 from core.ledger.encoding import written_form
 from core.manifests.assemble import assemble
@@ -124,6 +125,25 @@ def test_the_ledger_has_none_of_them() -> None:
     assert (len(snapshot.node_pools), len(snapshot.node_classes), len(snapshot.node_claims)) == (1, 1, 1)
     assert not [problem for problem in problems if not problem.is_warning]
     assert canaries(written_form(snapshot).decode("utf-8", "replace")) == set()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/data/cluster",
+        "/data/savings",
+        "/data/what-if?price=0.05",
+        *(f"/data/why?of={name}" for name in ("shop/p", "shop/web", "node/n", "nodeclaim/claim", "nodepool/default")),
+    ],
+)
+def test_the_consoles_pages_have_none_of_them(path: str, tmp_path: Path) -> None:
+    objects = tmp_path / "objects.json"
+    objects.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": everything()}))
+    console = Console(command_parser("console").parse_args(["-f", str(objects), "--time-budget", "0"]))
+    reply = console.reply(path)
+    assert (reply.status, canaries(reply.text)) == (200, set())
+    assert path == "/" or '"code": 2' not in reply.text
 
 
 def test_nodes_of_a_class_without_its_user_data_have_not_drifted(

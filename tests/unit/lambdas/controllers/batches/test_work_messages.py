@@ -1,9 +1,20 @@
-"""Messages about claims: handled once, and dropped where their claim is gone."""
+"""Messages about claims: handled once, and dropped where their claim is gone. An odd message loses itself only."""
 
 from __future__ import annotations
 
-from adapters.messages import work_on_claim
-from adapters.ports import TransientError
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from adapters.messages import chain_ends_at, hops_of, woken_by, work_on_claim
+from adapters.ports import PortError, TransientError
+from adapters.run_report import RunReport
+from lambdas.controllers.interruption import read_event
+from tests.builders import NOW
 from tests.fakes.lab import Lab
 
 
@@ -37,3 +48,99 @@ def test_a_series_of_runs_ends(lab: Lab) -> None:
     assert lab.work.sent == []
     lab.reconcile()
     assert [message.get("claim") for message, _ in lab.work.sent] == [lab.claim.name]
+
+
+# Odd messages and events.
+
+
+ODD_VALUES: tuple[Any, ...] = (
+    *(None, True, -1, -(2**63), 2**63, 10**400, 0.5, 1e308, "", " ", "x" * 5_000, "\x00", "\ud800", "a/../b", "NaN"),
+    *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59-14:00", "2026-13-01"),
+    *([], [[]], ["x"], ["x"] * 300, [None], {}, {"": ""}, {"a": {"b": []}}),
+)
+NOTICE = {"instance_id": "i-1", "reason": "SpotInterrupted", "ends_at": "2026-11-20T00:00:00Z"}
+WORK: dict[str, Any] = {
+    "claim": "gone",
+    "until": "2026-11-20T00:03:00Z",
+    "failures": 1,
+    "is_deleted": True,
+    "is_made": True,
+    "due": "2026-11-20T00:00:00Z",
+    "notice": NOTICE,
+    "hops": 1,
+}
+WAKE_UP: dict[str, Any] = {"wakeUp": "x", "until": "2026-11-20T00:01:00Z", "hops": 3, "look": True}
+WARNING: dict[str, Any] = {
+    "source": "aws.ec2",
+    "detail-type": "EC2 Spot Instance Interruption Warning",
+    "time": "2026-11-20T00:00:00Z",
+    "detail": {"instance-id": "i-1", "instance-action": "terminate"},
+}
+RETIREMENT: dict[str, Any] = {
+    "source": "aws.health",
+    "detail-type": "AWS Health Event",
+    "time": "2026-11-20T00:00:00Z",
+    "detail": {
+        "service": "EC2",
+        "eventTypeCategory": "scheduledChange",
+        "statusCode": "upcoming",
+        "startTime": "Fri, 20 Nov 2026 00:00:00 GMT",
+        "affectedEntities": [{"entityValue": "i-1", "status": "IMPAIRED"}],
+    },
+}
+
+
+def odd_forms(plain: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the message with each of its fields replaced by each odd value, and without it."""
+    for field, value in plain.items():
+        yield {key: kept for key, kept in plain.items() if key != field}
+        yield from ({**plain, field: odd} for odd in ODD_VALUES)
+        if isinstance(value, dict):
+            yield from ({**plain, field: inner} for inner in odd_forms(value))
+        if isinstance(value, list):
+            yield from ({**plain, field: [inner, *value]} for inner in odd_forms(value[0]))
+
+
+def body_of(message: Any) -> str:
+    return json.dumps(message)
+
+
+@pytest.mark.parametrize("field", sorted(WORK))
+def test_an_odd_work_message_costs_itself_only(field: str) -> None:
+    """One whose chain ends in year 9999 was counted on when it came a second time, and lost its batch."""
+    lab = Lab()
+    others = {key: value for key, value in WORK.items() if key != field}
+    forms = [{**others, **form} for form in odd_forms({field: WORK[field]})]
+    forms += [{"command": "gone", **form} for form in forms if "claim" not in form]
+    records = [
+        {"messageId": f"odd-{n}", "body": body_of(form), "attributes": {"ApproximateReceiveCount": "9"}}
+        for n, form in enumerate(forms)
+    ]
+    plain = {"messageId": "plain", "body": body_of(work_on_claim("other", lab.clock.now()))}
+    report = RunReport()
+    lab.app.execution.run([*records, plain], report, deadline=lab.clock.now() + timedelta(minutes=1))
+    assert report.counts["messages"] == len(records) + 1
+    assert "plain" not in report.failed_messages
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{", "\x00", "\ud800", "[" * 5_000, "7", b"\xff".decode("latin-1"), *map(body_of, odd_forms(WAKE_UP))]
+)
+def test_an_odd_wake_up_wakes_and_ends_no_batch(body: str) -> None:
+    plain = {"body": body_of(WAKE_UP)}
+    event = {"Records": [{"body": body}, plain]}
+    assert chain_ends_at(event, NOW) >= NOW
+    assert hops_of(event) >= 0
+    assert woken_by(event)
+
+
+@pytest.mark.parametrize("plain", [WARNING, RETIREMENT])
+def test_an_odd_event_raises_nothing_that_would_deliver_it_again_for_ever(plain: dict[str, Any]) -> None:
+    lab = Lab()
+    for event in odd_forms(plain):
+        read_event(event)
+        report = RunReport()
+        with suppress(PortError):
+            lab.app.interruptions.run(event, report)
+    for odd in ODD_VALUES:
+        assert read_event(odd) is None

@@ -182,3 +182,30 @@ def test_a_place_in_the_budgets_is_free_once_the_instance_terminates(lab: Lab) -
     lab.tick(4)
     assert lab.claims == () or lab.claim.deletion.terminated_at is not None  # type: ignore[union-attr]  # it goes
     assert lab.rows.usage["default"].disrupting == 0
+
+
+# Unhealthy nodes are repaired one after the other.
+
+
+def test_two_unhealthy_nodes_are_repaired_one_after_the_other() -> None:
+    """The validation must not count the other unhealthy node, which waits for its turn, against the first."""
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+            ]
+        }
+    }
+    lab = Lab(feature_gates="NodeRepair=true")
+    lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "1"}], "consolidateAfter": "Never"}))
+    lab.kubernetes.put(*(a_pending_pod(f"p{n}", affinity=apart) for n in range(6)))
+    lab.settle()
+    for n in range(6):
+        lab.kubernetes.drop(resources.PODS, f"p{n}", "default")
+    ill = {"type": "Ready", "status": "Unknown", "lastTransitionTime": lab.clock.now().isoformat()}
+    for name in lab.kubernetes.names(resources.NODES)[:2]:
+        lab.kubernetes.amend(resources.NODES, name, {"status": {"conditions": [ill]}})
+    lab.clock.advance(hours=1)
+    lab.disrupt()
+    lab.tick(4)
+    assert sum(claim.is_disrupting for claim in lab.claims) == 1
