@@ -288,7 +288,10 @@ class Observer:
     def __init__(self, course: Course) -> None:
         self._created: dict[str, datetime] = {}
         self._launched: dict[str, tuple[str, float, datetime]] = {}
-        self._openings = {pool: [opens for opens, _ in course.hours(pool)] for pool in HOURS}
+        self._openings = {
+            pool: [opens for opens, _ in course.hours(pool) if opens.astimezone(ZONE).date() != HOLIDAY]
+            for pool in HOURS
+        }
         self.waits: dict[str, list[float]] = {"service": [], "environment": [], "job": []}
         self.evicted = Counter[str]()
         self.bill: defaultdict[str, float] = defaultdict(float)
