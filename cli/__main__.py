@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "replay": "repeat the decisions in a ledger, and compare the results byte for byte",
     "what-if": "a recorded period under other NodePools, budgets or prices",
     "report": "the cost of a period, by owner, beside baselines, and the reasons that it was not lower",
+    "forecast": "ramps that recur each week, and the warm room that would be ready for them",
     "shadow": "Karpenter's decisions beside ours: cost, evictions, waits, and where ours are worse",
     "snapshot": "a cluster as one document, with or without its names",
     "simulate": "the whole system in virtual time over a scenario",
@@ -51,7 +52,7 @@ COMMANDS: Final = {
 }
 
 _FILES: Final = {
-    **dict.fromkeys(("log", "replay", "report", "shadow", "what-if"), "ledger"),
+    **dict.fromkeys(("forecast", "log", "replay", "report", "shadow", "what-if"), "ledger"),
     **dict.fromkeys(("console", "metrics", "status", "top"), "cluster"),
     **dict.fromkeys(("convert", "crds", "validate"), "manifests"),
     **dict.fromkeys(("adopt", "release", "switch"), "takeover"),

@@ -426,26 +426,29 @@ def with_calendars(snapshot: Snapshot) -> Snapshot:
     pools = tuple(at(pool, snapshot.calendars, snapshot.now) for pool in snapshot.node_pools)
     if pools == snapshot.node_pools:
         return snapshot
-    warm = tuple(_buffer(pool) for pool in pools if pool.hours is not None and pool.hours.warm and not pool.is_closed)
+    warm = tuple(
+        warm_buffer(pool.name, pool.hours.warm)
+        for pool in pools
+        if pool.hours is not None and pool.hours.warm and not pool.is_closed
+    )
     return msgspec.structs.replace(snapshot, node_pools=pools, buffers=(*snapshot.buffers, *warm))
 
 
-def _buffer(pool: NodePool) -> CapacityBuffer:
+def warm_buffer(pool: str, room: WarmRoom) -> CapacityBuffer:
     """Return the virtual pods for which a NodePool keeps room."""
-    room = (pool.hours.warm if pool.hours is not None else None) or WarmRoom(pods=0)
     spec = PodSpec(
         requests={**room.requests, "pods": 1},
-        node_selector=(Requirement.one_of(labels.NODEPOOL, pool.name),),
+        node_selector=(Requirement.one_of(labels.NODEPOOL, pool),),
         tolerations=_TOLERATES_ALL,
         priority=VIRTUAL_PRIORITY,
     )
     return CapacityBuffer(
         namespace=WARM_NAMESPACE,
-        name=pool.name,
-        uid=f"calendar-{pool.name}",
+        name=pool,
+        uid=f"calendar-{pool}",
         pods=room.pods,
         spec=spec,
-        calendar=pool.name,
+        calendar=pool,
     )
 
 

@@ -1,4 +1,4 @@
-"""Answers about recorded periods: `report`, `shadow report` and `what-if`."""
+"""Answers about recorded periods: `report`, `shadow report`, `what-if` and `forecast`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from core.api.objects import JsonObject
 from core.cost_report import CostReport
 from core.counterfactual.simulated_fleet import RecordedFleetResult
 from core.counterfactual.simulation import TICK, RecordedPeriod, SimulatedPeriod, tick_of
+from core.forecast import WEEKDAYS, ForecastRules, Ramp, clock_text, days_text, pays
 from core.ledger.entry import DISRUPT, LogEntry
 from core.model.node_pool import NodePool
-from core.model.values.quantity import dollars
+from core.model.values.quantity import dollars, render
 
 # Says how often a simulation of a recorded period decides which nodes go.
 
@@ -410,3 +411,122 @@ def _numbers(before: Any, after: Any) -> tuple[str, str, str]:
     if isinstance(before, float) or isinstance(after, float):
         return f"{before:,.2f}", f"{after:,.2f}", f"{after - before:+,.2f}"
     return str(before), str(after), f"{after - before:+d}"
+
+
+# The forecast of ramps: their evidence, and the Calendars that keep room for them.
+
+
+VALID_DAYS: Final = 14
+"""How long the Calendars hold: without new evidence, the room goes by itself."""
+
+LEAD_TIME: Final = timedelta(minutes=3)
+"""How long before its slot the room is launched: a node takes about a minute."""
+
+_MINUTE: Final = timedelta(minutes=1)
+
+
+def forecast_document(ramps: Sequence[Ramp], rules: ForecastRules, since: datetime, until: datetime) -> JsonObject:
+    """Return the answer; the Calendars hold from the period's end on."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Forecast",
+        "from": output.rfc3339(since),
+        "until": output.rfc3339(until),
+        "timeZone": rules.time_zone,
+        "ramps": [_ramp_answer(ramp, rules) for ramp in ramps],
+        "calendars": ramp_calendars(ramps, rules, until),
+    }
+
+
+def _ramp_answer(ramp: Ramp, rules: ForecastRules) -> JsonObject:
+    return {
+        "nodePool": ramp.pool,
+        "days": [WEEKDAYS[weekday] for weekday in ramp.weekdays],
+        "from": clock_text(ramp.starts),
+        "to": clock_text(ramp.starts + rules.slot),
+        "pods": ramp.pods,
+        "requests": _room_requests(ramp),
+        "evidenceDays": ramp.days,
+        "usedPercent": ramp.used_percent,
+        "coveredPercent": ramp.covered_percent,
+        "waitedSeconds": ramp.waited // SECOND,
+        "hourly": dollars(ramp.hourly),
+        "capped": ramp.is_capped,
+        "pays": pays(ramp, rules),
+        "message": ramp_sentence(ramp, rules),
+    }
+
+
+def ramp_sentence(ramp: Ramp, rules: ForecastRules) -> str:
+    """Return what the room is for, with its evidence."""
+    requests = ", ".join(f"{name} {amount}" for name, amount in _room_requests(ramp).items())
+    hours = f"{days_text(ramp.weekdays)} {clock_text(ramp.starts)} to {clock_text(ramp.starts + rules.slot)}"
+    cap = ", as far as it may cost" if ramp.is_capped else ""
+    room = (
+        f"p{rules.percentile} of {output.counted(ramp.days, 'day')} is {output.counted(ramp.pods, 'pod')} of {requests}"
+    )
+    tested = f"forecast from the other days, {ramp.used_percent} % was used, by {ramp.covered_percent} % of the pods"
+    return f"{hours}: {room}{cap}; {tested}; pods waited {ramp.waited // SECOND} s"
+
+
+def _room_requests(ramp: Ramp) -> dict[str, str]:
+    return {name: render(amount, name) for name, amount in sorted(ramp.requests.items()) if amount}
+
+
+def ramp_calendars(ramps: Sequence[Ramp], rules: ForecastRules, until: datetime) -> list[JsonObject]:
+    """Return a Calendar for each NodePool with ramps whose room pays."""
+    kept = [ramp for ramp in ramps if pays(ramp, rules)]
+    return [
+        {
+            "apiVersion": "fleetwright.dev/v1alpha1",
+            "kind": "Calendar",
+            "metadata": {"name": f"forecast-{pool}"},
+            "spec": {
+                "nodePools": {"names": [pool]},
+                "timeZone": rules.time_zone,
+                "rules": [_warm_rule(ramp, rules, until) for ramp in kept if ramp.pool == pool],
+            },
+        }
+        for pool in sorted({ramp.pool for ramp in kept})
+    ]
+
+
+def _warm_rule(ramp: Ramp, rules: ForecastRules, until: datetime) -> JsonObject:
+    first, last = f"{until:%Y-%m-%d}", f"{until + timedelta(days=VALID_DAYS):%Y-%m-%d}"
+    coming = [day for day in sorted(rules.except_dates) if first <= day <= last]
+    return {
+        "name": f"ramp-{clock_text(ramp.starts).replace(':', '')}",
+        "windows": [
+            {
+                "days": [WEEKDAYS[weekday] for weekday in ramp.weekdays],
+                "from": clock_text(ramp.starts),
+                "to": clock_text(ramp.starts + rules.slot),
+            }
+        ],
+        **({"exceptDates": coming} if coming else {}),
+        "validUntil": last,
+        "settings": {
+            "leadTime": f"{LEAD_TIME // _MINUTE}m",
+            "warm": {"pods": ramp.pods, "requests": _room_requests(ramp)},
+        },
+    }
+
+
+def forecast_table(document: dict[str, Any]) -> str:
+    """Format the answer for people."""
+    rows = [
+        (
+            ramp["nodePool"],
+            f"{', '.join(ramp['days'])} {ramp['from']}",
+            ramp["pods"],
+            f"{ramp['usedPercent']} %",
+            f"{ramp['coveredPercent']} %",
+            f"{ramp['hourly']:.4f}",
+            "yes" if ramp["pays"] else "no",
+        )
+        for ramp in document["ramps"]
+    ]
+    if not rows:
+        return "no ramp recurs: each weekday must be recorded three times, and grow on most of them in the same slot"
+    table = output.table(("NODEPOOL", "WHEN", "PODS", "USED", "COVERED", "$/H", "PAYS"), rows)
+    return "\n".join([table, "", *(f"{ramp['nodePool']}: {ramp['message']}" for ramp in document["ramps"])])

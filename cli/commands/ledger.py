@@ -1,11 +1,11 @@
-"""Commands about recorded decisions: `log`, `replay`, `what-if`, `report`, `shadow`."""
+"""Commands about recorded decisions: `log`, `replay`, `what-if`, `report`, `shadow`, `forecast`."""
 
 from __future__ import annotations
 
 import argparse
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
@@ -18,8 +18,10 @@ from cli.terminal.style import write_stdout
 if TYPE_CHECKING:
     from cli.ledger.entries import LedgerStorage
     from core.counterfactual.overrides import Overrides
+    from core.forecast import ForecastRules, Ramp
     from core.ledger.entry import LogEntry
     from core.ledger.reading import DecisionKey, LedgerReader
+    from core.model.snapshot import Snapshot
 
 
 # `log`
@@ -468,3 +470,107 @@ def run_shadow(arguments: argparse.Namespace) -> int:
     else:
         output.show(document, arguments.output, shadow_table)
     return DONE
+
+
+# `forecast`
+
+
+_FORECAST_EXAMPLES: Final = """examples:
+  fleetwright forecast --cluster prod --from 28d --time-zone Europe/Berlin
+  fleetwright forecast --ledger build/ledger --except 2026-12-24,2026-12-25 -o json
+  fleetwright forecast --cluster prod --from 28d --dollars-per-hour 3 --calendar > forecast.yaml
+"""
+
+
+def configure_forecast(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _FORECAST_EXAMPLES
+    add_recorded_period(parser)
+    parser.add_argument(
+        "--time-zone", default="UTC", metavar="ZONE", help="IANA zone of the hours (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--except", dest="except_dates", type=_dates, default=(), metavar="DATES", help="holidays, by commas"
+    )
+    parser.add_argument(
+        "--percentile", type=_percent, default=90, metavar="N", help="room for it (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--slot",
+        type=int,
+        choices=(5, 10, 15, 30, 60),
+        default=5,
+        metavar="5|10|15|30|60",
+        help="minutes (default: %(default)s)",
+    )
+    help_text = "how much of the room must be used; other ramps are left out (default: %(default)s)"
+    parser.add_argument("--used", type=_percent, default=50, metavar="PERCENT", help=help_text)
+    parser.add_argument(
+        "--dollars-per-hour", metavar="D", help="the most that the room of one NodePool may cost an hour"
+    )
+    parser.add_argument("--calendar", action="store_true", help="print Calendars that keep the room, for two weeks")
+    add_output(parser)
+
+
+def run_forecast(arguments: argparse.Namespace) -> int:
+    """Print the recurring ramps with their evidence, or the Calendars that keep room for them."""
+    from cli.answers.periods import forecast_document, forecast_table
+    from cli.ledger.entries import PeriodReader, opened_ledger
+    from cli.terminal.style import progress
+    from core.calendars import zone
+    from core.forecast import PodLives, ramps
+    from core.interpreter import collector_paused
+
+    rules = _forecast_rules(arguments)
+    zone(rules.time_zone)
+    period = PeriodReader(opened_ledger(arguments), arguments)
+    seen, last = PodLives(), None
+    with progress("reading the ledger") as steps, collector_paused():
+        steps.total = len(period)
+        for last in steps.over(period):
+            seen.see(last)
+    recurring = [_priced(ramp, last, rules) for ramp in ramps(seen.lives, period.since, period.until, rules)]
+    document = forecast_document(recurring, rules, period.since, period.until)
+    if arguments.calendar:
+        write_stdout("---\n".join(output.as_yaml(calendar) for calendar in document["calendars"]), end="")
+    else:
+        output.show(document, arguments.output, forecast_table)
+    return DONE
+
+
+def _priced(ramp: Ramp, last: Snapshot | None, rules: ForecastRules) -> Ramp:
+    from core.forecast import capped, room_price
+
+    return capped(ramp, (room_price(last, ramp) if last is not None else None) or 0, rules)
+
+
+def _forecast_rules(arguments: argparse.Namespace) -> ForecastRules:
+    from core.forecast import ForecastRules
+    from core.model.values.quantity import nanodollars
+
+    most = None if arguments.dollars_per_hour is None else nanodollars(arguments.dollars_per_hour)
+    if most is not None and most <= 0:
+        raise InputError(f"{arguments.dollars_per_hour!r} is not an amount above 0", source="--dollars-per-hour")
+    return ForecastRules(
+        time_zone=arguments.time_zone,
+        slot=timedelta(minutes=arguments.slot),
+        percentile=arguments.percentile,
+        used_min_percent=arguments.used,
+        except_dates=arguments.except_dates,
+        nanodollars_per_hour=most,
+    )
+
+
+def _dates(text: str) -> tuple[str, ...]:
+    """Parse dates; for argparse."""
+    try:
+        return tuple(sorted({date.fromisoformat(part.strip()).isoformat() for part in text.split(",")}))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of dates such as 2026-12-24,2026-12-25") from None
+
+
+def _percent(text: str) -> int:
+    """Parse a percentage; for argparse."""
+    if not text.isdecimal() or not 1 <= int(text) <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 1 to 100")
+    return int(text)

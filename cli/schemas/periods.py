@@ -491,6 +491,39 @@ class CalendarAnswer(JsonAnswer):
     node_pools: list[PoolCalendarAnswer]
 
 
+# The answer of `forecast`.
+
+
+class RampAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A growth that recurs. `usedPercent` of the room, forecast from the other days, was used; it took `coveredPercent`."""
+
+    node_pool: str
+    days: list[str]
+    begins: str = msgspec.field(name="from")
+    ends: str = msgspec.field(name="to")
+    pods: int
+    requests: dict[str, str]
+    evidence_days: int
+    used_percent: int
+    covered_percent: int
+    waited_seconds: int
+    hourly: float
+    capped: bool
+    pays: bool
+    message: str
+
+
+class ForecastAnswer(JsonAnswer):
+    """`fleetwright forecast -o json`. `calendars` keep room for the ramps that pay; nothing applies them."""
+
+    kind: Literal["Forecast"]
+    begins: str = msgspec.field(name="from")
+    until: str
+    time_zone: str
+    ramps: list[RampAnswer]
+    calendars: list[dict[str, Any]]
+
+
 # The JSON answers as types. `make docs` writes their JSON Schemas, and tests check the answers against these.
 #
 # Fields may be added, but are never renamed or removed, so readers ignore fields that they do not know.
@@ -515,6 +548,7 @@ ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
     "what-if": WhatIfAnswer,
     "report": ReportAnswer,
     "shadow": ShadowReportAnswer,
+    "forecast": ForecastAnswer,
 }
 """Command → its answer under `-o json`."""
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from statistics import median
 from typing import Any, Literal
 
 import pytest
 import yaml
 
 from adapters.kube import CONTINUED_MIN
+from cli.answers.periods import ramp_calendars
 from core import labels
+from core.forecast import ForecastRules, PodLife, ramps
 from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock
 from simulator.events import Pump
@@ -236,3 +239,71 @@ def test_the_burst_beside_karpenter_settles(tmp_path: Path, offset: int) -> None
     assert result.summary["podsPending"] == 0
     assert settled_after(result.events, timedelta(seconds=at)) <= 2 * SETTLED_WITHIN
     assert_lawful(result)
+
+
+# Room that a forecast keeps ahead of a ramp.
+
+
+RAMP_MONDAY = datetime(2026, 11, 30, 7, 30, tzinfo=UTC)
+RAMP_AT, RAMP_EVERY, RAMP_PODS, BASE_PODS = timedelta(minutes=30), timedelta(seconds=30), 20, 12
+FORECAST_RULES = ForecastRules(time_zone="UTC")
+
+
+def _forecast() -> list[dict[str, Any]]:
+    """Return the Calendars of the four Mondays before, each with the same ramp."""
+    first = RAMP_MONDAY - timedelta(weeks=4)
+    lives = [
+        PodLife(
+            pool="default",
+            created_at=created,
+            gone_at=created + timedelta(hours=9),
+            requests={"pods": 1, "cpu": 1000, "memory": 1 << 30},
+            waited=timedelta(seconds=60),
+        )
+        for week in range(4)
+        for number in range(RAMP_PODS)
+        for created in (first + timedelta(weeks=week) + RAMP_AT + number * RAMP_EVERY,)
+    ]
+    recurring = ramps(lives, first - timedelta(hours=8), RAMP_MONDAY - timedelta(hours=8), FORECAST_RULES)
+    return ramp_calendars(recurring, FORECAST_RULES, RAMP_MONDAY)
+
+
+def _ramp_played(folder: Path, *objects: dict[str, Any]) -> Result:
+    folder.mkdir()
+    steps = [
+        {
+            "at": f"{(RAMP_AT + number * RAMP_EVERY) // timedelta(seconds=1)}s",
+            "scale": {"kind": "Deployment", "name": "web", "replicas": BASE_PODS + number + 1},
+        }
+        for number in range(RAMP_PODS)
+    ]
+    fields = {"start": f"{RAMP_MONDAY:%Y-%m-%dT%H:%M:%SZ}", "duration": "90m", "nodeBootSeconds": 45}
+    return play(folder, node_pool(), deployment(BASE_PODS), *objects, steps=steps, **fields)
+
+
+def _ramp_waits(result: Result) -> list[float]:
+    """Return how long each pod of the ramp waited, in seconds."""
+    created: dict[str, datetime] = {}
+    found: list[float] = []
+    for event in result.events:
+        moment = datetime.fromisoformat(event.t)
+        if event.event == "podCreated" and moment >= RAMP_MONDAY + RAMP_AT:
+            created[event.fields["pod"]] = moment
+        elif event.event == "podBound" and event.fields["pod"] in created:
+            found.append((moment - created.pop(event.fields["pod"])).total_seconds())
+    return found
+
+
+@pytest.mark.ci
+def test_pods_of_a_forecast_ramp_do_not_wait(tmp_path: Path) -> None:
+    (calendar,) = _forecast()
+    names = [rule["name"] for rule in calendar["spec"]["rules"]]
+    assert names == ["ramp-0800", "ramp-0805"]
+    without, ahead = _ramp_played(tmp_path / "without"), _ramp_played(tmp_path / "ahead", calendar)
+    for result in (without, ahead):
+        assert_lawful(result)
+        assert result.summary["podsPending"] == 0
+    assert median(_ramp_waits(without)) > 30
+    assert median(_ramp_waits(ahead)) <= 2
+    assert max(_ramp_waits(ahead)) <= max(_ramp_waits(without)) / 2
+    assert ahead.summary["dollars"] <= 1.1 * without.summary["dollars"]

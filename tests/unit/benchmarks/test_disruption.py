@@ -1,14 +1,16 @@
-"""The benchmark of disruption reports correct figures."""
+"""The benchmarks of disruption and of hours report correct figures."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import json
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from benchmarks import month
 from benchmarks.disruption.fragmented import fragmented
 from benchmarks.disruption.measuring import measured
 from benchmarks.disruption.page import figures
@@ -16,7 +18,9 @@ from benchmarks.disruption.week import is_open, played, scenario, summary
 from benchmarks.disruption.week_picture import WeekHour, picture
 from benchmarks.files import written
 from benchmarks.measure import decoded
+from benchmarks.month import BATCH, CALENDAR, CRONJOBS, HOLIDAY, KINDS, OFFICE, Course, as_karpenter, line, wall
 from benchmarks.workloads.ec2 import ec2_catalogue
+from installation.settings import Settings
 from simulator.scenario import read_scenario
 
 
@@ -92,3 +96,47 @@ def test_no_pod_is_evicted_outside_the_window(tmp_path: Path) -> None:
     assert [one.hour for one in day] == list(range(1, 25))
     assert sum(one.evictions for one in day) == 0
     assert all(0 < one.bound <= one.dollars for one in day[1:])
+
+
+# The simulated month: its days are those of Berlin, its worlds have the same pods, and calendars close what they say.
+
+
+SHORT = Course(first=date(2026, 10, 20), days=1, scale=0.02)
+
+
+def test_hours_are_on_the_wall_clock_before_and_after_the_end_of_summer_time() -> None:
+    assert wall(date(2026, 10, 23), 8) == datetime(2026, 10, 23, 6, tzinfo=UTC)
+    assert wall(date(2026, 10, 26), 8) == datetime(2026, 10, 26, 7, tzinfo=UTC)
+    course = Course()
+    assert len(list(course.hours(OFFICE))) == 20
+    assert HOLIDAY in course.dates(), "CronJobs open the pool on the holiday, too"
+    assert {(closes - opens).total_seconds() / 3600 for opens, closes in course.hours(BATCH)} == {9}
+
+
+def test_every_world_has_the_same_pods_at_the_same_times(tmp_path: Path) -> None:
+    plays = []
+    for kind in KINDS:
+        (tmp_path / kind).mkdir()
+        described = read_scenario(month.scenario(tmp_path / kind, kind, SHORT))
+        objects = json.loads((tmp_path / kind / "objects.yaml").read_text())["items"]
+        plays.append((described.steps, [obj for obj in objects if obj["kind"] != "Calendar"]))
+        assert ("Calendar" in {obj["kind"] for obj in objects}) == (kind == CALENDAR)
+    assert plays[0] == plays[1] == plays[2]
+
+
+def test_as_karpenter_there_is_no_search_and_no_target() -> None:
+    required = dict.fromkeys(Settings.__struct_fields__[:8], "-")
+    options = as_karpenter(Settings(**required)).options()
+    assert (options.karpenter_moves_only, options.improve_iterations) == (True, 0)
+    assert not Settings(**required).options().karpenter_moves_only
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [CALENDAR, CRONJOBS])
+def test_a_short_day_has_its_hours(kind: str) -> None:
+    outcome = month.played(kind, SHORT)
+    assert outcome.violations == {}
+    assert outcome.opening_wait["pods"] >= 25
+    assert outcome.opening_wait["max"] < 60
+    assert outcome.dollars == pytest.approx(sum(outcome.dollars_by_pool.values()), abs=0.05)
+    assert line(outcome).startswith(f"{kind}: $")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from botocore.exceptions import NoCredentialsError
@@ -18,13 +19,16 @@ from cli.__main__ import main
 from cli.arguments import own_code
 from cli.commands import ledger as report
 from cli.commands.ledger import log_table, replay_table
+from cli.ledger import entries
+from cli.schemas.periods import ForecastAnswer
 from cli.terminal import output
 from core import codec
 from core.counterfactual.simulation import RecordedPeriod, SimulationRules
 from core.ledger.entry import PROVISION
 from core.ledger.reading import decision_key
+from core.model.snapshot import Snapshot
 from core.scheduling import schedule
-from tests.builders import NOW
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.api.objects import NODE_CLASS, NODE_POOL, changed
 from tests.unit.cli.answers.test_periods import RECORDED, THEN
 from tests.unit.cli.cluster.switches import Parameters, switch
@@ -385,3 +389,123 @@ def test_what_changes_nothing_or_cannot_be_read_is_refused(
     assert main(["what-if", "--ledger", "x", *files]) == 2
     assert problem in capsys.readouterr().err
     assert simulated == []
+
+
+# `forecast`
+
+
+MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
+WEEKS = 4
+FORECAST_POOL = a_pool("default")
+
+
+class RecordedWeeks:
+    """What a ledger of four weeks holds: on Mondays at 9 six pods come, and on Tuesdays at 9 once."""
+
+    since, until = MONDAY, MONDAY + timedelta(weeks=WEEKS)
+
+    def __init__(self, _place: object, _arguments: object) -> None:
+        pass
+
+    def __len__(self) -> int:
+        return 2 * 7 * WEEKS
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        _, node = a_node_of(a_type(), "n1")
+        for day in range(7 * WEEKS):
+            nine = MONDAY + timedelta(days=day, hours=9)
+            number = 6 if day % 7 == 0 else 40 if day == 1 else 0
+            pods = tuple(
+                a_pod(
+                    f"p{day}-{index}",
+                    cpu="500m",
+                    node_name="n1",
+                    created_at=nine,
+                    started_at=nine + timedelta(minutes=1),
+                )
+                for index in range(number)
+            )
+            for hours, present in ((1, pods), (8, ())):
+                now = nine + timedelta(hours=hours)
+                yield a_snapshot(
+                    now=now, nodes=(node,), pods=present, node_pools=(FORECAST_POOL,), types=(a_type(cpu="4"),)
+                )
+
+
+@pytest.fixture
+def recorded_weeks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "PeriodReader", RecordedWeeks)
+    monkeypatch.setattr(entries, "opened_ledger", lambda _: None)
+
+
+def forecast_answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["forecast", "--ledger", "x", "-o", "json", *arguments]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    msgspec.convert(document, ForecastAnswer)
+    return document
+
+
+@pytest.mark.usefixtures("recorded_weeks")
+def test_a_ramp_is_told_with_its_evidence_and_its_price(capsys: pytest.CaptureFixture[str]) -> None:
+    (ramp,) = forecast_answer(capsys)["ramps"]
+    assert (ramp["nodePool"], ramp["days"], ramp["from"], ramp["to"]) == ("default", ["Mon"], "09:00", "09:05")
+    assert (ramp["pods"], ramp["requests"], ramp["evidenceDays"]) == (6, {"cpu": "500m", "memory": "1Gi"}, 4)
+    assert ramp["pays"]
+    assert ramp["hourly"] > 0
+    assert ramp["message"] == (
+        "Mon 09:00 to 09:05: p90 of 4 days is 6 pods of cpu 500m, memory 1Gi; forecast from the other days, 100 % was used, "
+        "by 100 % of the pods; pods waited 60 s"
+    )
+
+
+@pytest.mark.usefixtures("recorded_weeks")
+def test_the_table_says_it_in_words_and_so_does_an_empty_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["forecast", "--ledger", "x"]) == 0
+    assert "default: Mon 09:00 to 09:05: p90 of 4 days" in capsys.readouterr().out
+    assert main(["forecast", "--ledger", "x", "--except", "2026-11-02,2026-11-09"]) == 0
+    assert "no ramp recurs" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("recorded_weeks")
+def test_the_calendars_are_valid_and_end_by_themselves(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["forecast", "--ledger", "x", "--calendar", "--except", "2026-12-07"]) == 0
+    text = capsys.readouterr().out
+    (calendar,) = yaml.safe_load_all(text)
+    (rule,) = calendar["spec"]["rules"]
+    assert rule == {
+        "name": "ramp-0900",
+        "windows": [{"days": ["Mon"], "from": "09:00", "to": "09:05"}],
+        "exceptDates": ["2026-12-07"],
+        "validUntil": "2026-12-14",
+        "settings": {"leadTime": "3m", "warm": {"pods": 6, "requests": {"cpu": "500m", "memory": "1Gi"}}},
+    }
+    (tmp_path / "calendar.yaml").write_text(text)
+    assert main(["validate", "-f", str(tmp_path / "calendar.yaml"), "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["errors"] == 0
+
+
+@pytest.mark.usefixtures("recorded_weeks")
+def test_the_room_costs_no_more_than_was_said(capsys: pytest.CaptureFixture[str]) -> None:
+    (whole,) = forecast_answer(capsys)["ramps"]
+    (less,) = forecast_answer(capsys, "--dollars-per-hour", str(whole["hourly"] / 2))["ramps"]
+    assert (less["pods"], less["capped"]) == (3, True)
+    document = forecast_answer(capsys, "--dollars-per-hour", "0.000001")
+    assert (document["ramps"][0]["pods"], document["ramps"][0]["pays"], document["calendars"]) == (0, False, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--dollars-per-hour", "much"], "not an amount of dollars"),
+        (["--dollars-per-hour", "-1"], "not an amount above 0"),
+        (["--time-zone", "Mars/Olympus"], "not an IANA time zone"),
+        (["--except", "Monday"], "not a list of dates"),
+        (["--percentile", "0"], "not a percentage"),
+        (["--slot", "7"], "invalid choice"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["forecast", "--ledger", "x", *arguments]) == 2
+    assert problem in capsys.readouterr().err
