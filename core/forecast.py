@@ -56,7 +56,7 @@ class PodLives:
             for pod in snapshot.pods
             if pod.is_active and not pod.is_daemon and pools.get(pod.node_name)
         }
-        for key in self._present.keys() - bound.keys():
+        for key in sorted(self._present.keys() - bound.keys()):
             self._ended.append(msgspec.structs.replace(self._present.pop(key), gone_at=snapshot.now))
         for key, pod in bound.items():
             if key in self._present:
@@ -134,15 +134,15 @@ Growth = Mapping[str, int]
 def ramps(lives: Sequence[PodLife], since: datetime, until: datetime, rules: ForecastRules) -> tuple[Ramp, ...]:
     """Return the recurring ramps of each NodePool in order of slots, also those whose room would hardly be used."""
     dates = _whole_days(since, until, rules)
-    found: list[Ramp] = []
+    recurring: list[Ramp] = []
     for pool in sorted({life.pool for life in lives}):
         of_pool = [life for life in lives if life.pool == pool]
         growths = _growths(of_pool, dates, rules)
         for slot in sorted({slot for _, slot in growths}):
             ramp = _ramp(pool, slot, growths, _arrivals(of_pool, slot, rules), dates, rules)
             if ramp is not None:
-                found.append(ramp)
-    return tuple(found)
+                recurring.append(ramp)
+    return tuple(recurring)
 
 
 def pays(ramp: Ramp, rules: ForecastRules) -> bool:

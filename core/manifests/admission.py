@@ -9,7 +9,7 @@ ResourceQuota also judge the volume claims of a StatefulSet, which must exist be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -422,13 +422,7 @@ class PodQuotas:
         if not covering:
             return None
         usage = _usage(spec)
-        for quota in covering:
-            problem = quota.objection(spec, usage)
-            if problem:
-                return AdmissionNote(Plugin.RESOURCE_QUOTA, quota.name, problem, refuses=True)
-        for quota in covering:
-            quota.charge(usage)
-        return None
+        return _charge_all(covering, usage, lambda quota: quota.objection(spec, usage))
 
     def claim_refusal(self, namespace: str, claim: WireClaimSpec) -> AdmissionNote | None:
         """Count a new volume claim, or return which quota refuses it.
@@ -445,14 +439,7 @@ class PodQuotas:
         return self._object_refusal(metadata.namespace or "default", {f"count/{name}": 1, name: 1}, resource.kind)
 
     def _object_refusal(self, namespace: str, usage: Mapping[str, int], subject: str) -> AdmissionNote | None:
-        counting = self._counting_objects(namespace)
-        for quota in counting:
-            problem = quota.excess(usage, subject)
-            if problem:
-                return AdmissionNote(Plugin.RESOURCE_QUOTA, quota.name, problem, refuses=True)
-        for quota in counting:
-            quota.charge(usage)
-        return None
+        return _charge_all(self._counting_objects(namespace), usage, lambda quota: quota.excess(usage, subject))
 
     def _counting_objects(self, namespace: str) -> list[_Quota]:
         """Return the quotas that count objects other than pods: those without a scope."""
@@ -465,6 +452,18 @@ class PodQuotas:
         named = self._default_class if claim.storage_class_name is None else claim.storage_class_name
         of_class = {f"{named}{_OF_CLASS}{name}": usage[name] for name in (_CLAIMS, _STORAGE)} if named else {}
         return usage | of_class
+
+
+def _charge_all(
+    quotas: Sequence[_Quota], usage: Mapping[str, int], problem_of: Callable[[_Quota], str]
+) -> AdmissionNote | None:
+    """Count the usage in each quota, or in none and return the first that refuses it."""
+    for quota in quotas:
+        if problem := problem_of(quota):
+            return AdmissionNote(Plugin.RESOURCE_QUOTA, quota.name, problem, refuses=True)
+    for quota in quotas:
+        quota.charge(usage)
+    return None
 
 
 class _Quota:

@@ -165,8 +165,8 @@ def _wait_until_started(playing: Play, space: str, name: str) -> None:
     if not value:
         playing.violations.append(f"{name} has no node selector of its request")
     for node in _nodes_of(playing, space, name):
-        found = playing.world.admin.get("nodes", node)
-        if found is not None and found["metadata"]["labels"].get(labels.PROVISIONING_REQUEST) != value:
+        on_server = playing.world.admin.get("nodes", node)
+        if on_server is not None and on_server["metadata"]["labels"].get(labels.PROVISIONING_REQUEST) != value:
             playing.violations.append(f"{name} runs on {node}, which was bought for something else")
 
 

@@ -133,11 +133,7 @@ def hollow_kubelet() -> Path:
     Raises:
         PartError: If the build fails; its output is in the message.
     """
-    module = MODULES / "hollow_kubelet"
-    build = ("go", "build", *_PLAIN, "-s -w", "-o", "{out}", ".")
-    pins = (module / "go.mod", module / "go.sum", module / "main.go")
-    recipe = Recipe("hollow-kubelet", module, build, pins, _go())
-    return _existing(recipe) or _build(recipe)
+    return _program_of_ours("hollow-kubelet", MODULES / "hollow_kubelet")
 
 
 def kueue() -> Path:
@@ -146,10 +142,13 @@ def kueue() -> Path:
     Raises:
         PartError: If the build fails; its output is in the message.
     """
-    module = MODULES / "kueue"
+    return _program_of_ours("kueue", MODULES / "kueue")
+
+
+def _program_of_ours(name: str, module: Path) -> Path:
     build = ("go", "build", *_PLAIN, "-s -w", "-o", "{out}", ".")
     pins = (module / "go.mod", module / "go.sum", module / "main.go")
-    recipe = Recipe("kueue", module, build, pins, _go())
+    recipe = Recipe(name, module, build, pins, _go())
     return _existing(recipe) or _build(recipe)
 
 
