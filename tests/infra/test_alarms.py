@@ -34,6 +34,7 @@ def alarms(templates: dict[str, dict[str, Any]]) -> dict[str, Alarm]:
     return alarms_of(templates["fleetwright-fleetwright"])
 
 
+@pytest.mark.ci
 def test_each_alarm_is_sent_somewhere(alarms: dict[str, Alarm]) -> None:
     assert alarms
     assert all(alarm["AlarmActions"] for alarm in alarms.values())

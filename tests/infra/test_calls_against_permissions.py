@@ -63,6 +63,7 @@ def played(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) -> 
     return play_worlds(deployment, tmp_path_factory.mktemp("worlds"))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("function", sorted(BY_NAME))
 def test_nothing_is_refused(played: dict[str, Access], function: str) -> None:
     """If this failed, AWS would refuse this call of the function, though it works where permissions are not checked."""
@@ -190,6 +191,7 @@ def test_services_of_aws_may_do_what_the_templates_wire(wide: Deployment, asked:
     assert {request.action for request in asked[""]} >= {"sts:AssumeRole", "lambda:InvokeFunction", "sqs:SendMessage"}
 
 
+@pytest.mark.ci
 def test_every_statement_refuses_what_lies_beside(wide: Deployment, asked: Asked) -> None:
     """Another action, region, account, name, path or principal, another value of each condition key, or none."""
     passed = []

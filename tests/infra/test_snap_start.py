@@ -152,6 +152,7 @@ def loaded_by(function: str) -> frozenset[str]:
     return frozenset(answer.stdout.split())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("function", [spec.name for spec in FUNCTIONS])
 def test_a_function_starts_without_what_it_may_not_need(function: str) -> None:
     """One import too many delays every pending pod, and no other test notices it."""

@@ -55,6 +55,7 @@ def test_all_our_types_are_compared() -> None:
     assert {len(types) for types in ours().by_node_class.values()} == {1366}
 
 
+@pytest.mark.ci
 def test_labels_are_the_providers() -> None:
     different: dict[str, set[str]] = defaultdict(set)
     for family in FAMILIES:

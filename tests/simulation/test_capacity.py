@@ -77,6 +77,7 @@ def troubled_bursts(seed: int) -> list[dict[str, Any]]:
     return steps
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("pools", [(capped(),), sharing()], ids=["one", "shared"])
 @pytest.mark.parametrize("seed", range(2))
 def test_the_limit_is_never_overshot(seed: int, pools: tuple[dict[str, Any], ...], tmp_path: Path) -> None:
@@ -159,6 +160,7 @@ def _spent(result: Result, cap: str) -> float:
     return sum(hourly * ((end - begin) / timedelta(hours=1)) for (begin, hourly), (end, _) in pairwise(charged))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", range(4))
 def test_a_cap_on_a_teams_nodes_is_never_overshot(seed: int, tmp_path: Path) -> None:
     """Bursts, lost replies, interruptions and two runs at once; pods of others get their nodes meanwhile."""
@@ -177,6 +179,7 @@ DAY_OF_WEB = 0.12
 """Dollars, which a world of 26 minutes could spend twice."""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", range(4))
 def test_a_cap_on_what_a_team_spends_a_day_is_never_overshot(seed: int, tmp_path: Path) -> None:
     """Launches are paid for until the end of the world, so whatever troubles it, it ends within the day's amount."""
@@ -193,6 +196,7 @@ def test_a_cap_on_what_a_team_spends_a_day_is_never_overshot(seed: int, tmp_path
     assert_lawful(result)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("limits", "told"),
     [
@@ -237,6 +241,7 @@ def _minutes(result: Result, event: str) -> list[float]:
     return [(datetime.fromisoformat(found.t) - start) / timedelta(minutes=1) for found in happened(result, event)]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", range(3))
 def test_pods_that_may_wait_start_before_their_deadline_although_launches_fail(seed: int, tmp_path: Path) -> None:
     """An instance does not join, replies are lost, EC2 has no capacity at first; nothing is bought half an hour too early."""
@@ -714,6 +719,7 @@ def part(name: str, size: str, cpu: str) -> dict[str, Any]:
     return workload
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("boot", [5, 45])
 def test_half_a_group_of_two_sizes_is_given_back_within_a_minute_and_not_bought_again(
     tmp_path: Path, boot: int

@@ -118,6 +118,7 @@ def test_a_campaign_that_left_a_site_out_has_failed(
     assert ("no crash before or none after execute ec2:B" in capsys.readouterr().out) == every_site
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", CRASHES)
 def test_a_directed_world_takes_the_same_course_until_its_crash(kind: str) -> None:
     """If this failed, a site that only faults lead to would stay out of reach, though a seed called there."""

@@ -103,6 +103,7 @@ def test_an_expired_node_that_can_never_be_emptied_is_not_begun(tmp_path: Path) 
     assert_lawful(result)
 
 
+@pytest.mark.ci
 def test_a_drain_that_a_budget_blocks_is_reported_and_cancelled(tmp_path: Path) -> None:
     """If this failed, a node that may stay would stay cordoned and half empty until somebody notices."""
     pool = node_pool()

@@ -233,6 +233,7 @@ EXPECTED: Final = Expected(
 )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_a_course_is_the_expected_one_and_breaks_no_rule(name: str) -> None:
     """If this failed, a change would alter what a function does, writes or says, and nobody would have looked at it."""

@@ -101,6 +101,7 @@ def events(result: Result) -> str:
     return " ".join(o["message"] for o in objects if o["involvedObject"]["kind"] == "Pod")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("code", "form", "replicas"), CODES)
 def test_a_denied_launch_is_asked_for_seldom_and_told(code: str, form: str, replicas: int, tmp_path: Path) -> None:
     """225 calls in ten minutes for 3 pods and 770 for 40, and nobody in the cluster knew why its pods waited."""
@@ -172,6 +173,7 @@ def ends(code: str, count: int = 1000) -> dict[str, Any]:
     return {"at": "30s", "boot": {"endReason": code, "count": count}}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("replicas", [3, 40])
 @pytest.mark.parametrize(
     "rule",
@@ -198,6 +200,7 @@ def test_after_the_first_end_one_instance_at_a_time_is_launched(tmp_path: Path) 
     assert 40 < len(launched) <= 40 + CALLS_MAX
 
 
+@pytest.mark.ci
 def test_once_they_start_every_pod_gets_its_node_and_the_condition_goes(tmp_path: Path) -> None:
     steps = [ends("Client.InternalError", count=41), waiting(deployment(40, cpu="12"))]
     result = play(tmp_path, node_pool(), steps=steps, duration="12m")
@@ -304,6 +307,7 @@ def test_two_executors_of_one_claim_launch_one_instance(tmp_path: Path) -> None:
     assert_lawful(result)
 
 
+@pytest.mark.ci
 def test_a_launch_with_a_token_of_its_own_breaks_the_law(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If this failed, the test above would pass whatever the launcher did."""
     launch = Ec2Cloud.launch
@@ -461,6 +465,7 @@ def throttling(replicas: int, fault: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "fault",
     [{"kind": "throttle"}, {"kind": "denied", "code": "RequestLimitExceeded", "as": "fleetError"}, {"kind": "error"}],

@@ -170,6 +170,7 @@ def test_a_target_goes_on_and_no_pod_moves_twice(attack: str) -> None:
     assert (result.summary["nodesAtEnd"], result.summary["nodesLaunched"]) == (NODES // 2, NODES)
 
 
+@pytest.mark.ci
 def test_while_budgets_are_closed_no_node_of_the_target_goes() -> None:
     """If this failed, a stored target would go on past the window in which it may."""
     result = attacked_by(CLOSED)
@@ -208,6 +209,7 @@ def test_pods_that_were_moved_leave_only_the_nodes_that_ec2_takes(tmp_path: Path
 CHANGED_CLASS: Final = a_class_manifest(tags={"team": "blue"})
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "change", [CHANGED_CLASS, restricted(a_pool(), labels.CAPACITY_TYPE, "on-demand")], ids=["class", "requirements"]
 )

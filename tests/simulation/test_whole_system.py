@@ -82,6 +82,7 @@ def test_the_summary_has_the_contracts_fields_in_order(there_and_back: Result) -
     assert json.loads(json.dumps(there_and_back.summary)) == there_and_back.summary
 
 
+@pytest.mark.ci
 def test_one_seed_is_one_record_byte_for_byte(tmp_path: Path) -> None:
     """If this failed, a run that shows a bug could not be run again."""
     fault = {"at": "1m", "fault": {"call": "dynamodb:*", "kind": "throttle", "count": 5}}

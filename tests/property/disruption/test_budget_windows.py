@@ -287,6 +287,7 @@ def test_random_sets_of_windows_allow_what_a_count_of_each_minute_says() -> None
         assert differing(budgets, rng.randint(0, 20)) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", sorted(HOSTILE))
 def test_the_next_change_is_the_first_minute_that_differs(name: str) -> None:
     """Refusals and reports name this time as the end of the wait."""

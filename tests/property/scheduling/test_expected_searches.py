@@ -91,6 +91,7 @@ EXPECTED: Final = Expected(
 )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", sorted(_CASES))
 def test_a_searched_plan_is_the_expected_one_breaks_no_rule_and_costs_no_more(name: str) -> None:
     """If this failed, a change would make nodes dearer, or other ones, and nobody would have looked at it."""

@@ -82,6 +82,7 @@ class TestTheJudge:
     def test_sees_a_pod_that_is_missing_from_the_plan(self) -> None:
         self._finds("lists", _without_first_pod)
 
+    @pytest.mark.ci
     def test_sees_a_pod_that_is_left_over_without_need(self) -> None:
         found = 0
         for snapshot, plan in _plans():

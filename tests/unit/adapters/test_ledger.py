@@ -158,6 +158,7 @@ def assert_each_is_readable(bucket: Bucket) -> int:
     return len(keys)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_changing_cluster_gets_new_bases(restarts: bool) -> None:
     """Without new bases, entries would become as large as complete snapshots."""
@@ -213,6 +214,7 @@ def test_sandboxes_of_the_same_moments_leave_entries_that_can_be_read() -> None:
         reader.documents(*reader.entry(key))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("writes", [*range(14), *range(50, 60)])
 def test_a_sandbox_may_end_at_any_write(writes: int) -> None:
     """What was stored can be read, and the next sandbox goes on from there; the writes left out are like the first ones."""

@@ -204,6 +204,7 @@ OWN: Final = {"labelSelector": {"matchLabels": {"app": "web"}}}
 CPU: Final = f"{TEMPLATE}.containers[0].resources.requests"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("path", "value", "finding"),
     [
@@ -414,6 +415,7 @@ def test_labels_that_a_node_pool_gives_to_its_nodes_are_no_mistake(
     assert found_in([pool, NODE_CLASS, web], tmp_path, capsys) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("operator", ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte", "Foo", None])
 @pytest.mark.parametrize("values", [["1"], ["1.5"], [], None, [None]])
 def test_a_requirement_without_a_key_is_an_error_whatever_its_operator(

@@ -149,6 +149,7 @@ def test_a_load_a_byte_too_large_is_not_the_best() -> None:
     assert bound_of(problem) == pytest.approx(7_500_000, rel=1e-3)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", range(3))
 def test_no_packing_undercuts_the_bound_and_it_is_near(seed: int) -> None:
     problem = with_large_pods(seed)

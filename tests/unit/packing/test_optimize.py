@@ -134,6 +134,7 @@ def improved(problem: PackingProblem, *, steps: int, seed: int = 0, start: Packi
     return improve(ready, before, seed=seed, budget=SearchBudget(steps), settings=SETTINGS)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("make", "steps"), [(with_small_pods, 200), (with_large_pods, 120)])
 def test_the_search_comes_close_to_the_bound(make: Callable[[int], PackingProblem], steps: int, seed: int) -> None:

@@ -400,6 +400,7 @@ EXPECTED: Final = Expected(
 )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", sorted(EXPECTED.cases))
 def test_a_stage_returns_what_is_expected(name: str) -> None:
     """If this failed, a change would alter what the search returns, or its effort, and no rule would be broken."""
@@ -753,6 +754,7 @@ def test_it_is_about_the_fluid_relaxation_or_more(seed: int) -> None:
         assert relax(problem, SETTINGS).lower_bound * 0.99 < bounded(problem, cost) <= cheapest
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", range(10))
 def test_no_set_of_machines_costs_less(seed: int) -> None:
     """If more types were left out than the known cost allows, some sets of the others would cost more than the cheapest of all.

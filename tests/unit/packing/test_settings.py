@@ -237,6 +237,7 @@ def _improved(seed: int, steps: int) -> Packing:
     return improve(ready, start, seed=0, budget=SearchBudget(steps), settings=SETTINGS).packing
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_bound_lies_below_the_optimum(seed: int) -> None:
     """If this failed, a plan would be called proven that is not, and a search would end too early."""

@@ -114,6 +114,7 @@ def literals_of(tree: ast.AST) -> Iterator[ast.Constant]:
                     yield side
 
 
+@pytest.mark.ci
 def test_a_code_is_never_a_literal() -> None:
     """A literal is on no page, and nothing finds a typo in it."""
     found = [

@@ -87,6 +87,7 @@ def test_a_recording_answers_as_aws_did(recording: Recording, capsys: pytest.Cap
     assert differing == []
 
 
+@pytest.mark.ci
 def test_a_recording_has_nobody_in_it(recording: Recording) -> None:
     """People send it to others: it has no account number, no session, no address, no line of the log, no cluster's name."""
     text = recording.file.read_text(encoding="utf-8")

@@ -42,6 +42,7 @@ def spoken(capsys: pytest.CaptureFixture[str]) -> str:
     return out + err
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("color", ["always", "never"])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("command", PATHS)
@@ -195,6 +196,7 @@ def test_volume_claims_count_and_nothing_is_expanded_beyond_the_bound() -> None:
     assert len(expand({resources.STATEFUL_SETS: sets[:1]}, each=1)[0].pods) == 1
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("suffix", ["yaml", "json"])
 @pytest.mark.parametrize("command", ["plan", "validate", "simulate"])
 def test_deep_nesting_is_bad_input(
