@@ -112,7 +112,7 @@ class Ramp(msgspec.Struct, frozen=True, kw_only=True):
         covered_percent: Which part of the pods that room would have taken.
         waited: The median wait of the pods that came in the slot.
         hourly: What nodes for the room cost, in nano-dollars an hour.
-        is_capped: Whether the room was reduced to what it may cost.
+        is_capped: Whether the limit on dollars an hour made the room smaller.
     """
 
     pool: str
@@ -151,7 +151,7 @@ def pays(ramp: Ramp, rules: ForecastRules) -> bool:
 
 
 def capped(ramp: Ramp, hourly: int, rules: ForecastRules) -> Ramp:
-    """Return the ramp with the price of its room, reduced to what it may cost."""
+    """Return the ramp with the price of its room; a room that costs more than the rules allow becomes smaller."""
     most = rules.nanodollars_per_hour
     if most is None or hourly <= most or not ramp.pods:
         return msgspec.structs.replace(ramp, hourly=hourly)
@@ -234,7 +234,7 @@ def _ramp(
     dates: Sequence[date],
     rules: ForecastRules,
 ) -> Ramp | None:
-    """Return the ramp of a slot on the weekdays on most of which there was growth, None if there are none."""
+    """Return the ramp of a slot; it holds on the weekdays that mostly had growth. None if no weekday had."""
     by_weekday: dict[int, list[Growth]] = defaultdict(list)
     for day in dates:
         by_weekday[day.weekday()].append(growths.get((day, slot), {}))

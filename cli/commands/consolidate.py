@@ -134,13 +134,9 @@ def _end(snapshot: Snapshot, out_of_time: Callable[[], float] | None) -> Disrupt
     from core.containment import contained
     from core.disruption import disrupt
 
-    return contained(
-        _without_budgets(snapshot), lambda given: disrupt(given, out_of_time=out_of_time, proves=False)
-    ).result
-
-
-def _without_budgets(snapshot: Snapshot) -> Snapshot:
-    return msgspec.structs.replace(snapshot, options=msgspec.structs.replace(snapshot.options, ignore_budgets=True))
+    options = msgspec.structs.replace(snapshot.options, ignore_budgets=True)
+    unlimited = msgspec.structs.replace(snapshot, options=options)
+    return contained(unlimited, lambda given: disrupt(given, out_of_time=out_of_time, proves=False)).result
 
 
 def _gap_parts(
@@ -161,7 +157,7 @@ def _gap_parts(
         return None
     with progress("telling the gap apart"), collector_paused():
         parts = gap_parts(
-            _without_budgets(snapshot),
+            snapshot,
             end.cost.after,
             bound,
             lambda changed: _end(changed, share_of_time(arguments)).cost.after,

@@ -21,7 +21,7 @@ class GapParts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         moves: What the fleet costs more because moves have a price.
         spot_to_spot: What it then costs more because spot is not replaced by spot.
-        rest: What is left: pods and nodes are whole, rules between pods hold, and the bound is below any plan.
+        rest: The remainder. Pods and nodes are whole, rules between pods hold, and the bound lies below every plan.
     """
 
     moves: int
@@ -35,10 +35,10 @@ def gap_parts(snapshot: Snapshot, after: int, bound: int, ends_at: Callable[[Sna
     A decision with fewer limits may keep what was decided with more, so one that ends at a higher cost changes nothing.
 
     Args:
-        snapshot: The cluster, with its budgets ignored.
+        snapshot: The cluster.
         after: Where its decision ends, in nano-dollars per hour.
         bound: The lower bound of every decision.
-        ends_at: Where the decision about another snapshot ends.
+        ends_at: Where the decision about a snapshot ends if its budgets are ignored, in nano-dollars per hour.
     """
     options = snapshot.options
     free_moves = msgspec.structs.replace(options, moves=THOROUGH_MOVES, move_price=0)

@@ -284,14 +284,14 @@ def _ramp_played(folder: Path, *objects: dict[str, Any]) -> Result:
 def _ramp_waits(result: Result) -> list[float]:
     """Return how long each pod of the ramp waited, in seconds."""
     created: dict[str, datetime] = {}
-    found: list[float] = []
+    waits: list[float] = []
     for event in result.events:
         moment = datetime.fromisoformat(event.t)
         if event.event == "podCreated" and moment >= RAMP_MONDAY + RAMP_AT:
             created[event.fields["pod"]] = moment
         elif event.event == "podBound" and event.fields["pod"] in created:
-            found.append((moment - created.pop(event.fields["pod"])).total_seconds())
-    return found
+            waits.append((moment - created.pop(event.fields["pod"])).total_seconds())
+    return waits
 
 
 @pytest.mark.ci

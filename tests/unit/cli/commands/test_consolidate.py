@@ -134,18 +134,18 @@ def test_the_gap_is_told_apart_where_the_end_is_told(
     capsys: Capture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[str] = []
+    decided_with: list[str] = []
 
     def disrupt(snapshot: Any, **_: Any) -> DisruptionPlan:
         options = snapshot.options
         is_free = options.move_price == 0
-        asked.append("free" if is_free else "without" if options.ignore_budgets else "with")
+        decided_with.append("free" if is_free else "without" if options.ignore_budgets else "with")
         cost = DisruptionCost(before=10**9, after=45 * 10**7 if is_free else 7 * 10**8, lower_bound=4 * 10**8)
         return DisruptionPlan(now=snapshot.now, commands=(GOING,), blocked=(WAITING,), cost=cost)
 
     monkeypatch.setattr("core.disruption.disrupt", disrupt)
     assert main(["consolidate", *cluster, *words]) == 0
-    assert asked == limits
+    assert decided_with == limits
     text = capsys.readouterr().out
     if "json" in words:
         parts = {"moves": 0.25, "spotToSpot": 0.0, "rest": 0.05}
