@@ -12,9 +12,11 @@ from core.approval.proposal import ApprovalRule, rule_from
 from core.errors import InvalidInputError
 from core.model.pod import TopologySpread
 from core.model.snapshot import LEAST_ALLOCATED, Options, parse_feature_gates
+from core.model.values.quantity import nanodollars
 from core.model.values.quotas import SizingSettings, settings_from
 
 if TYPE_CHECKING:
+    from core.forecast import ForecastRules
     from core.price_terms import PriceTerms
 
 T = TypeVar("T")
@@ -24,6 +26,8 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 
 APPROVE: Final = "approve"
 SHADOW: Final = "shadow"
+OFF: Final = "off"
+ON: Final = "on"
 PODS_A_TURN: Final = 500
 TURNS_MAX: Final = 5
 """The most multiples of the base search time: a longer search may save more for many pods, and a node takes half a minute to
@@ -99,6 +103,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         approve_above_nodes: Commands of more nodes wait.
         approve_namespaces: Commands that move pods of these namespaces wait; names or patterns such as `core-*`, with commas.
         approval_topic_arn: The SNS topic on which they are announced; empty: events and `fleetwright status` tell of them.
+        forecast: Keep room ahead of ramps that recur in the ledger (`core.forecast`): `on`; `shadow`: only record what would be
+            launched for it; `off`.
+        forecast_time_zone: The IANA zone by whose clocks ramps recur.
+        forecast_dollars_per_hour: What the room of all NodePools together may cost an hour.
     """
 
     cluster_name: Text
@@ -149,6 +157,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     approve_above_nodes: Annotated[int, msgspec.Meta(ge=0)] | None = None
     approve_namespaces: str = ""
     approval_topic_arn: str = ""
+    forecast: Literal["off", "shadow", "on"] = "off"
+    forecast_time_zone: str = "UTC"
+    forecast_dollars_per_hour: str = "1"
 
     @property
     def is_shadow(self) -> bool:
@@ -181,6 +192,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         settings.terms()
         settings.sizing()
         settings.approval_rule()
+        if settings.forecast != OFF:
+            settings.forecast_rules()
         return settings
 
     def to_environment(self) -> dict[str, str]:
@@ -226,6 +239,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             namespaces=self.approve_namespaces,
         )
         return msgspec.structs.replace(rule, shrink_percent=self.shrink_percent) if self.mode == APPROVE else None
+
+    def forecast_rules(self) -> ForecastRules:
+        """Return how ramps are forecast.
+
+        Raises:
+            InvalidInputError: If the zone or the amount is none, or no ledger is kept to learn from.
+        """
+        from core.calendars import zone  # most installations forecast nothing
+        from core.forecast import ForecastRules
+
+        try:
+            zone(self.forecast_time_zone)
+        except InvalidInputError as error:
+            raise InvalidInputError(error.problem, subject="environment", field="FORECAST_TIME_ZONE") from error
+        try:
+            amount = nanodollars(self.forecast_dollars_per_hour)
+        except InvalidInputError as error:
+            raise InvalidInputError(error.problem, subject="environment", field="FORECAST_DOLLARS_PER_HOUR") from error
+        if amount <= 0:
+            raise InvalidInputError(
+                "is not an amount above 0", subject="environment", field="FORECAST_DOLLARS_PER_HOUR"
+            )
+        if not self.keep_ledger:
+            raise InvalidInputError("needs the ledger (KEEP_LEDGER)", subject="environment", field="FORECAST")
+        return ForecastRules(time_zone=self.forecast_time_zone, nanodollars_per_hour=amount)
 
     def improving(self, pods: int) -> timedelta:
         """Return how long the plan for this many pods may be improved."""

@@ -15,6 +15,7 @@ from adapters.store import (
     Changes,
     ClaimStore,
     CommandStore,
+    ForecastStore,
     LaunchDenials,
     MoveHistoryStore,
     Nominations,
@@ -156,6 +157,7 @@ class Stores(msgspec.Struct, frozen=True):
     breakers: Breakers
     quotas: QuotaStore
     unreadable: UnreadableRows
+    forecasts: ForecastStore
 
     def own_rows(self) -> OwnRows:
         """Read commands before claims: a claim that a finished command removed is gone from both.

@@ -76,6 +76,7 @@ class Permissions:
                 state.wakes_disrupt,
                 state.keeps_ledger,
                 self._asks_for_approval,
+                *([state.reads_decisions] if self.config.forecasts else []),
             ],
             "execute": [
                 *observes,
