@@ -33,7 +33,7 @@ from core.pods import (
 from core.reasons.code import Refusal, on_one_line
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.caps import PARTIAL_PLANS_MAX, price_for, without_fallback
-from core.scheduling.constraints.commitments import Commitments, LateCommitments
+from core.scheduling.constraints.commitments import Commitments, LateCommitments, paid_for_waiting
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas, RemainingCapacity
 from core.scheduling.constraints.registry import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
@@ -623,12 +623,13 @@ class SchedulingContext:
         return other
 
     def _without_waiting(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
-        """Return the context without new nodes for pods that may wait, except spot nodes; None if the plan has none.
+        """Return the context without new nodes for pods that may wait, except spot and prepaid ones; None if the plan has none.
 
         Members of groups that start together do not wait: a group is complete or has nothing.
         """
         known, now, members = self.holds.waiting, self.snapshot.now, self._members()
-        placed = [(pod, claim) for claim in claims for pod in claim.pods if pod.annotations]
+        paid = paid_for_waiting(claims, self.may_wait)
+        placed = [(pod, claim) for claim in paid for pod in claim.pods if pod.annotations]
         waiting = {
             pod.key: WaitingPod(
                 pod.key,
