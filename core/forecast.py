@@ -197,9 +197,17 @@ def capped(ramp: Ramp, hourly: int, rules: ForecastRules) -> Ramp:
 
 
 def room_price(snapshot: Snapshot, ramp: Ramp) -> int | None:
-    """Return what new nodes for the room cost in the snapshot's market, in nano-dollars an hour; None if none can be had."""
-    pools = tuple(as_written(pool) for pool in snapshot.node_pools if pool.name == ramp.pool)
-    if not pools or not ramp.pods:
+    """Return what new nodes for the ramp's room cost, as `warm_price` does."""
+    return warm_price(snapshot, ramp.pool, WarmRoom(pods=ramp.pods, requests=ramp.requests))
+
+
+def warm_price(snapshot: Snapshot, name: str, room: WarmRoom) -> int | None:
+    """Return what new nodes of a NodePool for warm room cost in the snapshot's market, in nano-dollars an hour.
+
+    None if none can be had.
+    """
+    pools = tuple(as_written(pool) for pool in snapshot.node_pools if pool.name == name)
+    if not pools or not room.pods:
         return None
     alone = msgspec.structs.replace(
         snapshot,
@@ -208,7 +216,7 @@ def room_price(snapshot: Snapshot, ramp: Ramp) -> int | None:
         pods=(),
         nodes=(),
         node_claims=(),
-        buffers=(warm_buffer(ramp.pool, WarmRoom(pods=ramp.pods, requests=ramp.requests)),),
+        buffers=(warm_buffer(name, room),),
         provisioning_requests=(),
         group_objects=(),
         stored_target=None,

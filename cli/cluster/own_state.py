@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
     from core.catalogue.build import StalePart
-    from core.forecast import Forecast
+    from core.forecast import Forecast, GrowthHistory
     from installation.settings import Settings
 
 
@@ -344,6 +344,7 @@ class OwnState(msgspec.Struct, frozen=True, kw_only=True):
         proposals: Commands that wait for approval; None if the installation needs no approvals.
         stale_market: Parts of the market that were last read long ago.
         forecast: The ramps that the functions know; None without a forecast.
+        growth: The growth of NodePools that they have read; None without a forecast.
     """
 
     view: ClusterState
@@ -355,6 +356,7 @@ class OwnState(msgspec.Struct, frozen=True, kw_only=True):
     proposals: tuple[Proposal, ...] | None = None
     stale_market: tuple[StalePart, ...] = ()
     forecast: Forecast | None = None
+    growth: GrowthHistory | None = None
 
 
 def read_own_state(installation: Installation, given: Inventory | None, now: datetime | None = None) -> OwnState:
@@ -389,6 +391,7 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
             proposals=proposals,
             stale_market=facts.stale_parts(view.snapshot.now) if facts is not None else (),
             forecast=stores.forecasts.forecast() if settings.forecast != OFF else None,
+            growth=stores.forecasts.history() if settings.forecast != OFF else None,
         )
     except PortError as error:
         raise InputError(f"cluster {installation.cluster} cannot be read: {error}", hint=_STATE_HINT) from error
