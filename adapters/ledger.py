@@ -522,12 +522,18 @@ SPACED: Final = timedelta(minutes=1)
 """Of decisions that are closer to each other, only the first one's snapshot is read: a pod that stays is in the next one."""
 
 
-class RecordedSnapshots:
-    """Reads them, without their markets."""
+LISTED_AFTER: Final = timedelta(minutes=15)
+"""How long after its end a day has no further entries: those of its last run are stored by then."""
 
-    def __init__(self, objects: ListedObjects, cluster: str) -> None:
+
+class RecordedSnapshots:
+    """Reads them, without their markets. The names of days that are over are listed once for all their hours."""
+
+    def __init__(self, objects: ListedObjects, cluster: str, clock: Clock) -> None:
         self._objects = objects
         self._cluster = cluster
+        self._clock = clock
+        self._listed: dict[datetime, tuple[DecisionKey, ...]] = {}
         self._reader = LedgerReader(self._get)
 
     def between(self, since: datetime, until: datetime) -> Iterator[Snapshot]:
@@ -547,14 +553,19 @@ class RecordedSnapshots:
 
     def _keys(self, since: datetime, until: datetime) -> Iterator[DecisionKey]:
         for day in days(since, until):
-            prefix = day_prefix(DECISIONS, self._cluster, day)
-            after = decision_key(self._cluster, since, "", "") if day <= since else ""
-            for name in self._objects.keys(prefix, after):
-                key = read_decision_key(name)
-                if key is not None and key.at >= until:
-                    return
-                if key is not None and key.at >= since:
-                    yield key
+            yield from (key for key in self._of_day(day, since) if since <= key.at < until)
+
+    def _of_day(self, day: datetime, since: datetime) -> tuple[DecisionKey, ...]:
+        """Return the keys of a day; of one that is not over, those from this moment on."""
+        if day in self._listed:
+            return self._listed[day]
+        is_over = day + timedelta(days=1) + LISTED_AFTER <= self._clock.now()
+        after = decision_key(self._cluster, since, "", "") if day <= since and not is_over else ""
+        names = self._objects.keys(day_prefix(DECISIONS, self._cluster, day), after)
+        keys = tuple(key for name in names if (key := read_decision_key(name)) is not None)
+        if is_over:
+            self._listed = {**dict(list(self._listed.items())[-1:]), day: keys}
+        return keys
 
     def _get(self, key: str) -> bytes:
         try:

@@ -386,7 +386,7 @@ class Adapters(MarketAdapters):
         """The snapshots of stored decisions."""
         from adapters.ledger import RecordedSnapshots
 
-        return RecordedSnapshots(self._ledger_objects(), self.settings.cluster_name)
+        return RecordedSnapshots(self._ledger_objects(), self.settings.cluster_name, self.clock)
 
     def _ledger_objects(self) -> S3Objects:
         from adapters.aws.market import S3Objects

@@ -61,7 +61,7 @@ class Course:
         view = SimpleNamespace(snapshot=msgspec.structs.replace(self.observed, now=now), node_pools={})
         runs = ForecastRuns(
             observer=SimpleNamespace(observe=lambda: view),  # type: ignore[arg-type]  # what it uses of it
-            recorded=RecordedSnapshots(self.objects, "test"),
+            recorded=RecordedSnapshots(self.objects, "test", self.clock),
             store=self.rows.stores(FakeBrakes(self.clock)).forecasts,
             ledger=self.writer,
             kubernetes=None,  # type: ignore[arg-type]  # no ramp stops here
@@ -84,7 +84,11 @@ def course() -> Course:
 
 
 def test_each_settled_hour_of_the_ledger_is_read_once(course: Course) -> None:
+    listed: list[str] = []
+    keys = course.objects.keys
+    course.objects.keys = lambda prefix, after="": listed.append(prefix) or keys(prefix, after)  # type: ignore[method-assign, func-returns-value]  # counts
     first = course.run(HOUR + timedelta(hours=1, minutes=14))
+    assert len(listed) < 50, "a day that is over is listed once"
     assert first.counts["forecastHours"] == 29 * 24 - 1, "weeks without decisions cost nothing"
     assert course.growth == {}, "08:00 to 09:00 is settled at 09:15"
     assert course.run(HOUR + timedelta(hours=1, minutes=15)).counts["forecastHours"] == 1
