@@ -12,15 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.calendars import instant, wall_time, zone
+from core.calendars import at as calendar_at
+from core.calendars import hours_of, instant, wall_time, zone
 from core.forecast import (
+    Forecast,
     ForecastRules,
+    GrowthHistory,
     PodLife,
     PodLives,
     Ramp,
+    calendars_of,
     capped,
     clock_text,
     days_text,
+    due,
+    extended,
+    forecast_from,
+    growths,
+    is_stopped,
     pays,
     ramps,
     room_price,
@@ -173,3 +182,81 @@ def test_room_never_exceeds_the_most_that_came_on_one_day(drawn: list[tuple[int,
 def _slot(moment: datetime) -> timedelta:
     wall = wall_time(moment, zone(BERLIN))
     return timedelta(minutes=(wall.hour * 60 + wall.minute) // 5 * 5)
+
+
+# The forecast that keeps room by itself.
+
+
+def a_ramp(pool: str = "base", starts: timedelta = timedelta(hours=9), **changes: Any) -> Ramp:
+    ramp = Ramp(
+        pool=pool,
+        weekdays=(0, 1, 2, 3, 4),
+        starts=starts,
+        pods=10,
+        requests={"cpu": 1000, "memory": GIB},
+        days=20,
+        used_percent=90,
+        covered_percent=90,
+        waited=timedelta(seconds=60),
+    )
+    return msgspec.structs.replace(ramp, **changes)
+
+
+def test_the_last_days_are_forecast_from_those_before_alone() -> None:
+    lives = [life for life in weekday_ramps() if life.created_at < at(7 * WEEKS - 5, 0)]
+    (ramp,) = found(lives)
+    assert [(use.room, use.came) for use in ramp.recent] == [(10, 10), (10, 10), (10, 0), (10, 0), (10, 0)]
+    assert (ramp.recent_percent, ramp.used_percent) == (40, 85)
+    assert pays(ramp, RULES)
+    assert is_stopped(ramp, RULES)
+    (still,) = found([*lives, *(a_life(at(7 * WEEKS - 4, 9.05), 60) for _ in range(10))])
+    assert not is_stopped(still, RULES), "one missing day is a holiday"
+
+
+def test_the_room_of_all_node_pools_together_stays_within_the_amount() -> None:
+    types = (a_type("m.large", cpu="4", memory="16Gi"),)
+    snapshot = a_snapshot(node_pools=(a_pool("a"), a_pool("b")), types=types)
+    history = GrowthHistory(time_zone=BERLIN, since=SINCE, read_until=SINCE)
+    lives = [*weekday_ramps(pool="a"), *weekday_ramps(pool="b"), *weekday_ramps(pool="b", hour=15)]
+    history = extended(history, lives, at(7 * WEEKS, 0), RULES)
+    whole = forecast_from(history, snapshot, RULES)
+    price = whole.ramps[0].hourly
+    assert {(ramp.pool, ramp.pods, ramp.hourly) for ramp in whole.ramps} == {("a", 10, price), ("b", 10, price)}
+    rules = msgspec.structs.replace(RULES, nanodollars_per_hour=price + price // 2)
+    one, beside, later = forecast_from(history, snapshot, rules).ramps
+    assert (one.pods, beside.pods, later.pods) == (10, 5, 10), "an afternoon has the whole amount again"
+    assert one.hourly + beside.hourly <= price + price // 2
+
+
+def test_the_history_of_hours_is_that_of_the_whole_period() -> None:
+    lives = sorted([*weekday_ramps(), *weekday_ramps(pods=3, hour=14.99)], key=lambda life: life.created_at)
+    history = GrowthHistory(time_zone=BERLIN, since=SINCE, read_until=SINCE)
+    end = at(7 * WEEKS, 0)
+    while history.read_until < end:
+        until = min(end, history.read_until + timedelta(hours=1))
+        near = [
+            life
+            for life in lives
+            if life.created_at < until and (life.gone_at is None or life.gone_at > history.read_until)
+        ]
+        history = extended(history, near, until, RULES)
+    assert history.days == growths(lives, RULES)
+
+
+def test_a_forecast_is_a_calendar_that_sorts_before_written_ones() -> None:
+    forecast = Forecast(at=at(28, 0), rules=RULES, ramps=(a_ramp(), a_ramp("other", used_percent=10)))
+    (calendar,) = calendars_of(forecast)
+    assert calendar.name < "0"
+    moment = at(28, 8 + 58 / 60)
+    hours = calendar_at(a_pool("base"), (calendar,), moment).hours
+    assert hours is not None
+    assert hours.warm is not None
+    assert (hours.warm.pods, hours.rules) == (10, ())
+    assert "by forecast: Mon-Fri 09:00 to 09:05: p90 of 20 days is 10 pods" in " ".join(
+        hours_of(calendar_at(a_pool("base"), (calendar,), moment))
+    )
+    assert due(forecast, moment) == (forecast.ramps[0],)
+    assert due(forecast, at(28, 8.9)) == ()
+    late = at(28 + 7, 9)
+    unheld = calendar_at(a_pool("base"), (calendar,), late).hours
+    assert unheld is None or unheld.warm is None, "a forecast that is not computed again ends"
