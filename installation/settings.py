@@ -16,7 +16,6 @@ from core.model.values.quantity import nanodollars
 from core.model.values.quotas import SizingSettings, settings_from
 
 if TYPE_CHECKING:
-    from core.forecast import ForecastRules
     from core.price_terms import PriceTerms
 
 T = TypeVar("T")
@@ -193,7 +192,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         settings.sizing()
         settings.approval_rule()
         if settings.forecast != OFF:
-            settings.forecast_rules()
+            settings.forecast_amount()
         return settings
 
     def to_environment(self) -> dict[str, str]:
@@ -240,30 +239,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
         return msgspec.structs.replace(rule, shrink_percent=self.shrink_percent) if self.mode == APPROVE else None
 
-    def forecast_rules(self) -> ForecastRules:
-        """Return how ramps are forecast.
+    def forecast_amount(self) -> int:
+        """Return what forecast room may cost an hour, in nano-dollars.
 
         Raises:
             InvalidInputError: If the zone or the amount is none, or no ledger is kept to learn from.
         """
         from core.calendars import zone  # most installations forecast nothing
-        from core.forecast import ForecastRules
 
         try:
             zone(self.forecast_time_zone)
         except InvalidInputError as error:
             raise InvalidInputError(error.problem, subject="environment", field="FORECAST_TIME_ZONE") from error
+        field = "FORECAST_DOLLARS_PER_HOUR"
         try:
             amount = nanodollars(self.forecast_dollars_per_hour)
         except InvalidInputError as error:
-            raise InvalidInputError(error.problem, subject="environment", field="FORECAST_DOLLARS_PER_HOUR") from error
+            raise InvalidInputError(error.problem, subject="environment", field=field) from error
         if amount <= 0:
-            raise InvalidInputError(
-                "is not an amount above 0", subject="environment", field="FORECAST_DOLLARS_PER_HOUR"
-            )
+            raise InvalidInputError("is not an amount above 0", subject="environment", field=field)
         if not self.keep_ledger:
             raise InvalidInputError("needs the ledger (KEEP_LEDGER)", subject="environment", field="FORECAST")
-        return ForecastRules(time_zone=self.forecast_time_zone, nanodollars_per_hour=amount)
+        return amount
 
     def improving(self, pods: int) -> timedelta:
         """Return how long the plan for this many pods may be improved."""

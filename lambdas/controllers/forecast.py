@@ -81,7 +81,7 @@ class ForecastRuns:
             boundary.attempt("forecast in shadow", lambda: self._record(report))
 
     def _learn(self, report: RunReport, deadline: datetime) -> None:
-        rules, started_at = self.settings.forecast_rules(), self.clock.now()
+        rules, started_at = _rules(self.settings), self.clock.now()
         history = before = self._history(rules, started_at)
         until = min(started_at + READING_MAX, deadline - MARGIN)
         while history.read_until + _HOUR + SETTLED_AFTER <= started_at and self.clock.now() < until:
@@ -160,6 +160,10 @@ class ForecastRuns:
         for ramp in coming:
             message = f"would launch {_launched(claims, ramp)} ahead of {ramp_sentence(ramp, forecast.rules)}"
             report.decide(DecisionKind.OBSERVE, ramp.pool, ClaimReason.OBSERVED, message)
+
+
+def _rules(settings: Settings) -> ForecastRules:
+    return ForecastRules(time_zone=settings.forecast_time_zone, nanodollars_per_hour=settings.forecast_amount())
 
 
 def _name(ramp: Ramp) -> str:
