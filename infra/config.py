@@ -189,7 +189,7 @@ class ClusterConfig(BaseModel):
     @property
     def forecasts(self) -> bool:
         """Whether `disrupt` learns recurring ramps from the ledger."""
-        return self.settings.get("forecast", OFF) != OFF
+        return bool(self.settings.get("forecast", OFF) != OFF)
 
     @property
     def endpoints(self) -> tuple[str, ...]:

@@ -230,7 +230,7 @@ def _hours_of(
             if period.since < end and period.until > start
         ]
         opened = sum((lasting for lasting, of_part in parts if not of_part.is_closed), timedelta(0))
-        rooms = [(lasting, of_part.hours.warm) for lasting, of_part in parts if _warm_of(of_part) is not None]
+        rooms = [(lasting, room) for lasting, of_part in parts if (room := _warm_of(of_part)) is not None]
         spent = sum(prices.of(room) * (lasting // timedelta(seconds=1)) // 3600 for lasting, room in rooms)
         answers.append(
             {
