@@ -33,13 +33,13 @@ from core.pods import (
 from core.reasons.code import Refusal, on_one_line
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.caps import PARTIAL_PLANS_MAX, price_for, without_fallback
-from core.scheduling.constraints.commitments import Commitments, LateCommitments, paid_for_waiting
+from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas, RemainingCapacity
 from core.scheduling.constraints.registry import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
 from core.scheduling.existing_node import ExistingNodes, KnownRooms, NodeIndex, daemon_pods, fits_nowhere
 from core.scheduling.instance_types import index_of
-from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate, templates_of
+from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate, paid_for_waiting, templates_of
 from core.scheduling.pods import (
     KnownQuestions,
     PodDemands,

@@ -5,11 +5,10 @@ It is part of a plan only if there are commitments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from core import labels
-from core.model.pod import Pod
 from core.scheduling.constraints.constraint import Constraint, PlanStart, TypeCharges
 from core.scheduling.instance_types import unmet
 from core.scheduling.new_node import ClaimDraft, InFlightClaim
@@ -138,15 +137,6 @@ class Commitments(Constraint):
 
     def _position(self, name: str) -> int:
         return next(i for i, commitment in enumerate(self._start.charges.commitments) if commitment.name == name)
-
-
-def paid_for_waiting(claims: Sequence[InFlightClaim], may_wait: Callable[[Pod], bool]) -> Sequence[InFlightClaim]:
-    """Return the claims that cost something for pods that may wait: those that no idle commitment or reservation pays for.
-
-    All of them, while a pod that may not wait needs one that costs: the commitment is for that pod first.
-    """
-    paid = [claim for claim in claims if not claim.commitment and not claim.reservations]
-    return paid if all(may_wait(pod) for claim in paid for pod in claim.pods) else claims
 
 
 class LateCommitments(Commitments):

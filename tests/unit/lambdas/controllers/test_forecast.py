@@ -100,7 +100,7 @@ def test_each_settled_hour_of_the_ledger_is_read_once(course: Course) -> None:
     assert course.rows.forecast is not None
 
 
-def test_other_clocks_begin_anew(course: Course) -> None:
+def test_other_clocks_start_an_empty_history(course: Course) -> None:
     course.run(HOUR + timedelta(hours=2))
     course.run(HOUR + timedelta(hours=2), forecast_time_zone="Europe/Berlin")
     assert course.rows.growth is not None
