@@ -102,10 +102,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         approve_above_nodes: Commands of more nodes wait.
         approve_namespaces: Commands that move pods of these namespaces wait; names or patterns such as `core-*`, with commas.
         approval_topic_arn: The SNS topic on which they are announced; empty: events and `fleetwright status` tell of them.
-        forecast: Keep room ahead of ramps that recur in the ledger (`core.forecast`): `on`; `shadow`: only record what would be
-            launched for it; `off`.
-        forecast_time_zone: The IANA zone by whose clocks ramps recur.
-        forecast_dollars_per_hour: What the room of all NodePools together may cost an hour.
+        forecast: Keep room ahead of recurring ramps: `on`; `shadow`: only record the launches for it; `off`.
+        forecast_time_zone: The IANA zone of the ramps.
+        forecast_dollars_per_hour: The highest cost of the room of all NodePools together.
     """
 
     cluster_name: Text

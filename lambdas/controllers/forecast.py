@@ -155,8 +155,10 @@ class ForecastRuns:
         )
         claims = [claim for claim in plan.claims if claim.buffer_pods]
         summary = observed(of_provisioning(claims, (), ()))
-        told = "; ".join(f"NodePool {ramp.pool}: {ramp_sentence(ramp, forecast.rules)}" for ramp in coming)
-        self.ledger.try_write(draft, msgspec.structs.replace(summary, what=f"{summary.what}, ahead of {told}"), report)
+        evidence = "; ".join(f"NodePool {ramp.pool}: {ramp_sentence(ramp, forecast.rules)}" for ramp in coming)
+        self.ledger.try_write(
+            draft, msgspec.structs.replace(summary, what=f"{summary.what}, ahead of {evidence}"), report
+        )
         for ramp in coming:
             message = f"would launch {_launched(claims, ramp)} ahead of {ramp_sentence(ramp, forecast.rules)}"
             report.decide(DecisionKind.OBSERVE, ramp.pool, ClaimReason.OBSERVED, message)
