@@ -700,8 +700,19 @@ def planned(
     waiting = [((*context.pending, *context.moving), False), (displaced, consolidation)]
     if more:
         queue, leaving = queue_of(context, waiting), context.leaving | more | closed
-        return GreedyScheduler(context, queue, leaving, more, shares_node=True).run(), displaced
+        first = _groups_bound_first(context)
+        return GreedyScheduler(context, queue, leaving, more, first, shares_node=True).run(), displaced
     return RequeuingScheduler(context, lambda: queue_of(context, waiting)).solution(), displaced
+
+
+def _groups_bound_first(context: SchedulingContext) -> frozenset[int]:
+    """Return the groups of the pods that wait already: kube-scheduler binds them before a node's pods are evicted.
+
+    Karpenter takes all pods by their size, so that one that is evicted may be expected where one that waits is bound.
+    """
+    if context.snapshot.options.karpenter_moves_only:
+        return frozenset()
+    return frozenset(context.pod_groups.of(pod).index for pod in (*context.pending, *context.moving))
 
 
 def drained(context: SchedulingContext, drains: Drains) -> tuple[Solution, list[Pod]]:

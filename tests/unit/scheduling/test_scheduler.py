@@ -164,6 +164,18 @@ def test_a_what_if_moves_the_pods_of_the_removed_node() -> None:
     assert planner.what_if([], consolidation=True).plan == planner.plan()
 
 
+def test_a_moved_pod_takes_no_room_that_a_waiting_one_is_bound_to() -> None:
+    """kube-scheduler binds the waiting pod at once; the moved one comes later, and would be announced for a full node."""
+    pods = (bound("p", "n1", cpu="2"), bound("other", "n2", cpu="2"), bound("more", "n3", cpu="2"), a_pod("w", cpu="1"))
+    world = a_world("n1", "n2", "n3", pods=pods)
+    assert places(Planner(world).plan()) == {"w": "n1"}
+    drained = Planner(a_world("n1", "n2", "n3", pods=pods)).what_if(["n1"], consolidation=True).plan
+    assert places(drained) == {"w": "n2", "p": "n3"}
+    as_karpenter = msgspec.structs.replace(world.options, karpenter_moves_only=True)
+    by_size = Planner(msgspec.structs.replace(world, options=as_karpenter)).what_if(["n1"], consolidation=True).plan
+    assert places(by_size) == {"w": "n3", "p": "n2"}
+
+
 def test_a_what_if_does_not_count_the_removed_nodes_pods() -> None:
     """Otherwise, its old place keeps the pod out of its own zone."""
     apart = (PodAffinityTerm(labels.ZONE, a_selector(app="a")),)
