@@ -24,6 +24,7 @@ from core.scheduling import Planner
 from core.scheduling.claim_search import PlanState
 from core.scheduling.explanation import Diagnosis, NewNodeRefusal, demand_source, disagreement
 from core.scheduling.explanation_text import TypeElimination
+from core.scheduling.pods import Avoids
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from core.scheduling.topology.domains import DomainCounts
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
@@ -263,7 +264,7 @@ def test_the_nearest_pool_gives_the_code() -> None:
     pools = (a_pool("far", Requirement.one_of("team", "b")), a_pool("near", Requirement.one_of("team", "a")))
     pod = a_pod("p", cpu="9", node_selector=(Requirement.one_of("team", "a"),))
     context = context_of(types=(a_type("m", cpu="4"),), pods=(pod,), node_pools=pools)
-    queue = queue_of(context, [(context.pending, False)])
+    queue = queue_of(context, [(context.pending, Avoids.NO_NODE)])
     solution = GreedyScheduler(context, queue, frozenset(), frozenset()).run()
     found = Diagnosis(context, solution).of(group_of(context, "p"))
     assert found.reason == PodReason.NO_OFFERING_FITS
