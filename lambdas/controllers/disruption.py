@@ -176,7 +176,7 @@ class CommandAnnouncer:
     A message is sent at most once, and a failure stops nothing: the ledger has every decision.
 
     Args:
-        topic: The topic; None: nobody is told.
+        topic: The topic; None: no message is sent.
         cluster: The cluster's name.
     """
 
