@@ -113,7 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         extra = EXTRAS.get(str(error.name).partition(".")[0])
         if extra is None:
             return _internal(error, traced=debug)
-        needed = f"this command needs {error.name}: install 'fleetwright-eks[{extra}]', from a wheel 'FILE.whl[{extra}]'"
+        needed = (
+            f"this command needs {error.name}: install 'fleetwright-eks[{extra}]', from a wheel 'FILE.whl[{extra}]'"
+        )
         _report(needed, traced=debug)
         return BAD_INPUT
     except RecursionError:
