@@ -34,7 +34,7 @@ from core.packing.problem import Bools, Floats, Ints
 from core.pods import SYSTEM_SPREADS, spread_selector, successor, with_label_keys
 from core.reasons.code import TerminationReason
 from core.scheduling.context import SchedulingContext
-from core.scheduling.pods import DefaultSpreads, PendingGroup, PodGroup
+from core.scheduling.pods import Avoids, DefaultSpreads, PendingGroup, PodGroup
 from core.scheduling.primitives import bits
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from core.scheduling.topology.domains import ReachableDomains
@@ -284,7 +284,7 @@ class _Prediction:
         """Return a plan in which the pods evicted so far count where they are placed by now."""
         moved = [pod for position in self._going for pod in self._pods[position]]
         leaving = self._context.leaving | frozenset(self._pods)
-        queue = queue_of(self._context, [(moved, False)])
+        queue = queue_of(self._context, [(moved, Avoids.NO_NODE)])
         plan = GreedyScheduler(self._context, queue, leaving, frozenset(self._going))
         # kube-scheduler makes domains of the nodes that are there.
         plan.state.domain_counts.reachable = ReachableDomains(lambda _, __: False, [])
@@ -338,7 +338,8 @@ class _Prediction:
         for step in group.steps if has_terms else group.steps[-1:]:
             key = (group.index, step.number, by_choice)
             if key not in self._open:
-                mask = self._plan.nodes.open_to(PendingGroup(group, [pod], by_choice), step)
+                avoids = Avoids.RECENTLY_CHANGED if by_choice else Avoids.NO_NODE
+                mask = self._plan.nodes.open_to(PendingGroup(group, [pod], avoids), step)
                 # A new node has only just changed, and is there for these pods.
                 mask |= self._plan.nodes.open_to(PendingGroup(group, [pod]), step) & bits(self._new)
                 self._open[key] = np.array([bool(mask >> p & 1) for p in range(len(fits))])

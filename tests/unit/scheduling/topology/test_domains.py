@@ -28,7 +28,7 @@ from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint
 from core.scheduling.new_node import ClaimDraft, ClaimProfile, ClaimProfiles
 from core.scheduling.planner import Planner
-from core.scheduling.pods import PodSignature
+from core.scheduling.pods import Avoids, PodSignature
 from core.scheduling.primitives import TopologyGroupId, bits
 from core.scheduling.scheduler import queue_of
 from core.scheduling.topology.domains import Departures, DomainChoice, DomainCounts, HostnameCounts
@@ -194,7 +194,7 @@ def ordered(
         nodes=tuple(node for _, node in pairs),
         pods=(web, *others, *there),
     )
-    queue = queue_of(context, [(context.pending, False)])
+    queue = queue_of(context, [(context.pending, Avoids.NO_NODE)])
     for pending in queue:
         pending.placed = sum(pod.name in placed for pod in pending.pods)
     one_node = (lambda: context.axis.vector({"cpu": int(together) * 1000})) if together else None
