@@ -182,7 +182,7 @@ class ClusterConfig(BaseModel):
         return bool(self.settings.get("mode") == SHADOW)
 
     @property
-    def announces(self) -> bool:
+    def asks_for_approval(self) -> bool:
         """Whether commands wait for approval, and are announced on a topic."""
         return bool(self.settings.get("mode") == APPROVE)
 
@@ -190,6 +190,11 @@ class ClusterConfig(BaseModel):
     def forecasts(self) -> bool:
         """Whether `disrupt` learns recurring ramps from the ledger."""
         return bool(self.settings.get("forecast", OFF) != OFF)
+
+    @property
+    def announces(self) -> bool:
+        """Whether commands are announced on a topic."""
+        return self.asks_for_approval or bool(self.settings.get("command_topic_arn"))
 
     @property
     def endpoints(self) -> tuple[str, ...]:

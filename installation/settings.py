@@ -105,6 +105,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         forecast: Keep room ahead of recurring ramps: `on`; `shadow`: only record the launches for it; `off`.
         forecast_time_zone: The IANA zone of the ramps.
         forecast_dollars_per_hour: The highest cost of the room of all NodePools together.
+        command_topic_arn: The SNS topic that gets one message for each run of `disrupt` that stores commands; empty: none.
     """
 
     cluster_name: Text
@@ -158,6 +159,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     forecast: Literal["off", "shadow", "on"] = "off"
     forecast_time_zone: str = "UTC"
     forecast_dollars_per_hour: str = "1"
+    command_topic_arn: str = ""
 
     @property
     def is_shadow(self) -> bool:

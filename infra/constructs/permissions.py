@@ -28,7 +28,7 @@ class Permissions:
     state: StateGrants
     windows: BudgetWindows
     kill_switch: KillSwitchParameter
-    approval_topic_arn: str = ""
+    topic_arns: tuple[str, ...] = ()
 
     def grant(self, function: ProvisionerFunction) -> None:
         """Grant `function` the permissions for its work."""
@@ -75,7 +75,7 @@ class Permissions:
                 state.marks_claims,
                 state.wakes_disrupt,
                 self._keeps_ledger_and_learns,
-                self._asks_for_approval,
+                self._announces,
             ],
             "execute": [
                 *observes,
@@ -130,9 +130,9 @@ class Permissions:
         if self.config.forecasts:
             self.state.reads_decisions(role)
 
-    def _asks_for_approval(self, role: iam.Role) -> None:
-        if self.approval_topic_arn:
-            allow(role, ["sns:Publish"], [self.approval_topic_arn])
+    def _announces(self, role: iam.Role) -> None:
+        if self.topic_arns:
+            allow(role, ["sns:Publish"], list(dict.fromkeys(self.topic_arns)))
 
     def _keeps_windows(self, role: iam.Role) -> None:
         self.windows.managed_by(role, arn_prefix=self.place.arn("scheduler", ""))
