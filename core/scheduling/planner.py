@@ -70,7 +70,7 @@ def improved(
     lower_bound = LowerBound(context, relaxed, settings, budget) if proves and comes_first else None
     cheaper = Repacker(context, settings).improved(solution, budget)
     found = _cost(cheaper)
-    if proves and not comes_first and budget.time_share < limits.bound_begins_share_max:
+    if proves and not comes_first and not budget.is_past(limits.bound_begins_share_max):
         lower_bound = LowerBound(context, relaxed, settings, budget)
     if lower_bound is None:
         return cheaper, Cost(found, bound)

@@ -480,7 +480,6 @@ class Provisioning:
         deadline: datetime,
         until: datetime,
     ) -> list[DecidedPlan]:
-        """Plan and launch, again after refusals. Returns the plan of each round, for the proof of its bound."""
         used, rounds = 0, list[DecidedPlan]()
         for number in range(1, self.settings.plan_rounds + 1):
             view = self.lost_rows.observe(report, rows) if number == 1 else self.observer.observe()
