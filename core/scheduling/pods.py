@@ -535,9 +535,17 @@ class PodSignatures:
         return known
 
 
+_OF_CLAIM: Final = "claim:"
+
+
 def shared_claim_label(claim: str) -> str:
     """Return the label by which the pods that use an unbound claim select one another; no label of a pod can have this key."""
-    return f"claim:{claim}"
+    return f"{_OF_CLAIM}{claim}"
+
+
+def is_of_shared_claim(selector: LabelSelector) -> bool:
+    """Whether a selector selects the pods that use an unbound claim."""
+    return any(requirement.key.startswith(_OF_CLAIM) for requirement in selector.requirements)
 
 
 def _reads_node_name(spec: PodSpec) -> bool:

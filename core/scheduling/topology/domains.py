@@ -394,7 +394,7 @@ class DomainCounts:
 
     def _starting(self, group: TopologyGroupId) -> Counts:
         counts = dict(self._topology.domains.running(group))
-        if not self._departures.positions:
+        if not self._departures.positions or self._topology.groups[group].is_of_claim:
             return counts
         with_ending = self._topology.groups[group].counts_ending
         for signature in self._topology.counted(group):
