@@ -64,7 +64,7 @@ class SearchBudget(msgspec.Struct):
         return self.time_share >= 1
 
     def is_past(self, share: float) -> bool:
-        """Whether this share of the time has passed, so that a stage is left out; a clock that records such cuts is told."""
+        """Whether this share of the time has passed, so that a stage is left out. A clock that records such cuts records it."""
         is_past = self.time_share >= share
         if is_past and isinstance(self.out_of_time, RecordsCuts):
             self.out_of_time.record_cut()
