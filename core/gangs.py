@@ -153,7 +153,7 @@ def _requested_rooms(snapshot: Snapshot) -> Iterator[Gang]:
     from core import provisioning_requests as rules  # most clusters have none
 
     for request in sorted(snapshot.provisioning_requests, key=lambda request: (request.namespace, request.name)):
-        if not rules.is_open(request) or request.reason:
+        if not rules.is_open(request) or rules.obstacle_to(request, snapshot) is not None:
             continue
         places, value = rules.places_to_come(request, snapshot), rules.own_value(request)
         coming = tuple(pod for pod in places if pod.key not in snapshot.requested_members)
