@@ -1,9 +1,9 @@
 """Judges that no object ends a run: each of many odd objects joins a healthy cluster, and the cluster is served as before.
 
 `make fuzz-objects OBJECTS=20000 SEED=1` writes `build/fuzz-objects.json`; `ALONE=groups` draws only objects that ask for
-several pods, which are also planned and explained with the pods that the command line makes of them. Objects are read as the functions read them (pages of
-lists) and as the command line does, then planned, consolidated and explained. Some dozens share a cluster; where a run raises
-or leaves the healthy pods without a place, the group is halved until the object is found.
+several pods. Those are also planned and explained with the pods that the command line makes of them. Objects are read as the
+functions read them (pages of lists) and as the command line does, then planned, consolidated and explained. Some dozens share
+a cluster; where a run raises or leaves the healthy pods without a place, the group is halved until the object is found.
 
 Every object is a plain one of its kind with one to four of its fields replaced, removed or repeated. Values are of forms that
 an API server stores in some field, and many that it would not: reading may refuse an object by name, but never raise anything
@@ -53,77 +53,17 @@ TYPES: Final = tuple(
 CATALOGUE: Final = Catalogue(default=TYPES)
 
 NUMBERS: Final = (
-    0,
-    -1,
-    1,
-    2**31 - 1,
-    -(2**31),
-    2**31,
-    2**53,
-    2**63 - 1,
-    -(2**63),
-    2**63,
-    10**30,
-    0.5,
-    -0.0,
-    1e308,
-    True,
+    *(0, -1, 1, 2**31 - 1, -(2**31), 2**31, 2**53, 2**63 - 1, -(2**63), 2**63, 10**30, 0.5, -0.0, 1e308),
+    *(True,),
 )
 TEXTS: Final = (
-    "",
-    " ",
-    "0",
-    "-1",
-    "1e3",
-    "1e400",
-    "0.5",
-    "NaN",
-    "inf",
-    "100%",
-    "-5%",
-    "9" * 300 + "%",
-    "9" * 300,
-    str(2**63 - 1),
-    str(-(2**63)),
-    str(-(2**63) - 1),
-    "1Ei",
-    "99999999E",
-    "500m",
-    "1n",
-    "true",
-    "null",
-    "a/b/c",
-    "a b",
-    "x" * 253,
-    "x" * 5000,
-    "é\u202e\u0000",
-    "\ud7ff\U0001f600",
-    "9999-12-31T23:59:59Z",
-    "9999-12-31T23:59:59-14:00",
-    "0001-01-01T00:00:00Z",
-    "0001-01-01T00:00:00+14:00",
-    "2026-02-30T00:00:00Z",
-    "0001-01-01",
-    "9999-12-31",
-    "9999-12-31T23:59",
-    "720h",
-    "9" * 30 + "h",
-    "-1h",
-    "* * * * *",
-    "In",
-    "NotIn",
-    "Exists",
-    "DoesNotExist",
-    "Gt",
-    "Lt",
-    "Equal",
-    "NoExecute",
-    "Always",
-    "kubernetes.io/hostname",
-    "topology.kubernetes.io/zone",
-    "karpenter.sh/nodepool",
-    "default",
-    "busy",
+    *("", " ", "0", "-1", "1e3", "1e400", "0.5", "NaN", "inf", "100%", "-5%", "9" * 300 + "%", "9" * 300),
+    *(str(2**63 - 1), str(-(2**63)), str(-(2**63) - 1), "1Ei", "99999999E", "500m", "1n", "true", "null"),
+    *("a/b/c", "a b", "x" * 253, "x" * 5000, "é\u202e\u0000", "\ud7ff\U0001f600", "9999-12-31T23:59:59Z"),
+    *("9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00"),
+    *("2026-02-30T00:00:00Z", "0001-01-01", "9999-12-31", "9999-12-31T23:59", "720h", "9" * 30 + "h", "-1h"),
+    *("* * * * *", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Equal", "NoExecute", "Always"),
+    *("kubernetes.io/hostname", "topology.kubernetes.io/zone", "karpenter.sh/nodepool", "default", "busy"),
 )
 OTHERS: Final = (None, [], {}, [[]], [{}], {"": ""}, [""], [None], {"a": {"b": []}})
 
