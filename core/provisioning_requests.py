@@ -27,8 +27,7 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.catalogue.reservations import SERVES_LEAST
-from core.model.catalogue import InstanceType
+from core.model.catalogue import SERVES_LEAST, InstanceType
 from core.model.plan import PlannedGroup
 from core.model.pod import Pod
 from core.model.snapshot import ProvisioningRequest, RequestedPods, Snapshot
