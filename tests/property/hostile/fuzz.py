@@ -18,6 +18,7 @@ import json
 import random
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -633,7 +634,7 @@ def _answer(odd: dict[str, Any], number: int, verdict: Verdict) -> None:
     snapshot, _ = assemble(inventory.objects, now=NOW, catalogue=CATALOGUE, options=OPTIONS, is_live=False)
     contained(snapshot, lambda given: Planner(given).plan())
     for gang in gangs_of(snapshot):
-        contained(snapshot, lambda given, gang=gang: explain_group(given, gang))
+        contained(snapshot, partial(explain_group, gang=gang))
     for request in snapshot.provisioning_requests:
         explain_request(snapshot, request)
         answer(request, snapshot, None, Starting())
