@@ -231,7 +231,7 @@ release: setup ## Everything of a release in build/release: VERSION=1.2.3, HOMEP
 	SIGNING_KEY="$(SIGNING_KEY)" $(BIN)/python -m infra.release "$(VERSION)" build/release $(HOMEPAGE)
 	$(BIN)/python -m tests.release build/release
 
-release-tools: ## Build the programs that judge charts, workflows and manifests of a release (Go; helm takes minutes), in build/release-tools
+release-tools: ## Build the programs that judge a release's charts, image, workflows and manifests (Go; helm takes minutes), and fetch schemas, in build/release-tools
 	$(BIN)/python -m tests.release.tools
 
 cold-start: setup ## What a cold start of each function costs, on its bundle; figures in build/cold-start.json
