@@ -85,7 +85,7 @@ class ProvisionerStack(cdk.Stack):
             state=_state_grants(config.cluster, state, shared, queues),
             windows=windows,
             kill_switch=kill_switch,
-            approval_topic_arn=environment.get("APPROVAL_TOPIC_ARN", ""),
+            topic_arns=tuple(filter(None, map(environment.get, ("APPROVAL_TOPIC_ARN", "COMMAND_TOPIC_ARN")))),
         )
         windows.wire(functions)
         for function in functions:
@@ -173,7 +173,7 @@ class ProvisionerStack(cdk.Stack):
 
 def _approval_topic(config: ClusterConfig, alarms: Alarms) -> dict[str, str]:
     """Return the setting of the topic for announcements of proposals, by default the alarms' topic; empty without approval."""
-    if not config.announces:
+    if not config.asks_for_approval:
         return {}
     return {"APPROVAL_TOPIC_ARN": str(config.settings.get("approval_topic_arn") or alarms.topic.topic_arn)}
 
