@@ -110,8 +110,8 @@ fuzz-manifests: setup
 
 OBJECTS ?= 20000
 .PHONY: fuzz-objects
-fuzz-objects: setup ## Odd objects of every kind in a healthy cluster, none of which may end a run: OBJECTS=20000 SEED=1; build/fuzz-objects.json
-	$(BIN)/python -m tests.property.hostile.fuzz --objects $(OBJECTS) --seed $(SEED) --json build/fuzz-objects.json
+fuzz-objects: setup ## Odd objects of every kind in a healthy cluster, none of which may end a run: OBJECTS=20000 SEED=1, ALONE=groups for those that ask for several pods; build/fuzz-objects.json
+	$(BIN)/python -m tests.property.hostile.fuzz --objects $(OBJECTS) --seed $(SEED) $(if $(ALONE),--$(ALONE)) --json build/fuzz-objects.json
 
 SAMPLE ?= 500
 mutants: setup ## Deliberate faults in core, controllers and command line, asked of the tests of their area: SAMPLE=500 SEED=1; build/mutants.json

@@ -172,6 +172,7 @@ def test_what_nobody_could_handle_ends_in_one_queue_that_is_watched(
     failed = [config["DestinationConfig"]["OnFailure"]["Destination"] for config in configs]
     assert failed == [arn] * len([function for function in FUNCTIONS if not function.is_repeated])
     targets = [target for rule in of_type("AWS::Events::Rule") for target in rule["Targets"]]
+    targets += [schedule["Target"] for schedule in of_type("AWS::Scheduler::Schedule")]
     assert all(target["DeadLetterConfig"] == {"Arn": arn} for target in targets)
 
 
