@@ -12,8 +12,8 @@ import msgspec
 from adapters.composition.cluster_api import kubernetes_of
 from adapters.composition.command_line import ReadOnlyAdapters
 from adapters.composition.functions import Adapters
-from adapters.current_target import current_target
 from adapters.observation.observer import ClusterState, Observer
+from adapters.observation.stores import current_target
 from adapters.ports import Clock, Kubernetes, Listing, NotFoundError, PortError
 from adapters.runtime import SystemClock
 from adapters.store import SweepState
