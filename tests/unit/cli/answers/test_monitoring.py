@@ -51,6 +51,7 @@ def functions(**changes: Any) -> Any:
     fields = {
         "view": SimpleNamespace(commands=(command, command)),
         "proposals": (object(),),
+        "forecast": None,
         "brakes": SimpleNamespace(brakes=(Brake(kind=BrakeKind.PAUSE, message="paused"),)),
         "sweeps": {"claims": SimpleNamespace(failures=2), "nodes": SimpleNamespace(failures=0)},
     }

@@ -121,7 +121,7 @@ def status(*, own: Any = None, **changes: Any) -> JsonObject:
 def own(**changes: Any) -> Any:
     """What the functions know: nothing, but for this."""
     view = SimpleNamespace(claims=changes.pop("claims", {}), commands=changes.pop("commands", ()))
-    nothing = {"proposals": None, "brakes": EngagedBrakes(), "breakers": (), "sweeps": {}}
+    nothing = {"forecast": None, "proposals": None, "brakes": EngagedBrakes(), "breakers": (), "sweeps": {}}
     return SimpleNamespace(view=view, **{**nothing, **changes})
 
 
