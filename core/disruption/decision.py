@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from core.disruption import methods
@@ -45,6 +45,8 @@ The clock only ends the search early (docs/engineering/handbook/planning.md). Wi
 (docs/engineering/handbook/target-packing.md).
 """
 
+_MINUTE: Final = 60
+
 LEFT_FOR_THE_TARGET: Final = 0.25
 """Share of the time to the deadline that must remain to start a target: its linear program cannot be interrupted."""
 
@@ -64,7 +66,8 @@ def disrupt(
     in memory, and all methods run again, until none finds a command that pays and that budgets allow. Each round removes at
     least one node, so the number of nodes bounds the loop. A later command may rely on replacements of an earlier one, see
     `startable`. Otherwise one target decides about all nodes that are not empty (`core.disruption.target`): the stored one as
-    long as it holds (`snapshot.stored_target`), else a new one.
+    long as it holds (`snapshot.stored_target`), else a new one. A cluster of more nodes than `options.part_nodes` has a target
+    for each part (`core.disruption.division`).
 
     Args:
         snapshot: The cluster, the market and the records of claims at one moment.
@@ -77,6 +80,16 @@ def disrupt(
             run examines the remaining nodes.
     """
     planner = planner or Planner(snapshot)
+    nodes_most, undivided = snapshot.options.part_nodes, ""
+    if nodes_most is not None and len(snapshot.nodes) > nodes_most:
+        from core.disruption.division import divided  # few clusters are that large
+
+        division = divided(snapshot, planner.context, nodes_most)
+        if division.parts:
+            return _in_parts(
+                snapshot, division.parts, out_of_time, proves=(proves, proves_continued), deadline=deadline
+            )
+        undivided = division.undivided
     before = fleet_price(snapshot)
     done = run(snapshot, planner, out_of_time, deadline=deadline)
     is_proven = proves and (proves_continued or done.target_reason != TargetReason.CONTINUED)
@@ -89,7 +102,36 @@ def disrupt(
         cost=DisruptionCost(before=before, after=done.price_after, lower_bound=floor),
         target=done.target,
         target_reason=done.target_reason,
+        undivided=undivided,
     )
+
+
+def _in_parts(
+    snapshot: Snapshot,
+    parts: Sequence[Snapshot],
+    out_of_time: Callable[[], float] | None,
+    *,
+    proves: tuple[bool, bool],
+    deadline: Callable[[], float] | None,
+) -> DisruptionPlan:
+    """Return the decision about all parts of a snapshot.
+
+    Each minute begins with the next part, so that all get their turn if there is not time for all. A part whose target is
+    stored takes little.
+    """
+    from core.disruption.division import joined_plans, left_alone
+
+    of_target, of_continued = proves
+    first = int(snapshot.now.timestamp()) // _MINUTE % len(parts)
+    plans: dict[int, DisruptionPlan] = {}
+    for number in (*range(first, len(parts)), *range(first)):
+        if deadline is not None and deadline() >= 1 - LEFT_FOR_THE_TARGET:
+            plans[number] = left_alone(parts[number])
+            continue
+        plans[number] = disrupt(
+            parts[number], None, out_of_time, proves=of_target, proves_continued=of_continued, deadline=deadline
+        )
+    return joined_plans(snapshot, [plans[number] for number in range(len(parts))])
 
 
 def startable(commands: Iterable[Command]) -> tuple[Command, ...]:
