@@ -14,7 +14,7 @@ from typing import Any, Final
 from benchmarks.cases import CASES, Case, budgets_of, selected
 from benchmarks.commit import commit
 from benchmarks.files import Files, written
-from benchmarks.peer import Peer, PeerError, built_peer
+from benchmarks.peer import Peer, PeerError, built_peer, karpenter_version
 from benchmarks.table import below_bound, gives_up_more, table
 from installation.array_threads import ARRAY_THREADS
 
@@ -44,7 +44,7 @@ def main() -> int:
         "commit": commit(),
         "load": os.getloadavg()[0],
         "cpus": os.cpu_count(),
-        "peer": why_no_peer or "v1.14.1",
+        "peer": why_no_peer or karpenter_version(),
         "cases": results,
     }
     arguments.json.parent.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -18,10 +19,19 @@ _BUILD_SECONDS_MAX: Final = 900
 _PLAN_SECONDS_MAX: Final = 600
 _WALL_PER_CPU: Final = 8
 """On a busy machine a CPU second takes several seconds."""
+_PINNED: Final = re.compile(r"sigs\.k8s\.io/karpenter (v\S+)")
 
 
 class PeerError(Exception):
     """Karpenter cannot be run; the message says why."""
+
+
+def karpenter_version() -> str:
+    """The release of Karpenter that the program is built from, as `benchmarks/karpenter/go.mod` pins it."""
+    pinned = _PINNED.search((_SOURCE / "go.mod").read_text())
+    if pinned is None:
+        raise PeerError(f"{_SOURCE / 'go.mod'} requires no sigs.k8s.io/karpenter")
+    return pinned.group(1)
 
 
 class Peer:
@@ -48,8 +58,16 @@ class Peer:
             raise PeerError("Go is not installed")
         self._program.parent.mkdir(parents=True, exist_ok=True)
         command = [go, "build", "-o", str(self._program.resolve()), "."]
+        # Karpenter asks for a newer Go than some distributions have; Go fetches it if it may.
+        environment = {**os.environ, "GOTOOLCHAIN": _toolchain()}
         built = subprocess.run(  # noqa: S603 - the program and its arguments are ours
-            command, cwd=_SOURCE, capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS_MAX
+            command,
+            cwd=_SOURCE,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_BUILD_SECONDS_MAX,
         )
         if built.returncode:
             lines = built.stderr.strip().splitlines() or ["no message"]
@@ -124,6 +142,11 @@ def _plan_figures(plan: dict[str, Any]) -> dict[str, Any]:
         "unschedulable": len(plan["unschedulable"]),
         "cost": plan["cost"]["hourly"],
     }
+
+
+def _toolchain() -> str:
+    wanted = os.environ.get("GOTOOLCHAIN", "")
+    return "auto" if wanted in ("", "local") else wanted
 
 
 def built_peer(build: Path, memory: Path | None, *, is_wanted: bool) -> tuple[Peer | None, str]:

@@ -99,7 +99,7 @@ def doubted_nodes(snapshot: Snapshot) -> tuple[NodeDoubt, ...]:
 
 
 NOTHING_RUNS: Final = (
-    "no pod runs on it, not even a DaemonSet's, and it is no node of ours: consolidation moves no pods to it; if it has no"
+    "no pod runs on it, not even a DaemonSet's, and it is no node of ours: no command moves pods to it; if it has no"
     " instance, delete the Node, since kube-scheduler may bind pods to it"
 )
 

@@ -16,7 +16,7 @@ from benchmarks.disruption.measuring import WAYS, measured
 from benchmarks.disruption.page import figures
 from benchmarks.files import Files, written
 from benchmarks.measure import decoded
-from benchmarks.peer import Peer, PeerError, built_peer
+from benchmarks.peer import Peer, PeerError, built_peer, karpenter_version
 from benchmarks.workloads.ec2 import ec2_catalogue
 
 PROTECTED: Final = {"few": FEW_PROTECTED, "many": MANY_PROTECTED}
@@ -26,7 +26,7 @@ def main() -> None:
     """Measure the requested cases."""
     arguments = _arguments()
     peer, why_no_peer = built_peer(arguments.work, arguments.peer_memory, is_wanted=not arguments.no_peer)
-    document: dict[str, Any] = {"commit": commit(), "cpus": os.cpu_count(), "peer": why_no_peer or "v1.14.1"}
+    document: dict[str, Any] = {"commit": commit(), "cpus": os.cpu_count(), "peer": why_no_peer or karpenter_version()}
     document["command"] = shlex.join(("python", "-m", "benchmarks.disruption", *sys.argv[1:]))
     document["clusters"] = []
     for nodes in arguments.nodes:

@@ -414,7 +414,7 @@ class SchedulingContext:
         self.axis = ResourceAxis(_requested(snapshot, concerned), _offered(snapshot, self.states))
         self.table = RequirementTable(_labels_of_nodes(snapshot))
         self.volumes = volumes = VolumeIndex(snapshot, refused_volumes)
-        self._daemons = daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
+        self.daemons = daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
         reads, questions = reads_of(constraints), known.questions if known is not None else None
         shared_claims = volumes.binding.shared_claims((*self.pending, *bound))
         signatures = PodSignatures(snapshot, concerned, self.axis, reads, questions, shared_claims)
@@ -431,7 +431,7 @@ class SchedulingContext:
         self.positions = {node.name: node.index for node in self.existing_nodes}
         self.positions |= {node.state.claim_name: node.index for node in self.existing_nodes if node.state.claim_name}
         self.node_index = NodeIndex(self.existing_nodes, self.table)
-        self.templates = templates_of(snapshot, self.table, self.axis, self._daemons)
+        self.templates = templates_of(snapshot, self.table, self.axis, self.daemons)
         self.remaining = RemainingCapacity(snapshot, self.existing_nodes, self.templates, self.coverage)
         self.budgets = DisruptionBudgets.of(snapshot)
         self.leaving = frozenset(node.index for node in self.existing_nodes if node.is_leaving)
@@ -443,7 +443,7 @@ class SchedulingContext:
     def _group_pods(self, snapshot: Snapshot, constraints: ConstraintTypes, successors: Mapping[int, Pod]) -> None:
         """Group the pods, and collect the rules between them."""
         namespaces = Namespaces.of(snapshot)
-        of_daemons = tuple(daemon.source for daemon in self._daemons)
+        of_daemons = tuple(daemon.source for daemon in self.daemons)
         self.topology = Topology(
             self._signatures.all, self.node_index, self.templates, namespaces, self.table, of_daemons
         )
@@ -465,7 +465,7 @@ class SchedulingContext:
         """Return the DaemonSets whose pod is too large for every node; no room is kept for them."""
         pools = [(template.types, template.offered, template.taints) for template in self.templates]
         rooms = [self.axis.vector(state.allocatable) for state in self.states]
-        return tuple(d.source for d in self._daemons if fits_nowhere(d, pools, self.axis, rooms))
+        return tuple(d.source for d in self.daemons if fits_nowhere(d, pools, self.axis, rooms))
 
     def pinned(
         self,
@@ -559,7 +559,7 @@ class SchedulingContext:
         closed = (pool for pool in self.snapshot.node_pools if pool.is_closed)
         open_again = tuple(msgspec.structs.replace(pool, hours=None) for pool in closed)
         snapshot = msgspec.structs.replace(self.snapshot, node_pools=open_again)
-        return templates_of(snapshot, self.table, self.axis, self._daemons) if open_again else ()
+        return templates_of(snapshot, self.table, self.axis, self.daemons) if open_again else ()
 
     def with_other_volumes(self, waiting: Iterable[Pod]) -> SchedulingContext | None:
         """Return the snapshot, prepared with other free volumes for the claims of pods that found no place with theirs.

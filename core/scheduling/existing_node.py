@@ -404,7 +404,7 @@ class NodeIndex:
     Attributes:
         nodes: The nodes, by position.
         leaving: Nodes that are leaving and offer no room.
-        takes_no_moves: Nodes to which consolidation moves no pods.
+        avoided: [`Avoids`], the nodes that are no room for a pod.
         drained_later: Nodes that the stored target has yet to drain.
         values: Label key → its value on each node, None if the node has none.
         domains: Label key → its values, each with its nodes.
@@ -416,7 +416,8 @@ class NodeIndex:
         self.nodes = nodes
         self._all = _every(nodes)
         self.leaving = NodeMask(bits(node.index for node in nodes if node.is_leaving))
-        self.takes_no_moves = NodeMask(bits(node.index for node in nodes if node.takes_no_moves))
+        unproven = bits(node.index for node in nodes if not node.state.is_proven)
+        self.avoided = (NodeMask(0), NodeMask(unproven), NodeMask(bits(n.index for n in nodes if n.takes_no_moves)))
         self.drained_later = NodeMask(bits(node.index for node in nodes if node.is_drained_later))
         self._by_resource = [ThresholdIndex(column) for column in zip(*(node.free for node in nodes), strict=True)]
         for column in self._by_resource:

@@ -20,7 +20,7 @@ from core.scheduling.context import SchedulingContext
 from core.scheduling.instance_types import OFFERING_KEYS, meets, unmet
 from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate
 from core.scheduling.pods import PodGroup, RelaxationStep
-from core.scheduling.primitives import IMPOSSIBLE, RequirementId, TypeMask, positions
+from core.scheduling.primitives import IMPOSSIBLE, RequirementId, TypeMask, positions, within
 
 # Why a pod has no place, as data: what each NodePool lacks, and the pool that came nearest.
 
@@ -302,6 +302,10 @@ def amount_of(amount: int, name: str) -> str:
 # Applies the rules one by one and counts the instance types of a NodePool that each excludes for a pod.
 
 
+DAEMONS_NAMED_MAX: Final = 3
+"""How many DaemonSets a message names."""
+
+
 class TypeElimination:
     """Eliminates the types of one NodePool, rule by rule, with counts.
 
@@ -394,7 +398,7 @@ class TypeElimination:
     def _by_room(self) -> None:
         types, axis = self.template.types, self._context.axis
         total = self.pod_group.requests
-        shortest: tuple[int, int] | None = None
+        nearness_of: dict[int, tuple[int, int, str, int]] = {}
         before, fitting = self.left, types.room.fitting(self.left, total)
         for position in positions(self.left & ~fitting):
             lacks = [
@@ -406,14 +410,41 @@ class TypeElimination:
             self._keep(~TypeMask(1 << position), name, PodReason.NO_OFFERING_FITS)
             # Fewer missing resources is nearer; among equals, the smaller sum of the missing shares, in thousandths.
             share = sum(short * 1000 // max(1, total[axis.names.index(n)]) for n, short in lacks)
-            if shortest is None or (len(lacks), share) < shortest:
-                shortest = (len(lacks), share)
-                nearest = self._lack(types.types[position].name, name, amount, total[axis.names.index(name)])
-        if shortest is None or self.left:
+            nearness_of[position] = (len(lacks), share, name, amount)
+        if not nearness_of or self.left:
             return
+        empty = types.empty_rooms(axis)
+        crowded = [position for position in nearness_of if within(total, empty[position])]
+        position = min(crowded or nearness_of, key=lambda position: nearness_of[position][:2])
+        name, amount = nearness_of[position][2:]
         rooms = [types.room.vectors[position] for position in positions(before)]
-        absent = [name for i, name in enumerate(axis.names) if total[i] > 0 and all(room[i] <= 0 for room in rooms)]
-        self.nearest = f"none of its types has {', '.join(absent)}" if absent else nearest
+        absent = [n for i, n in enumerate(axis.names) if total[i] > 0 and all(room[i] <= 0 for room in rooms)]
+        if crowded:
+            self.nearest = self._crowd(position, name)
+        elif absent:
+            self.nearest = f"none of its types has {', '.join(absent)}"
+        else:
+            self.nearest = self._lack(types.types[position].name, name, amount, total[axis.names.index(name)])
+
+    def _crowd(self, position: int, name: str) -> str:
+        """Return which DaemonSets' pods take the room of a type that would be large enough without them, and what helps."""
+        axis, types = self._context.axis, self.template.types
+        column = axis.names.index(name)
+        taking = [
+            (daemon.requests[column], f"{daemon.source.namespace}/{daemon.source.name}")
+            for daemon, (carriers, _) in zip(self._context.daemons, self.template.carriers, strict=True)
+            if carriers >> position & 1 and daemon.requests[column]
+        ]
+        taking.sort(key=lambda taken: (-taken[0], taken[1]))
+        named = [f"{daemon} {amount_of(amount, name)}" for amount, daemon in taking[:DAEMONS_NAMED_MAX]]
+        named += [f"and {len(taking) - len(named)} more"] * (len(taking) > len(named))
+        requested = amount_of(sum(amount for amount, _ in taking), name)
+        given = amount_of(types.empty_rooms(axis)[position][column], name)
+        return (
+            f"without DaemonSets' pods {types.types[position].name} would do, and they request {requested} of its {given} "
+            f"{name} ({', '.join(named)}): lower their requests, keep some of them off these nodes by node affinity or a "
+            "taint, or allow larger types"
+        )
 
     def _lack(self, instance_type: str, name: str, amount: int, needed: int) -> str:
         """Return what a type lacks; disk space is the EC2NodeClass's to give, whatever the type."""

@@ -34,7 +34,7 @@ from core.reasons.pods import PodReason
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import GangPlan, HeldGang, SchedulingContext, is_virtual
 from core.scheduling.explanation import Diagnosis
-from core.scheduling.pods import PendingGroup
+from core.scheduling.pods import Avoids, PendingGroup
 from core.scheduling.replanning import Extra, planned_within_ec2_limits
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 
@@ -204,7 +204,7 @@ class _Admission:
     def _queue(self, unit: _Unit, domain: Domain) -> list[PendingGroup]:
         pins = dict.fromkeys((pod.key for pod in unit.core), _pin(domain)) if domain else {}
         context = self._context.with_gangs(self._context.gang_plan, pins, ()) if pins else self._context
-        return queue_of(context, [(unit.core, False)])
+        return queue_of(context, [(unit.core, Avoids.NO_NODE)])
 
     def _candidates(self, gang: Gang) -> list[Domain]:
         """Return the domains that a group may get, those of its running members if it has any."""

@@ -325,8 +325,8 @@ def _template(
     requirements = template_parts(pool)
     offered = table.conjunction(requirements)
     keys = snapshot.catalogue.label_keys()
-    types = TypeFilter.of(index_of(pool_types(snapshot).of(pool.name)), keys, table, axis)
-    types = without_overhead(types, offered, pool.taints, daemons)
+    empty = TypeFilter.of(index_of(pool_types(snapshot).of(pool.name)), keys, table, axis)
+    types = without_overhead(empty, offered, pool.taints, daemons)
     mask = types.mask(offered)
     return NodeClaimTemplate(
         index=index,
@@ -338,7 +338,7 @@ def _template(
         mask=mask,
         sizes=sizes_of(types, mask, pool.largest_node),
         min_values={r.key: r.min_values for r in Requirements(requirements).values() if r.min_values},
-        carriers=tuple(carriers_of(daemon, types, offered, pool.taints) for daemon in daemons),
+        carriers=tuple(carriers_of(daemon, empty, offered, pool.taints) for daemon in daemons),
     )
 
 

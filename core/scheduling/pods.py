@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -343,11 +344,24 @@ class PodGroup(msgspec.Struct, eq=False):
         return self.steps[-1].keys if self.steps else ()
 
 
+class Avoids(IntEnum):
+    """Which existing nodes do not count as room for a pod, although kube-scheduler may bind it there."""
+
+    NO_NODE = 0
+    """It waits: kube-scheduler binds it in any case."""
+
+    UNPROVEN = 1
+    """It leaves a node at any cost. No claim has these nodes and nothing runs there, so that no kubelet may be behind them."""
+
+    RECENTLY_CHANGED = 2
+    """Consolidation moves it: also nodes whose pods changed within `consolidateAfter`."""
+
+
 class PendingGroup(msgspec.Struct, eq=False):
     """Equal pods that wait for a place, in the order of placement.
 
     Attributes:
-        avoids_recently_changed: Whether consolidation moves them, so that they must avoid nodes that take no moves.
+        avoids: Which nodes are no room for them.
         is_displaced: Whether a target moves them: they are placed after the pods that wait in any case, and share no new node
             with those.
         avoids_drained_later: Whether they leave a node at any cost, so that they go to nodes which the stored target drains
@@ -360,13 +374,18 @@ class PendingGroup(msgspec.Struct, eq=False):
 
     pod_group: PodGroup
     pods: list[Pod]
-    avoids_recently_changed: bool = False
+    avoids: Avoids = Avoids.NO_NODE
     is_displaced: bool = False
     avoids_drained_later: bool = False
     is_released: bool = False
     placed: int = 0
     turn: int | None = None
     may_wait: bool = False
+
+    @property
+    def avoids_recently_changed(self) -> bool:
+        """Whether consolidation moves them."""
+        return self.avoids == Avoids.RECENTLY_CHANGED
 
     @property
     def waiting(self) -> int:
@@ -535,9 +554,17 @@ class PodSignatures:
         return known
 
 
+_OF_CLAIM: Final = "claim:"
+
+
 def shared_claim_label(claim: str) -> str:
     """Return the label by which the pods that use an unbound claim select one another; no label of a pod can have this key."""
-    return f"claim:{claim}"
+    return f"{_OF_CLAIM}{claim}"
+
+
+def is_of_shared_claim(selector: LabelSelector) -> bool:
+    """Whether a selector selects the pods that use an unbound claim."""
+    return any(requirement.key.startswith(_OF_CLAIM) for requirement in selector.requirements)
 
 
 def _reads_node_name(spec: PodSpec) -> bool:

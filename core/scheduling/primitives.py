@@ -309,7 +309,11 @@ def within(requested: Vector, available: Vector) -> bool:
 
 def has_room(requested: Vector, free: Vector) -> bool:
     """Whether an existing node has room: a resource that is overcommitted matters only to pods that request it."""
-    return all(not request or request <= room for request, room in zip(requested, free, strict=True))
+    # A loop takes half as long as `all` of a generator, and a fleet's plan asks this some million times.
+    for request, room in zip(requested, free, strict=True):  # noqa: SIM110
+        if request > room and request:
+            return False
+    return True
 
 
 def pareto(vectors: Iterable[Vector]) -> tuple[Vector, ...]:

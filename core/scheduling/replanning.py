@@ -22,7 +22,7 @@ from core.pods import reschedulable
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext, is_virtual
 from core.scheduling.new_node import InFlightClaim
-from core.scheduling.pods import PendingGroup, PodGroup
+from core.scheduling.pods import Avoids, PendingGroup, PodGroup
 from core.scheduling.primitives import RequirementId, TypeMask, memo
 from core.scheduling.scheduler import (
     DOMAINS_MAX,
@@ -697,11 +697,23 @@ def planned(
     more = gone - context.leaving
     needing_place = reschedulable if with_blocked else context.budgets.currently_reschedulable
     displaced = [pod for p in sorted(more) for pod in needing_place(context.existing_nodes[p].state.pods)]
-    waiting = [((*context.pending, *context.moving), False), (displaced, consolidation)]
+    avoided = Avoids.RECENTLY_CHANGED if consolidation else Avoids.UNPROVEN
+    waiting = [((*context.pending, *context.moving), Avoids.NO_NODE), (displaced, avoided)]
     if more:
         queue, leaving = queue_of(context, waiting), context.leaving | more | closed
-        return GreedyScheduler(context, queue, leaving, more, shares_node=True).run(), displaced
+        first = _groups_bound_first(context)
+        return GreedyScheduler(context, queue, leaving, more, first, shares_node=True).run(), displaced
     return RequeuingScheduler(context, lambda: queue_of(context, waiting)).solution(), displaced
+
+
+def _groups_bound_first(context: SchedulingContext) -> frozenset[int]:
+    """Return the groups of the pods that wait already: kube-scheduler binds them before a node's pods are evicted.
+
+    Karpenter takes all pods by their size, so that one that is evicted may be expected where one that waits is bound.
+    """
+    if context.snapshot.options.karpenter_moves_only:
+        return frozenset()
+    return frozenset(context.pod_groups.of(pod).index for pod in (*context.pending, *context.moving))
 
 
 def drained(context: SchedulingContext, drains: Drains) -> tuple[Solution, list[Pod]]:
@@ -713,8 +725,9 @@ def drained(context: SchedulingContext, drains: Drains) -> tuple[Solution, list[
     }
     mandatory = [pod for position, node_pods in pods.items() if position in drains.mandatory for pod in node_pods]
     voluntary = [pod for position, node_pods in pods.items() if position not in drains.mandatory for pod in node_pods]
-    waiting = (*context.pending, *context.moving, *mandatory)
-    queue = queue_of(context, [(waiting, False), (voluntary, True)], {pod.key for pod in mandatory + voluntary})
+    waiting = (*context.pending, *context.moving)
+    lists = [(waiting, Avoids.NO_NODE), (mandatory, Avoids.UNPROVEN), (voluntary, Avoids.RECENTLY_CHANGED)]
+    queue = queue_of(context, lists, {pod.key for pod in mandatory + voluntary})
     closed = context.leaving | gone | drains.closed
     solution = GreedyScheduler(context, queue, closed, frozenset(pods), slots=drains.slots).run()
     return solution.settle_commitments(), mandatory + voluntary

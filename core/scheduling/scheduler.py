@@ -19,6 +19,7 @@ from core.scheduling.constraints.registry import VacantDomain, go_by_priority
 from core.scheduling.context import SchedulingContext, is_spare
 from core.scheduling.new_node import ClaimProfiles
 from core.scheduling.pods import (
+    Avoids,
     PendingGroup,
     PodGroup,
     PodSignature,
@@ -65,7 +66,7 @@ class ExistingNodeSearch:
         self._drained_later = state.context.node_index.drained_later & self._staying
         self.opens_drained_later = not self._drained_later
         self._free: dict[int, Vector] = {}
-        self._open: dict[tuple[PodGroupId, int, bool], NodeMask] = {}
+        self._open: dict[tuple[PodGroupId, int, Avoids], NodeMask] = {}
 
     def find(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
         """Return the first node that takes one more pod of the group."""
@@ -86,7 +87,7 @@ class ExistingNodeSearch:
         A node that is too full for the pods stays so and is not tried again, nor is one with a violated rule that further pods
         cannot fix.
         """
-        key = (pending_group.pod_group.index, step.number, pending_group.avoids_recently_changed)
+        key = (pending_group.pod_group.index, step.number, pending_group.avoids)
         still_open = self._open.get(key)
         if still_open is None:
             still_open = self._suitable(pending_group, step)
@@ -144,7 +145,7 @@ class ExistingNodeSearch:
         suitable = nodes.suitable(step.alternatives, step.demands.tolerations) & nodes.with_room(
             pending_group.pod_group.requests
         )
-        return suitable & self._staying & (~nodes.takes_no_moves if pending_group.avoids_recently_changed else -1)
+        return suitable & self._staying & ~nodes.avoided[pending_group.avoids]
 
     def _near(self, step: RelaxationStep) -> NodeMask:
         """Return nodes with a pod that the pods must share a node with; all nodes without such a rule."""
@@ -332,7 +333,7 @@ _NOT_CREATED: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def queue_of(
-    context: SchedulingContext, pods: Iterable[tuple[Iterable[Pod], bool]], displaced: Collection[str] = ()
+    context: SchedulingContext, pods: Iterable[tuple[Iterable[Pod], Avoids]], displaced: Collection[str] = ()
 ) -> list[PendingGroup]:
     """Return pods in the order of placement: most CPU first, then most memory, then the oldest; equal pods together.
 
@@ -341,25 +342,25 @@ def queue_of(
 
     Args:
         context: The snapshot.
-        pods: Lists of pods, each with whether these must avoid recently changed nodes. Pods that are held back are left out.
+        pods: Lists of pods, each with the nodes that are no room for these. Pods that are held back are left out.
         displaced: Keys of the pods that a target moves.
     """
-    grouped: dict[tuple[int, bool, bool, bool, bool, int | None], PendingGroup] = {}
+    grouped: dict[tuple[int, Avoids, bool, bool, bool, int | None], PendingGroup] = {}
     turns = context.gang_plan.turns if context.gang_plan.uses_turns else {}
     any_later = bool(context.node_index.drained_later)
-    for some, avoids_recently_changed in pods:
+    for some, avoids in pods:
         for pod in (pod for pod in some if pod.key not in context.holds.held):
             pod_group = context.pod_groups.of(pod)
             is_displaced = bool(displaced) and pod.key in displaced
-            avoids_later = any_later and bool(pod.node_name) and not (avoids_recently_changed or is_displaced)
+            avoids_later = any_later and bool(pod.node_name) and not (avoids == Avoids.RECENTLY_CHANGED or is_displaced)
             keeps_room = bool(pod.annotations) and is_spare(pod)
             turn = turns.get(pod.key) if turns else None
             waits = bool(pod.annotations) and context.may_wait(pod)
-            key = (pod_group.index, avoids_recently_changed, is_displaced, avoids_later, keeps_room or waits, turn)
+            key = (pod_group.index, avoids, is_displaced, avoids_later, keeps_room or waits, turn)
             pending_group = grouped.get(key)
             if pending_group is None:
                 pending_group = grouped[key] = PendingGroup(
-                    pod_group, [], avoids_recently_changed, is_displaced, avoids_later, turn=turn, may_wait=waits
+                    pod_group, [], avoids, is_displaced, avoids_later, turn=turn, may_wait=waits
                 )
             pending_group.pods.append(pod)
     for pending_group in grouped.values():
@@ -399,7 +400,7 @@ def _age(pod: Pod) -> tuple[datetime, str, str]:
     return (pod.created_at or _NOT_CREATED, pod.uid, pod.key)
 
 
-_Question = tuple[int, int, bool, bool, bool]
+_Question = tuple[int, int, Avoids, bool, bool]
 
 
 @dataclass(eq=False, slots=True)
@@ -741,7 +742,7 @@ def _question(group: PendingGroup, step: RelaxationStep) -> _Question:
     return (
         group.pod_group.index,
         step.number,
-        group.avoids_recently_changed,
+        group.avoids,
         group.avoids_drained_later,
         group.is_displaced,
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import log
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -29,12 +29,12 @@ from core.model.state_node import StateNode
 from core.model.values import quantity
 from core.model.values.quantity import CPU, MEMORY
 from core.model.values.requirements import Requirement
-from core.model.values.taints import LEAVING, PREFER_NO_SCHEDULE
+from core.model.values.taints import LEAVING, PREFER_NO_SCHEDULE, Taint
 from core.packing.problem import Bools, Floats, Ints
 from core.pods import SYSTEM_SPREADS, spread_selector, successor, with_label_keys
 from core.reasons.code import TerminationReason
 from core.scheduling.context import SchedulingContext
-from core.scheduling.pods import DefaultSpreads, PendingGroup, PodGroup
+from core.scheduling.pods import Avoids, DefaultSpreads, PendingGroup, PodGroup
 from core.scheduling.primitives import bits
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from core.scheduling.topology.domains import ReachableDomains
@@ -284,7 +284,7 @@ class _Prediction:
         """Return a plan in which the pods evicted so far count where they are placed by now."""
         moved = [pod for position in self._going for pod in self._pods[position]]
         leaving = self._context.leaving | frozenset(self._pods)
-        queue = queue_of(self._context, [(moved, False)])
+        queue = queue_of(self._context, [(moved, Avoids.NO_NODE)])
         plan = GreedyScheduler(self._context, queue, leaving, frozenset(self._going))
         # kube-scheduler makes domains of the nodes that are there.
         plan.state.domain_counts.reachable = ReachableDomains(lambda _, __: False, [])
@@ -338,7 +338,8 @@ class _Prediction:
         for step in group.steps if has_terms else group.steps[-1:]:
             key = (group.index, step.number, by_choice)
             if key not in self._open:
-                mask = self._plan.nodes.open_to(PendingGroup(group, [pod], by_choice), step)
+                avoids = Avoids.RECENTLY_CHANGED if by_choice else Avoids.NO_NODE
+                mask = self._plan.nodes.open_to(PendingGroup(group, [pod], avoids), step)
                 # A new node has only just changed, and is there for these pods.
                 mask |= self._plan.nodes.open_to(PendingGroup(group, [pod]), step) & bits(self._new)
                 self._open[key] = np.array([bool(mask >> p & 1) for p in range(len(fits))])
@@ -379,11 +380,14 @@ class NodeScores:
         self._offered = self._amounts(lambda state, name: state.allocatable.get(name, 0))
         self._used = self._amounts(lambda state, name: sum(p.spec.requests.get(name, 0) for p in state.pods))
         self._stated = self._amounts(lambda state, name: sum(_stated(p, name) for p in state.pods))
-        self._taints = [
+        taints = [
             {t for t in (node.state.node.taints if node.state.node else ()) if t.effect == PREFER_NO_SCHEDULE}
             | ({LEAVING} if node.index in later else set())
             for node in self._nodes
         ]
+        numbers: dict[tuple[Taint, ...], int] = {}
+        number_of = [numbers.setdefault(tuple(sorted(on_node)), len(numbers)) for on_node in taints]
+        self._taint_sets, self._taint_set_of = list(numbers), np.array(number_of, dtype=np.int64)
         self._labels = [{**node.state.labels, labels.NODE_NAME: node.name} for node in self._nodes]
         self._counts = _PodCounts(context)
         defaults = snapshot.options.default_spreads or SYSTEM_SPREADS
@@ -439,18 +443,19 @@ class NodeScores:
     def _tainted(self, pod: Pod, feasible: Ints) -> Ints:
         """Score by taints PreferNoSchedule that the pod does not tolerate (tainttoleration/taint_toleration.go)."""
         tolerations = pod.spec.tolerations
-        counts = [
-            sum(
-                not any(toleration.tolerates(taint) for toleration in tolerations)
-                for taint in sorted(self._taints[position])
-            )
-            for position in feasible
+        by_set = [
+            sum(not any(toleration.tolerates(taint) for toleration in tolerations) for taint in taints)
+            for taints in self._taint_sets
         ]
-        most = max(counts)
-        return np.array([FULL - FULL * count // most if most else FULL for count in counts], dtype=np.int64)
+        counts: Ints = np.array(by_set, dtype=np.int64)[self._taint_set_of[feasible]]
+        most = int(counts.max())
+        score: Ints = FULL - FULL * counts // most if most else np.full(len(feasible), FULL, dtype=np.int64)
+        return score
 
     def _preferred(self, pod: Pod, feasible: Ints) -> Ints:
         """Score by the preferred node affinity (nodeaffinity/node_affinity.go)."""
+        if not pod.spec.preferred_terms:
+            return np.zeros(len(feasible), dtype=np.int64)
         terms = [
             (preference.weight, LabelSelector(preference.term.requirements)) for preference in pod.spec.preferred_terms
         ]
@@ -514,15 +519,45 @@ class NodeScores:
         return sums
 
 
+class _PodKind(NamedTuple):
+    """What selectors see of a pod; most pods share theirs with all of their workload."""
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+    is_terminating: bool
+
+    @staticmethod
+    def of(pod: Pod) -> _PodKind:
+        return _PodKind(pod.namespace, tuple(sorted(pod.labels.items())), pod.is_terminating)
+
+
+class _Selection(NamedTuple):
+    """Pods that are counted together: those in the namespaces (None: in all) that the selector selects."""
+
+    namespaces: tuple[str, ...] | None
+    selector: LabelSelector
+    with_leaving: bool
+
+    def has(self, pod: Pod) -> bool:
+        is_there = self.namespaces is None or pod.namespace in self.namespaces
+        return is_there and (self.with_leaving or not pod.is_terminating) and self.selector.matches(pod.labels)
+
+
 class _PodCounts:
     """How many pods of a selection each node has, as pods move."""
 
     def __init__(self, context: SchedulingContext) -> None:
         self._namespaces = Namespaces.of(context.snapshot)
-        self._on = {pod.key: (pod, node.index) for node in context.existing_nodes for pod in node.state.pods}
         self._number = len(context.existing_nodes)
-        self._known: dict[tuple[tuple[str, ...] | None, LabelSelector, bool], Ints] = {}
-        self._having = {key: pod_and_node for key, pod_and_node in self._on.items() if _has_terms(pod_and_node[0])}
+        self._on: dict[str, tuple[_PodKind, int]] = {}
+        self._examples: dict[_PodKind, Pod] = {}
+        self._per_node: dict[_PodKind, Counter[int]] = {}
+        self._known: dict[_Selection, Ints] = {}
+        self._selections: dict[_PodKind, list[Ints]] = {}
+        self._having: dict[str, tuple[Pod, int]] = {}
+        for node in context.existing_nodes:
+            for pod in node.state.pods:
+                self.add(pod, node.index)
 
     def selected(self, namespace: str, selector: LabelSelector | None, *, with_leaving: bool = False) -> Ints:
         """Return [node], its pods in the namespace that a selector selects."""
@@ -549,42 +584,58 @@ class _PodCounts:
 
     def add(self, pod: Pod, position: int) -> None:
         """Count a pod on a node."""
-        self._on[pod.key] = (pod, position)
+        kind = _PodKind.of(pod)
+        self._on[pod.key] = (kind, position)
         if _has_terms(pod):
             self._having[pod.key] = (pod, position)
-        for (namespaces, selector, with_leaving), counts in self._known.items():
-            counts[position] += _is_selected(pod, namespaces, selector, with_leaving=with_leaving)
+        if kind not in self._examples:
+            self._examples[kind], self._per_node[kind] = pod, Counter()
+        self._per_node[kind][position] += 1
+        for counts in self._selecting(kind):
+            counts[position] += 1
 
     def remove(self, pod: Pod) -> None:
         """Count a pod no more."""
-        before = self._on.pop(pod.key, None)
         self._having.pop(pod.key, None)
-        for (namespaces, selector, with_leaving), counts in self._known.items():
-            if before is not None:
-                counts[before[1]] -= _is_selected(pod, namespaces, selector, with_leaving=with_leaving)
+        before = self._on.pop(pod.key, None)
+        if before is None:
+            return
+        kind, position = before
+        self._per_node[kind][position] -= 1
+        for counts in self._selecting(kind):
+            counts[position] -= 1
+
+    def _selecting(self, kind: _PodKind) -> list[Ints]:
+        """Return the counts that pods of a kind are part of."""
+        counts = self._selections.get(kind)
+        if counts is None:
+            example = self._examples[kind]
+            selecting = [counts for selection, counts in self._known.items() if selection.has(example)]
+            counts = self._selections[kind] = selecting
+        return counts
 
     def _selected(
         self, namespaces: tuple[str, ...] | None, selector: LabelSelector | None, *, with_leaving: bool
     ) -> Ints:
         if selector is None:
             return np.zeros(self._number, dtype=np.int64)
-        question = (namespaces, selector, with_leaving)
-        counts = self._known.get(question)
+        selection = _Selection(namespaces, selector, with_leaving)
+        counts = self._known.get(selection)
         if counts is None:
-            counts = self._known[question] = np.zeros(self._number, dtype=np.int64)
-            for pod, position in self._on.values():
-                counts[position] += _is_selected(pod, namespaces, selector, with_leaving=with_leaving)
+            counts = self._known[selection] = np.zeros(self._number, dtype=np.int64)
+            for kind, example in self._examples.items():
+                if not selection.has(example):
+                    continue
+                if kind in self._selections:
+                    self._selections[kind].append(counts)
+                for position, pods in self._per_node[kind].items():
+                    counts[position] += pods
         return counts
 
     def _selects(self, term: PodAffinityTerm, owner: Pod, pod: Pod) -> bool:
         selector = _selector(term, owner)
         namespaces = self._namespaces.of_term(term, owner.namespace)
-        return selector is not None and _is_selected(pod, namespaces, selector, with_leaving=True)
-
-
-def _is_selected(pod: Pod, namespaces: tuple[str, ...] | None, selector: LabelSelector, *, with_leaving: bool) -> bool:
-    is_there = namespaces is None or pod.namespace in namespaces
-    return is_there and (with_leaving or not pod.is_terminating) and selector.matches(pod.labels)
+        return selector is not None and _Selection(namespaces, selector, with_leaving=True).has(pod)
 
 
 def _selector(term: PodAffinityTerm, owner: Pod) -> LabelSelector | None:

@@ -177,6 +177,7 @@ class DomainCounts:
         self._counts: dict[TopologyGroupId, Counts] = {}
         self._uncertain: dict[TopologyGroupId, Counts] = {}
         self._hostnames: dict[TopologyGroupId, HostnameCounts] = {}
+        self._least_hosts: dict[TopologyGroupId, int] = {}
         self.reachable: ReachableDomains | None = None
         self._effects: Callable[[PodSignature, ClaimProfile], tuple[Effect, ...]] = memo(partial(_effects, topology))
 
@@ -227,7 +228,9 @@ class DomainCounts:
         counts = self.of(rule.group)
         before = counts.get(domain)
         counts[domain] = (before or 0) + counted
+        self._least_hosts.pop(rule.group, None)
         is_admitted = self.admits(rule, domain, signature)
+        self._least_hosts.pop(rule.group, None)
         if before is None:
             del counts[domain]
         else:
@@ -286,6 +289,7 @@ class DomainCounts:
             if domain is not None:
                 counts = self.of(group)
                 counts[domain] = counts.get(domain, 0) + 1
+                self._least_hosts.pop(group, None)
 
     def record_on_claim(self, signature: PodSignature, profile: ClaimProfile, claim: int, times: int = 1) -> None:
         """Count pods that the plan puts on a new node, or remove them with negative `times`."""
@@ -345,6 +349,10 @@ class DomainCounts:
         if reachable.launches(rule.key, None):
             return 0
         number, domains = rule.group, self._topology.domains
+        # Where nodes alone count, each pod that is placed changes the answer, and not each node that is tried for it.
+        least = None if reachable.claims else self._least_hosts.get(number)
+        if least is not None:
+            return least
         counts, hostnames = self.of(number), self._hostnames_of(number)
         gone = {domains.at(number, position) for position in self._departures.positions}
         counts_here = [counts.get(host, 0) for host in domains.of_nodes(number) if host not in gone]
@@ -353,7 +361,11 @@ class DomainCounts:
             for claim in reachable.claims
             if self._topology.new_nodes.counts(number, claim.reqs, claim.template)
         ]
-        return min(counts_here) if counts_here and len(counts_here) >= self._topology.groups[number].min_domains else 0
+        has_enough = counts_here and len(counts_here) >= self._topology.groups[number].min_domains
+        least = min(counts_here) if has_enough else 0
+        if not reachable.claims:
+            self._least_hosts[number] = least
+        return least
 
     def vacant(self, rule: TopologyRule, signature: PodSignature) -> list[str | None]:
         """Return the domains that a spread does not count now, because they have no nodes; None for a further node as such."""
@@ -394,7 +406,7 @@ class DomainCounts:
 
     def _starting(self, group: TopologyGroupId) -> Counts:
         counts = dict(self._topology.domains.running(group))
-        if not self._departures.positions:
+        if not self._departures.positions or self._topology.groups[group].is_of_claim:
             return counts
         with_ending = self._topology.groups[group].counts_ending
         for signature in self._topology.counted(group):

@@ -24,7 +24,14 @@ from core.model.values.taints import PREFER_NO_SCHEDULE, Taint, Toleration, firs
 from core.pods import AFFINITIES_COUNT_TERMINATING, SPREADS_COUNT_TERMINATING, spread_selector, with_label_keys
 from core.scheduling.existing_node import NodeIndex
 from core.scheduling.new_node import NodeClaimTemplate, any_value
-from core.scheduling.pods import PodDemands, PodSignature, TopologyRule, shared_claim_label, usable_terms
+from core.scheduling.pods import (
+    PodDemands,
+    PodSignature,
+    TopologyRule,
+    is_of_shared_claim,
+    shared_claim_label,
+    usable_terms,
+)
 from core.scheduling.primitives import (
     IMPOSSIBLE,
     NodeMask,
@@ -103,6 +110,11 @@ class TopologyGroup(msgspec.Struct, frozen=True, order=True):
     def is_hostname(self) -> bool:
         """Whether each node is a domain of its own."""
         return self.key == labels.HOSTNAME
+
+    @property
+    def is_of_claim(self) -> bool:
+        """Whether it holds the pods of an unbound claim together. kube-scheduler reads the claim, not where its pods are."""
+        return self.kind == AFFINITY and self.selector is not None and is_of_shared_claim(self.selector)
 
     @property
     def counts_ending(self) -> bool:
@@ -309,6 +321,8 @@ def _running(
     of_nodes: Callable[[TopologyGroupId], Counts],
     number: TopologyGroupId,
 ) -> Counts:
+    if groups[number].is_of_claim:
+        return {}
     # The domain with the fewest pods of a spread may be empty; for other rules, domains without pods do not matter.
     knows_empty = groups[number].kind == SPREAD and not groups[number].is_hostname
     counts = dict.fromkeys((*possible(number), *of_nodes(number)), 0) if knows_empty else {}

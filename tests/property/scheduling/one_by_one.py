@@ -45,7 +45,7 @@ class EachNode(ExistingNodeSearch):
         return (
             position not in self._gone
             and not node.is_leaving
-            and not (pending_group.avoids_recently_changed and node.takes_no_moves)
+            and not self._context.node_index.avoided[pending_group.avoids] >> position & 1
             and first_untolerated(node.taints, step.demands.tolerations) is None
             and any(table.offers(node.offered, alternative) for alternative in step.alternatives)
             and within(pod_group.requests, self._free.get(position, node.free))

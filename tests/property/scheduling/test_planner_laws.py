@@ -19,6 +19,7 @@ from core.scheduling import schedule
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext
 from core.scheduling.planner import Planner
+from core.scheduling.pods import Avoids
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from tests.property.naive.clusters import random_cluster
 from tests.property.naive.extras import rich_cluster
@@ -67,7 +68,7 @@ def test_a_what_if_agrees_with_a_cluster_without_the_node(seed: int) -> None:
     )
     asked = Planner(snapshot).what_if(free[:1], consolidation=False).plan
     without = SchedulingContext(_without(snapshot, free[0]))
-    queue = queue_of(without, [((*without.pending, *without.moving), False)])
+    queue = queue_of(without, [((*without.pending, *without.moving), Avoids.NO_NODE)])
     alone = GreedyScheduler(without, queue, without.leaving, frozenset(), shares_node=True).run()
     assert asked.unschedulable or _decided(asked) == _decided(
         Planner(without.snapshot, without)._results(alone, []).plan
@@ -81,7 +82,7 @@ def test_a_plan_says_it_is_the_same_on_a_shared_node_only_if_it_is(seed: int) ->
     context = SchedulingContext(random_cluster(seed))
 
     def planned(*, shares_node: bool) -> Solution:
-        queue = queue_of(context, [((*context.pending, *context.moving), False)])
+        queue = queue_of(context, [((*context.pending, *context.moving), Avoids.NO_NODE)])
         return GreedyScheduler(
             context, queue, context.leaving, frozenset(), shares_node=shares_node, compares_sharing=not shares_node
         ).run()

@@ -14,6 +14,7 @@ from core.model.pod import LabelSelector, Pod, PodAffinityTerm, TopologySpread
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 from core.scheduling.context import SchedulingContext
+from core.scheduling.pods import Avoids
 from core.scheduling.primitives import positions
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from core.scheduling.topology.domains import HostnameCounts
@@ -85,7 +86,9 @@ def _placed(
     kind: type[GreedyScheduler], context: SchedulingContext, gone: frozenset[int], displaced: list[Pod]
 ) -> object:
     """All that a run decides: claims with their requirements, places on nodes, and pods left over."""
-    pending_groups = queue_of(context, [((*context.pending, *context.moving), False), (displaced, True)])
+    pending_groups = queue_of(
+        context, [((*context.pending, *context.moving), Avoids.NO_NODE), (displaced, Avoids.RECENTLY_CHANGED)]
+    )
     found = kind(context, pending_groups, context.leaving | gone, gone).run()
     claims = [
         (c.template.index, c.reqs, c.allowed, c.charged, c.used, c.reservations, [pod.key for pod in c.pods])

@@ -29,7 +29,7 @@ from core.reasons.pods import PodReason
 from core.scheduling.claim_search import ClaimNarrowing, NewClaims, PlanState, Solution, narrow_to_cheapest
 from core.scheduling.context import SchedulingContext
 from core.scheduling.new_node import ClaimDraft, ClaimProfile, ClaimProfiles
-from core.scheduling.pods import PodSignature, RelaxationStep
+from core.scheduling.pods import Avoids, PodSignature, RelaxationStep
 from core.scheduling.primitives import IMPOSSIBLE, RequirementId
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from core.scheduling.topology.domains import DomainChoice, DomainCounts
@@ -160,7 +160,7 @@ def test_a_claim_releases_what_only_its_larger_types_would_use() -> None:
     context = context_of(
         types=(SMALL, LARGE), pods=(a_pod("p", cpu="3"),), node_pools=(a_pool(limits={"cpu": 16_000}),)
     )
-    run = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset())
+    run = GreedyScheduler(context, queue_of(context, [(context.pending, Avoids.NO_NODE)]), frozenset(), frozenset())
     run.run()
     assert run.state.limits[0].left == {"cpu": 0}
     assert not narrow_to_cheapest(run.state, run.claims, ())
@@ -174,7 +174,7 @@ def test_room_in_one_limit_is_room() -> None:
     """Both types have as much memory, and one node is one node."""
     limits = {"cpu": 16_000, "memory": 9 * 2**30, "nodes": 2}
     context = context_of(types=(SMALL, LARGE), pods=(a_pod("p", cpu="3"),), node_pools=(a_pool(limits=limits),))
-    run = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset())
+    run = GreedyScheduler(context, queue_of(context, [(context.pending, Avoids.NO_NODE)]), frozenset(), frozenset())
     run.run()
     assert narrow_to_cheapest(run.state, run.claims, {0})
     assert run.state.limits[0].left == {"cpu": 12_000, "memory": 2**30, "nodes": 1}
@@ -476,7 +476,9 @@ def test_a_zone_is_not_chosen_for_a_reservation_that_min_values_rule_out() -> No
     pod = a_pod("p", cpu="100m", labels={"app": "a"}, affinity=by_zone)
     world = {"types": (one, two), "node_pools": (pool,), "pods": (pod,)}
     context = context_of(**world)
-    first_plan = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
+    first_plan = GreedyScheduler(
+        context, queue_of(context, [(context.pending, Avoids.NO_NODE)]), frozenset(), frozenset()
+    ).run()
     assert first_plan.unplaced == []
     (claim,) = plan_of(**world).claims
     assert (claim.instance_types, claim.zones, claim.capacity_types) == (("one", "two"), ZONES[1:2], ("spot",))
@@ -499,7 +501,7 @@ APART = {"labels": {"app": "a"}, "anti_affinity": (PodAffinityTerm(labels.HOSTNA
 def planned(context: SchedulingContext, *names: str) -> GreedyScheduler:
     """A plan for these pods alone, so that the others can be tried on its claims."""
     pods = tuple(pod for pod in context.pending if pod.name in names)
-    run = GreedyScheduler(context, queue_of(context, [(pods, False)]), frozenset(), frozenset())
+    run = GreedyScheduler(context, queue_of(context, [(pods, Avoids.NO_NODE)]), frozenset(), frozenset())
     run.run()
     return run
 
@@ -558,7 +560,7 @@ def test_a_copy_keeps_what_was_left_when_it_was_made() -> None:
     """Otherwise, an explanation of a pod speaks of room that later pods have taken."""
     pool = a_pool(limits={"cpu": 8000})
     context = context_of(types=(a_type("m", cpu="4"),), pods=(a_pod("p", cpu="3"),), node_pools=(pool,))
-    run = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset())
+    run = GreedyScheduler(context, queue_of(context, [(context.pending, Avoids.NO_NODE)]), frozenset(), frozenset())
     before = run.state.copy()
     run.run()
     assert [limits.left for limits in before.limits] == [{"cpu": 8000}]

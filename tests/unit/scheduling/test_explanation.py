@@ -12,10 +12,11 @@ from core.model.pod import (
     PersistentVolume,
     PersistentVolumeClaim,
     PodAffinityTerm,
+    PodSpec,
     TopologySpread,
     VolumeUse,
 )
-from core.model.snapshot import BEST_EFFORT, Options
+from core.model.snapshot import BEST_EFFORT, DaemonSet, Options
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint
 from core.reasons.pods import RANK, PodReason
@@ -23,6 +24,7 @@ from core.scheduling import Planner
 from core.scheduling.claim_search import PlanState
 from core.scheduling.explanation import Diagnosis, NewNodeRefusal, demand_source, disagreement
 from core.scheduling.explanation_text import TypeElimination
+from core.scheduling.pods import Avoids
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from core.scheduling.topology.domains import DomainCounts
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
@@ -236,12 +238,33 @@ def test_a_resource_that_no_type_has_is_reported_as_absent() -> None:
     assert found.pools[0].nearest == "none of its types has example.com/fpga"
 
 
+def test_daemon_sets_that_take_the_room_together_are_named() -> None:
+    """Each of them fits, so that none is refused by itself, and the pod's own size is not at fault."""
+    daemons = [
+        DaemonSet(namespace="kube-system", name=f"agent-{n}", spec=PodSpec(requests={"cpu": 1000 + 500 * (n == 7)}))
+        for n in range(10)
+    ]
+    planner = Planner(a_snapshot(types=(SMALL,), daemon_sets=daemons, pods=(a_pod("p", cpu="500m"),)))
+    found = planner.finding("default/p")
+    assert found is not None
+    assert found.reason == PodReason.NO_OFFERING_FITS
+    assert found.pools[0].nearest == (
+        "without DaemonSets' pods small would do, and they request 10500m of its 2 cpu (kube-system/agent-7 1500m, "
+        "kube-system/agent-0 1, kube-system/agent-1 1, and 7 more): lower their requests, keep some of them off these nodes "
+        "by node affinity or a taint, or allow larger types"
+    )
+    alone = Planner(a_snapshot(types=(SMALL,), daemon_sets=daemons[:1], pods=(a_pod("p", cpu="3"),)))
+    lacking = alone.finding("default/p")
+    assert lacking is not None
+    assert lacking.pools[0].nearest == "small lacks 2 cpu", "the pod would not fit without them, either"
+
+
 def test_the_nearest_pool_gives_the_code() -> None:
     """Otherwise, the explanation of a pod that is slightly too large blames its labels."""
     pools = (a_pool("far", Requirement.one_of("team", "b")), a_pool("near", Requirement.one_of("team", "a")))
     pod = a_pod("p", cpu="9", node_selector=(Requirement.one_of("team", "a"),))
     context = context_of(types=(a_type("m", cpu="4"),), pods=(pod,), node_pools=pools)
-    queue = queue_of(context, [(context.pending, False)])
+    queue = queue_of(context, [(context.pending, Avoids.NO_NODE)])
     solution = GreedyScheduler(context, queue, frozenset(), frozenset()).run()
     found = Diagnosis(context, solution).of(group_of(context, "p"))
     assert found.reason == PodReason.NO_OFFERING_FITS

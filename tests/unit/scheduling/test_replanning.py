@@ -23,6 +23,7 @@ from core.scheduling import Planner, replanning
 from core.scheduling.claim_search import Solution
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas
 from core.scheduling.context import SchedulingContext
+from core.scheduling.pods import Avoids
 from core.scheduling.replanning import (
     PLAN_WORK,
     SHARING_PODS_MAX,
@@ -275,7 +276,7 @@ def test_pods_that_no_node_can_help_do_not_count() -> None:
     """Otherwise, every plan of a cluster with one broken pod is made again and again."""
     pods = (*(a_pod(f"p{n}", cpu="1500m") for n in range(3)), a_pod("broken", volumes=(VolumeUse("no-such-claim"),)))
     context = context_of(types=(a_type(),), node_pools=(a_pool(limits={"nodes": 1}),), pods=pods)
-    run = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset())
+    run = GreedyScheduler(context, queue_of(context, [(context.pending, Avoids.NO_NODE)]), frozenset(), frozenset())
     assert leftovers_of(run.run()) == Counter({group_of(context, "p0").index: 2})
 
 
@@ -297,7 +298,7 @@ def test_only_pods_with_rules_lose_a_place_and_none_to_a_lower_priority(
     pods = (a_pod("near", affinity=NEAR), a_pod("plain", cpu="2"), a_pod("low", cpu="500m", priority=-1))
     context = context_of(types=(a_type(cpu="8"),), pods=pods)
     numbers = {pod.name: context.pod_groups.of(pod).index for pod in pods}
-    waiting = {group.pod_group.index: group for group in queue_of(context, [(context.pending, False)])}
+    waiting = {group.pod_group.index: group for group in queue_of(context, [(context.pending, Avoids.NO_NODE)])}
     counts = [Counter({numbers[name]: count for name, count in side.items()}) for side in (before, after)]
     assert is_fair(waiting, before=counts[0], after=counts[1]) == fair
 
@@ -309,7 +310,7 @@ def test_priorities_are_those_of_the_pods_that_lose_and_gain_a_place() -> None:
     context = context_of(types=(a_type(cpu="8"),), pods=(old, urgent, other))
     near, larger = group_of(context, "urgent"), group_of(context, "other")
     assert near is group_of(context, "old")
-    waiting = {group.pod_group.index: group for group in queue_of(context, [(context.pending, False)])}
+    waiting = {group.pod_group.index: group for group in queue_of(context, [(context.pending, Avoids.NO_NODE)])}
     one_of, other_of = Counter({near.index: 1}), Counter({larger.index: 1})
     assert is_fair(waiting, before=one_of, after=other_of), "a place for priority 9 instead of 5"
     assert not is_fair(waiting, before=other_of, after=one_of)
@@ -322,7 +323,7 @@ def test_pods_that_only_prefer_a_rule_along_zones_may_lose_their_place_as_well()
         types=(a_type(cpu="8"),), pods=(a_pod("wish", preferred_affinity=wish), a_pod("other", cpu="2"))
     )
     wishing, other = (group_of(context, name).index for name in ("wish", "other"))
-    waiting = {group.pod_group.index: group for group in queue_of(context, [(context.pending, False)])}
+    waiting = {group.pod_group.index: group for group in queue_of(context, [(context.pending, Avoids.NO_NODE)])}
     assert is_fair(waiting, before=Counter({other: 1}), after=Counter({wishing: 1}))
     assert not is_fair(waiting, before=Counter({wishing: 1}), after=Counter({other: 1}))
 
@@ -379,7 +380,9 @@ def test_pods_come_by_their_variation_before_anything_else() -> None:
     chosen = [(Requirement.one_of(labels.INSTANCE_TYPE, "m", f"other-{number}"),) for number in range(5)]
     pods = tuple(a_pod(f"p{number}", node_selector=one) for number, one in enumerate(chosen))
     context = context_of(types=(a_type("m"),), pods=pods)
-    groups = {group.pod_group.signature.index: group for group in queue_of(context, [(context.pending, False)])}
+    groups = {
+        group.pod_group.signature.index: group for group in queue_of(context, [(context.pending, Avoids.NO_NODE)])
+    }
     one, two, three, four, five = sorted(groups)
     variation = PlanVariation(first=(four, one), last=(five, two))
     ranked = sorted(groups, key=lambda index: variation.rank(groups[index]))
@@ -485,7 +488,7 @@ def test_without_pods_left_over_there_is_one_plan() -> None:
     queues = []
 
     def queue() -> list[object]:
-        queues.append(queue_of(context, [(context.pending, False)]))
+        queues.append(queue_of(context, [(context.pending, Avoids.NO_NODE)]))
         return queues[-1]
 
     assert RequeuingScheduler(context, queue).solution().unplaced == []
@@ -515,7 +518,7 @@ def test_only_few_pods_are_planned_on_one_node_as_well(count: int, zones: tuple[
     queues = []
 
     def queue() -> list[object]:
-        queues.append(queue_of(context, [(context.pending, False)]))
+        queues.append(queue_of(context, [(context.pending, Avoids.NO_NODE)]))
         return queues[-1]
 
     assert RequeuingScheduler(context, queue).solution().unplaced == []
@@ -534,7 +537,7 @@ def test_pods_that_no_rule_holds_to_one_domain_are_planned_once() -> None:
     queues = []
 
     def queue() -> list[object]:
-        queues.append(queue_of(context, [(context.pending, False)]))
+        queues.append(queue_of(context, [(context.pending, Avoids.NO_NODE)]))
         return queues[-1]
 
     solution = RequeuingScheduler(context, queue).solution()
@@ -718,7 +721,7 @@ def test_pods_that_fit_no_node_cause_no_further_plan() -> None:
     queues = []
 
     def queue() -> list[object]:
-        queues.append(queue_of(context, [(context.pending, False)]))
+        queues.append(queue_of(context, [(context.pending, Avoids.NO_NODE)]))
         return queues[-1]
 
     solution = RequeuingScheduler(context, queue).solution()
@@ -735,7 +738,7 @@ def test_few_plans_are_made_for_pods_that_a_plan_of_their_own_would_leave_too() 
     queues = []
 
     def queue() -> list[object]:
-        queues.append(queue_of(context, [(context.pending, False)]))
+        queues.append(queue_of(context, [(context.pending, Avoids.NO_NODE)]))
         return queues[-1]
 
     assert leftovers_of(RequeuingScheduler(context, queue).solution()).total() == 1
@@ -758,7 +761,7 @@ def test_the_more_pods_a_plan_has_the_fewer_variations_are_made(
             assert start.left == 2
 
     context = context_of(types=(TYPE,), pods=workload("x", 1, anti_affinity=(away_from("x"),)))
-    (pending,) = queue_of(context, [(context.pending, False)])
+    (pending,) = queue_of(context, [(context.pending, Avoids.NO_NODE)])
     pending.pods *= pods
     solution = GreedyScheduler(context, [], frozenset(), frozenset()).run()
     monkeypatch.setattr(replanning, "VariationSearch", Search)

@@ -10,6 +10,7 @@ from core.model.snapshot import BEST_EFFORT, DaemonSet, Options
 from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
+from core.scheduling.pods import Avoids
 from core.scheduling.results import planned_claims
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from tests.builders import CLASS_REF, ZONES, a_pod, a_pool, a_type
@@ -23,7 +24,9 @@ def test_claims_are_numbered_by_pool_and_list_their_types_by_price() -> None:
     context = context_of(
         types=(expensive, cheap), pods=(a_pod("p", cpu="3"), a_pod("q", cpu="3")), node_pools=(a_pool("main", own),)
     )
-    solution = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
+    solution = GreedyScheduler(
+        context, queue_of(context, [(context.pending, Avoids.NO_NODE)]), frozenset(), frozenset()
+    ).run()
     first, second = planned_claims(solution.claims, context.axis, context.table.well_known)
     assert (first.name, second.name) == ("main-0", "main-1")
     assert first.instance_types == ("b", "a")
@@ -39,7 +42,9 @@ def test_a_claim_has_the_terms_of_its_node_pool() -> None:
     terms = {"expire_after": timedelta(hours=1), "termination_grace_period": timedelta(minutes=1)}
     flexible = Requirement(labels.INSTANCE_TYPE, True, (), min_values=1)
     context = context_of(types=(a_type(),), pods=(a_pod(),), node_pools=(a_pool("main", flexible, **terms),))
-    solution = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
+    solution = GreedyScheduler(
+        context, queue_of(context, [(context.pending, Avoids.NO_NODE)]), frozenset(), frozenset()
+    ).run()
     (claim,) = planned_claims(solution.claims, context.axis, context.table.well_known)
     assert {name: getattr(claim, name) for name in terms} == terms
     assert (claim.annotations[labels.MIN_VALUES_RELAXED], claim.min_values_relaxed) == ("false", False)

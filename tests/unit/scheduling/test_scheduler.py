@@ -32,6 +32,7 @@ from core.model.values.taints import NO_SCHEDULE, Taint
 from core.reasons.pods import PodReason
 from core.scheduling.context import SchedulingContext
 from core.scheduling.planner import Planner
+from core.scheduling.pods import Avoids
 from core.scheduling.scheduler import DomainOrder, GreedyScheduler, GuidedSteps, least_of, least_requests_from, queue_of
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_stored_target, a_type
 from tests.unit.disruption.nodes_for_tests import pod_on
@@ -164,6 +165,18 @@ def test_a_what_if_moves_the_pods_of_the_removed_node() -> None:
     assert planner.what_if([], consolidation=True).plan == planner.plan()
 
 
+def test_a_moved_pod_takes_no_room_that_a_waiting_one_is_bound_to() -> None:
+    """kube-scheduler binds the waiting pod at once; the moved one comes later, and would be announced for a full node."""
+    pods = (bound("p", "n1", cpu="2"), bound("other", "n2", cpu="2"), bound("more", "n3", cpu="2"), a_pod("w", cpu="1"))
+    world = a_world("n1", "n2", "n3", pods=pods)
+    assert places(Planner(world).plan()) == {"w": "n1"}
+    drained = Planner(a_world("n1", "n2", "n3", pods=pods)).what_if(["n1"], consolidation=True).plan
+    assert places(drained) == {"w": "n2", "p": "n3"}
+    as_karpenter = msgspec.structs.replace(world.options, karpenter_moves_only=True)
+    by_size = Planner(msgspec.structs.replace(world, options=as_karpenter)).what_if(["n1"], consolidation=True).plan
+    assert places(by_size) == {"w": "n3", "p": "n2"}
+
+
 def test_a_what_if_does_not_count_the_removed_nodes_pods() -> None:
     """Otherwise, its old place keeps the pod out of its own zone."""
     apart = (PodAffinityTerm(labels.ZONE, a_selector(app="a")),)
@@ -187,6 +200,21 @@ def test_consolidation_uses_no_node_that_changed_recently() -> None:
     found = Planner(world).what_if(["n1"], consolidation=True)
     assert places(found.plan) == {"w": "n2", "p": "default-0"}
     assert places(Planner(world).what_if(["n1"], consolidation=False).plan) == {"w": "n2", "p": "n2"}
+
+
+def test_a_drifted_nodes_pods_are_not_expected_on_a_node_that_nothing_proves() -> None:
+    """The Node may have no instance: a new node is paid for the pods, wherever kube-scheduler binds them."""
+    claim, node = a_node_of(TYPE, "n1")
+    false = a_node_of(TYPE, "false")[1]
+    world = {"nodes": (node, false), "node_claims": (claim,), "node_pools": (a_pool(),)}
+    moved = Planner(a_world(pods=(bound("p", "n1"),), **world)).what_if(["n1"], consolidation=False).plan
+    assert places(moved) == {"p": "default-0"}
+    agent = bound("agent", "false", owners=(Owner("DaemonSet", "agent"),))
+    proven = Planner(a_world(pods=(bound("p", "n1"), agent), **world)).what_if(["n1"], consolidation=False).plan
+    assert places(proven) == {"p": "false"}
+    assert placed(a_world(pods=(a_pod("w", cpu="4"), bound("p", "n1")), **world)) == {"w": "false"}, (
+        "kube-scheduler binds a pod that waits in any case"
+    )
 
 
 def test_placements_on_a_booting_node_are_reported() -> None:
@@ -322,7 +350,7 @@ def test_the_largest_first_then_the_oldest_and_equal_pods_together() -> None:
         a_pod("old", cpu="1", created_at=NOW - timedelta(minutes=5)),
     )
     context = context_of(types=(a_type(),), pods=pods)
-    queue = queue_of(context, [(context.pending, False)])
+    queue = queue_of(context, [(context.pending, Avoids.NO_NODE)])
     assert [[pod.name for pod in group.pods] for group in queue] == [["large"], ["wide"], ["old", "young"]]
     cpu = context.axis.names.index("cpu")
     assert [least[cpu] for least in least_requests_from(queue)] == [1000, 1000, 1000]
@@ -332,7 +360,7 @@ def test_pods_that_may_not_use_resting_nodes_form_their_own_group() -> None:
     """Otherwise, consolidation moves pods onto a node that must rest."""
     context = context_of(types=(a_type(),), pods=(a_pod("a"), a_pod("b")))
     first, second = context.pending
-    queue = queue_of(context, [((first,), False), ((second,), True)])
+    queue = queue_of(context, [((first,), Avoids.NO_NODE), ((second,), Avoids.RECENTLY_CHANGED)])
     assert [group.avoids_recently_changed for group in queue] == [False, True]
     assert queue[0].pod_group is queue[1].pod_group
 
@@ -340,7 +368,7 @@ def test_pods_that_may_not_use_resting_nodes_form_their_own_group() -> None:
 def test_pods_that_a_target_moves_form_their_own_group() -> None:
     """Otherwise, equal pods of both kinds get places in the order of their age: pods that wait in any case come first."""
     context = context_of(types=(a_type(),), pods=(a_pod("a"), a_pod("b")))
-    queue = queue_of(context, [(context.pending, False)], {"default/b"})
+    queue = queue_of(context, [(context.pending, Avoids.NO_NODE)], {"default/b"})
     assert [([pod.name for pod in group.pods], group.is_displaced) for group in queue] == [
         (["a"], False),
         (["b"], True),
@@ -350,9 +378,9 @@ def test_pods_that_a_target_moves_form_their_own_group() -> None:
 def test_pods_that_a_pinned_context_releases_are_marked() -> None:
     """They are placed once all pods that keep their domains are counted there."""
     context = context_of(types=(a_type(),), pods=(a_pod("a"), a_pod("b", cpu="2")))
-    assert not any(group.is_released for group in queue_of(context, [(context.pending, False)]))
+    assert not any(group.is_released for group in queue_of(context, [(context.pending, Avoids.NO_NODE)]))
     context.released = frozenset({"default/b"})
-    queue = queue_of(context, [(context.pending, False)])
+    queue = queue_of(context, [(context.pending, Avoids.NO_NODE)])
     assert {group.pods[0].name: group.is_released for group in queue} == {"a": False, "b": True}
 
 
@@ -431,7 +459,7 @@ def with_slots(wanted: list[tuple[int, int]], *, taken: str = "1m", **demands: o
         types=(SMALL,), nodes=nodes, node_claims=claims, pods=(*pods, a_pod("there", cpu=taken, node_name="n2"))
     )
     slots = {group_of(context, "p0").index: wanted}
-    queue = queue_of(context, [(context.pending, False)])
+    queue = queue_of(context, [(context.pending, Avoids.NO_NODE)])
     found = GreedyScheduler(context, queue, frozenset(), frozenset(), slots=slots).run()
     assert not found.unplaced
     return sorted((context.existing_nodes[position].name, pod.name) for pod, position in found.bound)
@@ -482,7 +510,7 @@ def phases(
     waiting = pods or tuple(a_pod(name, cpu=cpu) for name, cpu in zip("abc", ("1500m", "1400m", "1200m"), strict=True))
     world = a_snapshot(types=(SMALL,), nodes=nodes, node_claims=claims, pods=waiting, node_pools=())
     context = SchedulingContext(structs.replace(world, stored_target=a_stored_target(*drained_later)))
-    queue = queue_of(context, [(context.pending, False)])
+    queue = queue_of(context, [(context.pending, Avoids.NO_NODE)])
     for group in queue:
         for kind, names in kinds.items():
             setattr(group, kind, group.pods[0].name in names)

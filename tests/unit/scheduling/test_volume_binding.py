@@ -236,6 +236,17 @@ def test_pods_that_share_an_unbound_claim_get_one_zone() -> None:
     assert anywhere["p"] == ZONES
 
 
+def test_a_pod_on_a_node_has_not_decided_the_zone_of_its_unbound_claim() -> None:
+    """Only a pod that kube-scheduler places gets a volume for its claim; one that names its node itself waits for another."""
+    claim, node = a_node_of(TYPE, "n", zone=ZONES[2])
+    held = replace(using("c"), name="held", node_name="n", phase="Running")
+    storage = {"storage_classes": (GP3,), "volume_claims": (a_claim(storage_class="gp3"),)}
+    only_there = replace(TYPE, offerings=tuple(o for o in TYPE.offerings if o.zone == ZONES[0]))
+    tied = replace(using("c", cpu="4"), name="p")
+    plan = plan_of(types=(only_there,), pods=(held, tied), nodes=(node,), node_claims=(claim,), **storage)
+    assert zones(plan) == {"p": (ZONES[0],)}
+
+
 def test_a_claim_with_a_selected_node_waits_for_that_node() -> None:
     """The provisioner makes the volume there: a new node would be in vain."""
     storage = {"storage_classes": (GP3,), "volume_claims": (a_claim(storage_class="gp3", selected_node="b"),)}

@@ -13,6 +13,7 @@ from core.model.values.commitment import Commitment, CommittedRate, ReservedInst
 from core.model.values.quotas import STANDARD
 from core.model.values.requirements import Requirement
 from core.scheduling.constraints.commitments import Commitments
+from core.scheduling.pods import Avoids
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of, plan_of
@@ -179,7 +180,9 @@ def test_only_a_plan_that_extends_covers_claims_that_nothing_covers_yet() -> Non
     """EC2's quotas have chosen the capacity type of its claims: a covered one would become on-demand capacity beyond them."""
     options = Options(commitments=(ONE,))
     context = context_of(types=TYPES, pods=(a_pod("p", cpu="7"),), options=options).with_commitments_last()
-    solution = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
+    solution = GreedyScheduler(
+        context, queue_of(context, [(context.pending, Avoids.NO_NODE)]), frozenset(), frozenset()
+    ).run()
     commitments = solution.state.constraints.commitments
     assert commitments is not None
     (claim,) = solution.claims

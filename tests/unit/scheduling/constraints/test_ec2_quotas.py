@@ -30,6 +30,7 @@ from core.scheduling.constraints.ec2_quotas import (
 from core.scheduling.context import SchedulingContext
 from core.scheduling.new_node import InFlightClaim
 from core.scheduling.planner import Planner
+from core.scheduling.pods import Avoids
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of, plan_of, reasons_of
@@ -272,7 +273,7 @@ def test_only_a_plan_that_would_exceed_a_quota_is_made_with_the_constraint() -> 
     world = {"types": TYPES, "pods": (a_pod(cpu="7"),), "vcpu_quotas": {STANDARD.on_demand: 5, STANDARD.spot: 5}}
     context = context_of(**world)
     assert Ec2Quotas not in context.constraints
-    queue = queue_of(context, [(context.pending, False)])
+    queue = queue_of(context, [(context.pending, Avoids.NO_NODE)])
     claims = GreedyScheduler(context, queue, frozenset(), frozenset()).run().claims
     other = context.for_another_plan(claims)
     assert other is not None

@@ -15,6 +15,7 @@ from core.reasons.pods import PodReason
 from core.scheduling.addresses import zones_of
 from core.scheduling.constraints.free_addresses import FreeAddresses
 from core.scheduling.planner import Planner
+from core.scheduling.pods import Avoids
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from tests.builders import a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of, plan_of, reasons_of
@@ -82,7 +83,9 @@ def test_only_a_plan_that_would_take_too_many_is_made_with_the_constraint(free: 
     world: dict[str, Any] = {"node_pools": (in_zone(A),), "node_classes": (a_class(),), "subnet_addresses": addresses}
     context = context_of(types=TYPES, pods=pods(5), **world)
     claims = (
-        GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run().claims
+        GreedyScheduler(context, queue_of(context, [(context.pending, Avoids.NO_NODE)]), frozenset(), frozenset())
+        .run()
+        .claims
     )
     other = context.for_another_plan(claims)
     assert (other is not None and FreeAddresses in other.constraints) is joins
@@ -124,7 +127,9 @@ def test_a_copy_has_addresses_of_its_own() -> None:
     """A trial of other claims must not spend what the plan has."""
     world: dict[str, Any] = {"node_classes": (a_class(),), "subnet_addresses": {"subnet-a": 1}}
     context = context_of(types=TYPES, pods=pods(3), node_pools=(in_zone(A),), **world)
-    greedy = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
+    greedy = GreedyScheduler(
+        context, queue_of(context, [(context.pending, Avoids.NO_NODE)]), frozenset(), frozenset()
+    ).run()
     other = context.for_another_plan(greedy.claims)
     assert other is not None
     (first,) = [one for one in other.plan_constraints(()).at_launch if isinstance(one, FreeAddresses)]

@@ -15,6 +15,7 @@ from core.model.values.requirements import Requirement
 from core.scheduling import schedule
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import SchedulingContext
+from core.scheduling.pods import Avoids
 from core.scheduling.replanning import RequeuingScheduler
 from core.scheduling.scheduler import queue_of
 from tests.builders import a_pod, a_pool, a_snapshot, a_type
@@ -58,4 +59,6 @@ def greedy(snapshot: Snapshot) -> Plan:
 def greedily_solved(snapshot: Snapshot) -> tuple[SchedulingContext, Solution]:
     """The snapshot's context and its greedy plan, as the optimizer gets them."""
     context = SchedulingContext(snapshot)
-    return context, RequeuingScheduler(context, lambda: queue_of(context, [(context.pending, False)])).solution()
+    return context, RequeuingScheduler(
+        context, lambda: queue_of(context, [(context.pending, Avoids.NO_NODE)])
+    ).solution()

@@ -28,10 +28,16 @@ from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint
 from core.scheduling.new_node import ClaimDraft, ClaimProfile, ClaimProfiles
 from core.scheduling.planner import Planner
-from core.scheduling.pods import PodSignature
+from core.scheduling.pods import Avoids, PodSignature
 from core.scheduling.primitives import TopologyGroupId, bits
 from core.scheduling.scheduler import queue_of
-from core.scheduling.topology.domains import Departures, DomainChoice, DomainCounts, HostnameCounts
+from core.scheduling.topology.domains import (
+    Departures,
+    DomainChoice,
+    DomainCounts,
+    HostnameCounts,
+    ReachableDomains,
+)
 from core.scheduling.topology.groups import INVERSE, GroupDomains
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import pod_on
@@ -194,7 +200,7 @@ def ordered(
         nodes=tuple(node for _, node in pairs),
         pods=(web, *others, *there),
     )
-    queue = queue_of(context, [(context.pending, False)])
+    queue = queue_of(context, [(context.pending, Avoids.NO_NODE)])
     for pending in queue:
         pending.placed = sum(pod.name in placed for pod in pending.pods)
     one_node = (lambda: context.axis.vector({"cpu": int(together) * 1000})) if together else None
@@ -579,6 +585,18 @@ def test_the_counts_before_the_plan_are_known_afterwards() -> None:
     world.record(ZONES[1])
     assert world.counts.of(world.rule.group) == {ZONES[0]: 1, ZONES[1]: 1, ZONES[2]: 0}
     assert world.counts.at_start().of(world.rule.group) == {ZONES[0]: 1, ZONES[1]: 0, ZONES[2]: 0}
+
+
+@given(st.lists(st.integers(0, 2), max_size=12))
+def test_the_minimum_over_hosts_follows_every_pod_that_is_placed(positions: list[int]) -> None:
+    world = World(1, 0, 2, spreads=(TopologySpread(topology_key=labels.HOSTNAME, max_skew=1, selector=WEB),))
+    remembering, running = world.counts, [1, 0, 2]
+    remembering.reachable = ReachableDomains(lambda _, __: False, [])
+    for position in positions:
+        remembering.record_on_node(world.group.signature, position)
+        running[position] += 1
+        admitted = [remembering.admits(world.rule, f"n{place}", world.group.signature) for place in range(3)]
+        assert admitted == [pods - min(running) < 1 for pods in running]
 
 
 def test_a_copy_counts_for_itself_on_nodes_too() -> None:

@@ -891,6 +891,16 @@ def test_a_pod_that_must_be_away_from_a_daemon_set_gets_a_node_without_its_pod(i
     assert [claim.instance_types for claim in plan.claims] == [(ARM.name,)]
 
 
+def test_a_daemon_set_that_takes_most_of_a_node_counts_in_rules_like_any_other() -> None:
+    """Whether its pod comes is asked of the empty node, not of the room that it leaves there."""
+    term = (PodAffinityTerm(labels.HOSTNAME, a_selector(app="cache")),)
+    large = a_cache(requests={"cpu": 3000, "pods": 1})
+    near = plan_of(types=(TYPE,), daemon_sets=(large,), pods=webs(1, affinity=term))
+    assert (reasons_of(near), len(near.claims)) == ({}, 1)
+    away = plan_of(types=(TYPE, ARM), daemon_sets=(large,), pods=webs(1, anti_affinity=term))
+    assert [claim.instance_types for claim in away.claims] == [(ARM.name,)]
+
+
 @pytest.mark.parametrize("is_own", [True, False], ids=["the pod's rule", "the DaemonSet's rule"])
 def test_a_daemon_sets_pod_that_is_yet_to_come_keeps_pods_off_an_existing_node(is_own: bool) -> None:
     """The controller makes it at once, and the scheduler then refuses the second of the two."""
