@@ -66,8 +66,7 @@ def disrupt(
     in memory, and all methods run again, until none finds a command that pays and that budgets allow. Each round removes at
     least one node, so the number of nodes bounds the loop. A later command may rely on replacements of an earlier one, see
     `startable`. Otherwise one target decides about all nodes that are not empty (`core.disruption.target`): the stored one as
-    long as it holds (`snapshot.stored_target`), else a new one. A cluster of more nodes than `options.part_nodes` has a target
-    for each part (`core.disruption.division`).
+    long as it holds (`snapshot.stored_target`), else a new one; in a large cluster, one for each of its parts.
 
     Args:
         snapshot: The cluster, the market and the records of claims at one moment.
@@ -80,16 +79,9 @@ def disrupt(
             run examines the remaining nodes.
     """
     planner = planner or Planner(snapshot)
-    nodes_most, undivided = snapshot.options.part_nodes, ""
-    if nodes_most is not None and len(snapshot.nodes) > nodes_most:
-        from core.disruption.division import divided  # few clusters are that large
-
-        division = divided(snapshot, planner.context, nodes_most)
-        if division.parts:
-            return _in_parts(
-                snapshot, division.parts, out_of_time, proves=(proves, proves_continued), deadline=deadline
-            )
-        undivided = division.undivided
+    parts, undivided = _parts(snapshot, planner)
+    if parts:
+        return _in_parts(snapshot, parts, out_of_time, proves=(proves, proves_continued), deadline=deadline)
     before = fleet_price(snapshot)
     done = run(snapshot, planner, out_of_time, deadline=deadline)
     is_proven = proves and (proves_continued or done.target_reason != TargetReason.CONTINUED)
@@ -104,6 +96,17 @@ def disrupt(
         target_reason=done.target_reason,
         undivided=undivided,
     )
+
+
+def _parts(snapshot: Snapshot, planner: Planner) -> tuple[tuple[Snapshot, ...], str]:
+    """Return the parts that a cluster is planned in; none for the whole, and then why, if it is to be divided."""
+    nodes_most = snapshot.options.part_nodes
+    if nodes_most is None or len(snapshot.nodes) <= nodes_most:
+        return (), ""
+    from core.disruption.division import divided  # few clusters are that large
+
+    division = divided(snapshot, planner.context, nodes_most)
+    return division.parts, division.undivided
 
 
 def _in_parts(
