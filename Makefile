@@ -110,8 +110,8 @@ fuzz-manifests: setup
 
 OBJECTS ?= 20000
 .PHONY: fuzz-objects
-fuzz-objects: setup ## Odd objects of every kind in a healthy cluster, none of which may end a run: OBJECTS=20000 SEED=1; build/fuzz-objects.json
-	$(BIN)/python -m tests.property.hostile.fuzz --objects $(OBJECTS) --seed $(SEED) --json build/fuzz-objects.json
+fuzz-objects: setup ## Odd objects of every kind in a healthy cluster, none of which may end a run: OBJECTS=20000 SEED=1, ALONE=groups for those that ask for several pods; build/fuzz-objects.json
+	$(BIN)/python -m tests.property.hostile.fuzz --objects $(OBJECTS) --seed $(SEED) $(if $(ALONE),--$(ALONE)) --json build/fuzz-objects.json
 
 SAMPLE ?= 500
 mutants: setup ## Deliberate faults in core, controllers and command line, asked of the tests of their area: SAMPLE=500 SEED=1; build/mutants.json
@@ -231,7 +231,7 @@ release: setup ## Everything of a release in build/release: VERSION=1.2.3, HOMEP
 	SIGNING_KEY="$(SIGNING_KEY)" $(BIN)/python -m infra.release "$(VERSION)" build/release $(HOMEPAGE)
 	$(BIN)/python -m tests.release build/release
 
-release-tools: ## Build the programs that judge charts, workflows and manifests of a release (Go; helm takes minutes), in build/release-tools
+release-tools: ## Build the programs that judge a release's charts, image, workflows and manifests (Go; helm takes minutes), and fetch schemas, in build/release-tools
 	$(BIN)/python -m tests.release.tools
 
 cold-start: setup ## What a cold start of each function costs, on its bundle; figures in build/cold-start.json

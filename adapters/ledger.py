@@ -20,7 +20,15 @@ from adapters.run_report import RunReport
 from core import codec
 from core.errors import InvalidInputError
 from core.ledger.encoding import encode_catalogue, written_form
-from core.ledger.entry import SCHEMA_VERSION, DecisionSummary, LedgerDocuments, LedgerEntry, encode_entry, joined
+from core.ledger.entry import (
+    PROVISION,
+    SCHEMA_VERSION,
+    DecisionSummary,
+    LedgerDocuments,
+    LedgerEntry,
+    encode_entry,
+    joined,
+)
 from core.ledger.outcome import DecisionOutcome, catalogue_digest, decision_id, digest_of, encode_outcomes
 from core.ledger.reading import (
     base_key,
@@ -497,6 +505,7 @@ class LedgerWriter:
             refused=self._new_refusals(draft, summary),
             is_observed=draft.is_observed,
             is_unexplained=draft.is_unexplained,
+            is_unproven=draft.function == PROVISION,
         )
         written = encode_entry(entry, documents, base)
         objects.put(decision_key(self._cluster, snapshot.now, draft.function, draft.id), written)

@@ -212,7 +212,7 @@ def scenario(folder: Path, seed: int, settings: dict[str, Any]) -> Path:
         file = folder / f"burst-{number}.yaml"
         file.write_text(yaml.safe_dump(_deployment(f"burst-{number}", rng.choice(REPLICAS))), encoding="utf-8")
         steps.append({"at": f"{int(moment.total_seconds())}s", "apply": [file.name]})
-    (folder / "pool.yaml").write_text(yaml.safe_dump_all(_pool()), encoding="utf-8")
+    (folder / "pool.yaml").write_text(yaml.safe_dump_all(pool()), encoding="utf-8")
     spec = {
         "start": START,
         "duration": DURATION,
@@ -242,7 +242,8 @@ def _deployment(name: str, replicas: int) -> dict[str, Any]:
     }
 
 
-def _pool() -> list[dict[str, Any]]:
+def pool() -> list[dict[str, Any]]:
+    """An EC2NodeClass, and a NodePool of one type."""
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     requirements = [
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
@@ -260,7 +261,7 @@ def _pool() -> list[dict[str, Any]]:
             "securityGroupSelectorTerms": selected,
         },
     }
-    pool = {
+    node_pool = {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
         "metadata": {"name": "default"},
@@ -269,7 +270,7 @@ def _pool() -> list[dict[str, Any]]:
             "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"},
         },
     }
-    return [node_class, pool]
+    return [node_class, node_pool]
 
 
 def waits(seed: int, variant: str) -> list[float]:

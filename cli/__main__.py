@@ -113,7 +113,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         extra = EXTRAS.get(str(error.name).partition(".")[0])
         if extra is None:
             return _internal(error, traced=debug)
-        _report(f"this command needs {error.name}: pip install 'fleetwright-eks[{extra}]'", traced=debug)
+        needed = (
+            f"this command needs {error.name}: install 'fleetwright-eks[{extra}]', from a wheel 'FILE.whl[{extra}]'"
+        )
+        _report(needed, traced=debug)
         return BAD_INPUT
     except RecursionError:
         _report("something in the input is nested too deeply to be followed (--debug says where)", traced=debug)

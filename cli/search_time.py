@@ -62,7 +62,8 @@ class TimeLimit:
     """Returns the elapsed share of a time budget, counted from its first call; 1 or more for all of it.
 
     Attributes:
-        was_over: Whether time was over at any check, so that the plan may depend on the machine.
+        was_over: Whether time was over at any check, or too little of it was left for a stage, so that the plan may depend on
+            the machine.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -85,6 +86,10 @@ class TimeLimit:
         self._measured = (now, share)
         self.was_over |= share >= 1
         return share
+
+    def record_cut(self) -> None:
+        """Record that too little time was left for a stage."""
+        self.was_over = True
 
     @property
     def stopped_by(self) -> str:

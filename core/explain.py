@@ -29,7 +29,7 @@ from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import dollars, render
 from core.pod_disruption_budgets import DisruptionBudgets
 from core.pools import pool_types
-from core.provisioning_requests import state_of
+from core.provisioning_requests import obstacle_to, state_of
 from core.reasons.code import PAGE, ReasonCode, on_one_line
 from core.reasons.nodes import NodeReason
 from core.reasons.pods import PodReason, RequestReason
@@ -411,9 +411,11 @@ def _about(gang: Gang) -> list[str]:
 def explain_request(snapshot: Snapshot, request: ProvisioningRequest) -> Explanation:
     """Explain the state of a ProvisioningRequest that looks for no room: booked, over, wrong, or of another program."""
     subject = f"ProvisioningRequest {request.namespace}/{request.name}"
-    if request.reason:
-        details = (*_meaning(RequestReason, request.reason), on_one_line(request.message))
-        return Explanation(subject=subject, outcome="waits", reason=request.reason, details=details, has_no_place=True)
+    obstacle = obstacle_to(request, snapshot)
+    if obstacle is not None:
+        details = (*_meaning(RequestReason, obstacle.reason), on_one_line(obstacle.message))
+        outcome = "fails" if obstacle.is_final else "waits"
+        return Explanation(subject=subject, outcome=outcome, reason=obstacle.reason, details=details, has_no_place=True)
     outcome, *more = state_of(request, snapshot)
     return Explanation(subject=subject, outcome=outcome, details=tuple(more))
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from functools import cached_property
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -54,7 +55,7 @@ GangKey = tuple[str, GroupSource, str]
 """Namespace, way of writing, name."""
 
 
-class Gang(msgspec.Struct, frozen=True, kw_only=True):
+class Gang(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A group of pods that start together.
 
     Attributes:
@@ -97,12 +98,12 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
         """Whether as many members as must start together have a node, or are done."""
         return sum(bool(pod.node_name) or pod.is_terminal for pod in self.pods) >= self.minimum
 
-    @property
+    @cached_property
     def settled(self) -> tuple[Pod, ...]:
         """Members that have a node, are promised one, or are done."""
         return tuple(pod for pod in self.pods if is_settled(pod))
 
-    @property
+    @cached_property
     def waiting(self) -> tuple[Pod, ...]:
         """Members that may be planned for: neither settled nor gated."""
         return tuple(pod for pod in self.pods if not is_settled(pod) and not pod.is_gated)
@@ -132,19 +133,27 @@ class _Spelling(msgspec.Struct, frozen=True):
     owner: str = ""
 
 
+class _Member(NamedTuple):
+    """A pod, and the ways in which it names its group."""
+
+    pod: Pod
+    spellings: tuple[_Spelling, ...]
+
+
 def gangs_of(snapshot: Snapshot) -> tuple[Gang, ...]:
     """Return the groups of the snapshot's pods, by name; pods that Kubernetes starts one by one are in none."""
-    members: dict[GangKey, list[Pod]] = {}
+    members: dict[GangKey, list[_Member]] = {}
     for pod in snapshot.pods:
         if names_group(pod) and not _is_over(pod):
-            spelling = next(_spellings(pod), None)
-            if spelling is not None:
-                members.setdefault((pod.namespace, spelling.source, spelling.name), []).append(pod)
+            spellings = tuple(_spellings(pod))
+            if spellings:
+                key = (pod.namespace, spellings[0].source, spellings[0].name)
+                members.setdefault(key, []).append(_Member(pod, spellings))
     requested = tuple(_requested_rooms(snapshot)) if snapshot.provisioning_requests else ()
     if not members:
         return requested
     objects = {(obj.namespace, obj.source, obj.name): obj for obj in snapshot.group_objects}
-    gangs = (_Reading(snapshot, objects, key, pods).gang() for key, pods in sorted(members.items()))
+    gangs = (_Reading(snapshot, objects, key, members[key]).gang() for key in sorted(members))
     return (*(gang for gang in gangs if gang is not None), *requested)
 
 
@@ -153,7 +162,7 @@ def _requested_rooms(snapshot: Snapshot) -> Iterator[Gang]:
     from core import provisioning_requests as rules  # most clusters have none
 
     for request in sorted(snapshot.provisioning_requests, key=lambda request: (request.namespace, request.name)):
-        if not rules.is_open(request) or request.reason:
+        if not rules.is_open(request) or rules.obstacle_to(request, snapshot) is not None:
             continue
         places, value = rules.places_to_come(request, snapshot), rules.own_value(request)
         coming = tuple(pod for pod in places if pod.key not in snapshot.requested_members)
@@ -233,13 +242,15 @@ class _Reading:
     """Reads one group from its members and its object."""
 
     def __init__(
-        self, snapshot: Snapshot, objects: Mapping[GangKey, GroupObject], key: GangKey, pods: list[Pod]
+        self, snapshot: Snapshot, objects: Mapping[GangKey, GroupObject], key: GangKey, members: list[_Member]
     ) -> None:
         self._snapshot = snapshot
         self._objects = objects
         self._namespace, self._source, self._name = key
-        self._pods = sorted(pods, key=lambda pod: (pod.created_at or _LATE, pod.name))
-        self._spellings = tuple(_spellings(self._pods[0]))
+        self._members = sorted(members, key=lambda member: (member.pod.created_at or _LATE, member.pod.name))
+        self._pods = [member.pod for member in self._members]
+        self._own_keys = [_own_keys(pod) for pod in self._pods]
+        self._spellings = self._members[0].spellings
         self._object = self._object_of(self._spellings[0])
         owner = next((s for s in self._spellings if s.source in _BY_OWNER), None)
         self._owner = None if owner is None else self._object_of(owner)
@@ -310,8 +321,8 @@ class _Reading:
     def _topology_keys(self) -> tuple[str, ...]:
         """Return the keys that the objects and the members name, and the zone for EFA; each once."""
         keys = [*(self._object.topology_keys if self._object is not None else ())]
-        for pod in self._pods:
-            keys += _topology_keys_of(pod)
+        for pod, own_keys in zip(self._pods, self._own_keys, strict=True):
+            keys += [*own_keys, *_efa_keys(pod)]
         return tuple(key for key in dict.fromkeys(keys) if key != labels.HOSTNAME)
 
     def _disrupts_all(self) -> bool:
@@ -379,7 +390,7 @@ class _Reading:
         if len(stated) > 1:
             text = f"members of {name} state different numbers of members: {', '.join(map(str, stated))}"
             return Refusal(PodReason.GROUP_SPELLINGS_DIFFER, text)
-        key_sets = {tuple(_own_keys(pod)) for pod in self._pods}
+        key_sets = set(map(tuple, self._own_keys))
         if len(key_sets) > 1:
             shown = sorted(", ".join(each) or "none" for each in key_sets)
             return Refusal(
@@ -395,8 +406,8 @@ class _Reading:
     def _spellings_of_all(self) -> Iterator[_Spelling]:
         """Yield what each member says about this group; those that were made before a change say something else."""
         first = self._spellings[0]
-        for pod in self._pods:
-            yield from (s for s in _spellings(pod) if (s.source, s.name) == (first.source, first.name))
+        for member in self._members:
+            yield from (s for s in member.spellings if (s.source, s.name) == (first.source, first.name))
 
     def _minimum_of(self, spelling: _Spelling) -> int | None:
         """Return the minimum that one way of writing states; None if it states none."""
@@ -429,13 +440,24 @@ def _has(count: int) -> str:
 
 def _topology_keys_of(pod: Pod) -> list[str]:
     """Return the topology keys that a pod's annotations name, and the zone for EFA."""
-    return [*_own_keys(pod), *([labels.ZONE] if pod.spec.requests.get(EFA) else [])]
+    return [*_own_keys(pod), *_efa_keys(pod)]
+
+
+def _efa_keys(pod: Pod) -> list[str]:
+    return [labels.ZONE] if pod.spec.requests.get(EFA) else []
 
 
 def _own_keys(pod: Pod) -> list[str]:
     """Return the topology keys that a pod's annotations name."""
-    names = (labels.GROUP_TOPOLOGY, labels.KUEUE_TOPOLOGY, labels.LEADER_WORKER_TOPOLOGY, labels.JOB_SET_TOPOLOGY)
-    return [labels.normalized(pod.annotations[name]) for name in names if pod.annotations.get(name)]
+    notes = pod.annotations
+    return [labels.normalized(notes[name]) for name in _TOPOLOGY_NOTES if notes.get(name)] if notes else []
+
+
+_TOPOLOGY_NOTES: Final = (
+    *(labels.GROUP_TOPOLOGY, labels.KUEUE_TOPOLOGY),
+    *(labels.LEADER_WORKER_TOPOLOGY, labels.JOB_SET_TOPOLOGY),
+)
+"""Annotations that name a topology key."""
 
 
 def _is_part(pod: Pod, part: str) -> bool:

@@ -4,6 +4,7 @@
 | --- | --- | --- |
 | `check-capacity` | nothing is bought | once nodes that run have room for all pods |
 | `best-effort-atomic-scale-up` | nodes are bought for all pods, or for none | likewise, or once its own nodes are ready |
+| `capacity-block` (ours) | the same, in the capacity block or reservation that it names, from its start on | likewise |
 
 Then the room is booked for ten minutes: no plan gives it away, and no node of it is consolidated. Its pods take it over: each
 that names the request (`consume-provisioning-request`) leaves one place less to book.
@@ -16,6 +17,7 @@ Reasons and times are those of the Cluster Autoscaler (provisioningrequest/condi
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -25,6 +27,7 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.model.catalogue import SERVES_LEAST, InstanceType
 from core.model.plan import PlannedGroup
 from core.model.pod import Pod
 from core.model.snapshot import ProvisioningRequest, RequestedPods, Snapshot
@@ -33,7 +36,8 @@ from core.reasons.pods import PodReason, RequestReason
 
 CHECK_CAPACITY: Final = "check-capacity.autoscaling.x-k8s.io"
 ATOMIC_SCALE_UP: Final = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
-CLASSES: Final = (CHECK_CAPACITY, ATOMIC_SCALE_UP)
+CAPACITY_BLOCK: Final = "capacity-block.fleetwright.dev"
+CLASSES: Final = (CHECK_CAPACITY, ATOMIC_SCALE_UP, CAPACITY_BLOCK)
 OWN_DOMAIN: Final = ".fleetwright.dev"
 
 BOOKED_FOR: Final = timedelta(minutes=10)
@@ -53,6 +57,12 @@ ROUNDED_TO: Final = timedelta(seconds=30)
 
 DETAIL: Final = "ProvisioningRequest"
 """The key of `provisioningClassDetails` with the value of the nodes' label."""
+
+RESERVATION: Final = "CapacityReservationID"
+"""The parameter that names a capacity block or reservation, and the key of `provisioningClassDetails` that repeats it."""
+
+RESOLVED_WITHIN: Final = timedelta(minutes=10)
+"""How long a block may be unknown before its request fails: its EC2NodeClass may be written later, and is read every minute."""
 
 ACCEPTED: Final = "Accepted"
 PROVISIONED: Final = "Provisioned"
@@ -192,6 +202,111 @@ def _bound_to_room(pod_set: RequestedPods, request: ProvisioningRequest) -> Requ
     return msgspec.structs.replace(pod_set, spec=spec)
 
 
+# What a capacity block allows.
+
+
+class Obstacle(msgspec.Struct, frozen=True):
+    """Why no room is looked for now; one that is `final` fails the request."""
+
+    reason: RequestReason
+    message: str
+    is_final: bool = False
+
+
+def obstacle_to(request: ProvisioningRequest, snapshot: Snapshot) -> Obstacle | None:
+    """Return what prevents an open request from being planned for, None if nothing does."""
+    if request.reason:
+        reason = RequestReason.of(request.reason)
+        return Obstacle(reason, request.message, reason in (RequestReason.INVALID, RequestReason.UNKNOWN_CLASS))
+    if not request.reservation or not is_open(request):
+        return None
+    block, what = _Block.of(request.reservation, snapshot), f"capacity reservation {request.reservation}"
+    if block is None:
+        since = request.created_at or snapshot.now
+        text = f"no EC2NodeClass selects {what}, or it has ended"
+        return Obstacle(RequestReason.BLOCK_NOT_FOUND, text, snapshot.now - since >= RESOLVED_WITHIN)
+    if (short := _why_too_short(request, snapshot, block)) is not None:
+        return Obstacle(RequestReason.BLOCK_TOO_SHORT, f"{what}: {short}", is_final=True)
+    if (small := _why_too_small(request, block)) is not None:
+        return Obstacle(RequestReason.BLOCK_TOO_SMALL, f"{what} {small}", is_final=True)
+    if block.begins_at is not None and block.begins_at > snapshot.now:
+        text = f"{what} begins at {_minute(block.begins_at)}; its nodes are launched then"
+        return Obstacle(RequestReason.BLOCK_NOT_BEGUN, text)
+    return None
+
+
+class _Block(msgspec.Struct, frozen=True):
+    """A capacity block or reservation as the EC2NodeClasses that select it have it.
+
+    Attributes:
+        begins_at: None once it has begun.
+        leaves_at: When nodes leave it, earlier than its end in a block; None without an end.
+        places: How many nodes of this cluster it can hold, None where unknown.
+        machine: Its instance type, None if the catalogue has none.
+    """
+
+    begins_at: datetime | None
+    leaves_at: datetime | None
+    places: int | None
+    machine: InstanceType | None
+
+    @classmethod
+    def of(cls, identity: str, snapshot: Snapshot) -> _Block | None:
+        """The reservation of this id; None if no class selects it."""
+        for node_class in sorted(snapshot.node_classes, key=lambda node_class: node_class.name):
+            if identity not in (node_class.reservations or ()):
+                continue
+            machines = snapshot.catalogue.types_for(node_class.name)
+            return cls(
+                begins_at=node_class.reservation_begins.get(identity),
+                leaves_at=node_class.reservation_ends.get(identity),
+                places=node_class.reservation_places.get(identity),
+                machine=next((m for m in machines if any(o.reservation_id == identity for o in m.offerings)), None),
+            )
+        return None
+
+
+def _why_too_short(request: ProvisioningRequest, snapshot: Snapshot, block: _Block) -> str | None:
+    """Return why the block ends before its pods could run; once nodes are bought for them, only its end counts."""
+    if block.leaves_at is None:
+        return None
+    begins = max(snapshot.now, block.begins_at or snapshot.now)
+    serves = block.leaves_at - begins
+    needed = SERVES_LEAST if own_nodes(request, snapshot) else max(SERVES_LEAST, request.runs_for)
+    if serves >= needed:
+        return None
+    minutes = max(0, int(serves.total_seconds())) // 60
+    return (
+        f"nodes leave it at {_minute(block.leaves_at)}, {minutes} minutes from {_minute(begins)},"
+        f" and {math.ceil(needed.total_seconds() / 60)} are needed"
+    )
+
+
+def _why_too_small(request: ProvisioningRequest, block: _Block) -> str | None:
+    """Return why no plan can place all pods on the nodes that the block can hold; daemons would only need more."""
+    if block.places is None or block.machine is None:
+        return None
+    machine, room = block.machine.name, block.machine.allocatable()
+    total: Counter[str] = Counter()
+    needed = 0
+    for pod_set in request.pod_sets:
+        requests = {name: amount for name, amount in pod_set.spec.requests.items() if amount}
+        for name, amount in sorted(requests.items()):
+            total[name] += amount * pod_set.pods
+            if amount > room.get(name, 0):
+                return f"has {machine}, and one pod requests more {name} than such a node has"
+        on_each = min((room[name] // amount for name, amount in requests.items()), default=pod_set.pods)
+        needed = max(needed, -(-pod_set.pods // max(1, on_each)))
+    needed = max([needed, *(-(-amount // room[name]) for name, amount in total.items())])
+    if needed <= block.places:
+        return None
+    return f"holds {block.places} {machine} of this cluster, and {needed} are needed"
+
+
+def _minute(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
+
+
 # The conditions.
 
 
@@ -239,13 +354,16 @@ def answer(
         return _of_booking(request, snapshot, request.provisioned_at)
     if request.is_expired:
         return None
-    is_final = request.reason in (RequestReason.INVALID, RequestReason.UNKNOWN_CLASS)
-    if is_final:
-        return RequestAnswer((RequestCondition(FAILED, "True", RequestReason.of(request.reason), request.message),))
+    obstacle = obstacle_to(request, snapshot)
+    if obstacle is not None and obstacle.is_final:
+        return RequestAnswer((RequestCondition(FAILED, "True", obstacle.reason, obstacle.message),))
     if request.valid_until is not None and now >= request.valid_until:
         text = f"its room was not there by {request.valid_until:%Y-%m-%d %H:%M:%S} UTC"
         return RequestAnswer((RequestCondition(FAILED, "True", RequestReason.EXPIRED, text),))
     accepted = RequestCondition(ACCEPTED, "True", RequestReason.ACCEPTED, "Fleetwright answers this request")
+    if obstacle is not None:
+        waits = RequestCondition(PROVISIONED, "False", obstacle.reason, obstacle.message)
+        return RequestAnswer((accepted, waits))
     outcome, details = _outcome(request, group, starting)
     return RequestAnswer((accepted, outcome), details)
 
@@ -254,8 +372,6 @@ def _outcome(
     request: ProvisioningRequest, group: PlannedGroup | None, starting: Starting
 ) -> tuple[RequestCondition, dict[str, str]]:
     """Return the condition that says whether its room is there, and the details that belong to it."""
-    if request.reason:
-        return RequestCondition(PROVISIONED, "False", RequestReason.of(request.reason), request.message), {}
     if group is None:
         text = "it has not been planned for yet"
         return RequestCondition(PROVISIONED, "False", RequestReason.CAPACITY_NOT_FOUND, text), {}
@@ -265,11 +381,12 @@ def _outcome(
     if group.awaits_nodes:
         return RequestCondition(PROVISIONED, "False", RequestReason.NODES_STARTING, _waiting(group, starting)), {}
     own = group.domain.get(labels.PROVISIONING_REQUEST, "")
+    block = {RESERVATION: request.reservation} if request.reservation else {}
     if not own:
         text = f"nodes that run have room for its {group.members} pods, kept for {BOOKED_FOR.seconds // 60} minutes"
-        return RequestCondition(PROVISIONED, "True", RequestReason.CAPACITY_FOUND, text), {}
+        return RequestCondition(PROVISIONED, "True", RequestReason.CAPACITY_FOUND, text), block
     text = f"nodes with label {labels.PROVISIONING_REQUEST}={own} are ready for its {group.members} pods"
-    return RequestCondition(PROVISIONED, "True", RequestReason.CAPACITY_PROVISIONED, text), {DETAIL: own}
+    return RequestCondition(PROVISIONED, "True", RequestReason.CAPACITY_PROVISIONED, text), {DETAIL: own, **block}
 
 
 def _has_no_room(group: PlannedGroup) -> bool:
@@ -319,6 +436,8 @@ def _end_of_booking(request: ProvisioningRequest, snapshot: Snapshot, since: dat
 
 def _loss(request: ProvisioningRequest, snapshot: Snapshot) -> RequestCondition | None:
     """Return what to say of nodes that were bought for a request whose pods still need them, if all of them are gone."""
+    if request.reservation and _is_over(request.reservation, snapshot):
+        return _end_of_block(request, snapshot)
     if not request.has_own_nodes:
         return None
     if own_nodes(request, snapshot):
@@ -326,7 +445,7 @@ def _loss(request: ProvisioningRequest, snapshot: Snapshot) -> RequestCondition 
         return (
             RequestCondition(CAPACITY_REVOKED, "False", RequestReason.NODES_REPLACED, text) if request.lost_at else None
         )
-    waiting = [pod.key for pod in consumers(request, snapshot.pods) if not pod.is_terminal and not pod.node_name]
+    waiting = _waiting_consumers(request, snapshot)
     if not waiting:
         return None
     lost_at = request.lost_at or snapshot.now
@@ -337,3 +456,22 @@ def _loss(request: ProvisioningRequest, snapshot: Snapshot) -> RequestCondition 
         return RequestCondition(CAPACITY_REVOKED, "Unknown", RequestReason.NODES_LOST, text)
     text = f"its nodes are gone since {lost_at:%H:%M:%S} UTC, and no others could be bought for {len(waiting)} pods"
     return RequestCondition(CAPACITY_REVOKED, "True", RequestReason.CAPACITY_GONE, text)
+
+
+def _is_over(reservation: str, snapshot: Snapshot) -> bool:
+    """Whether nodes have had to leave the reservation, or no EC2NodeClass selects it any more."""
+    block = _Block.of(reservation, snapshot)
+    return block is None or (block.leaves_at is not None and block.leaves_at <= snapshot.now)
+
+
+def _end_of_block(request: ProvisioningRequest, snapshot: Snapshot) -> RequestCondition | None:
+    """Return that pods wait for a block that is over: no other node can take them, so there is nothing to wait for."""
+    waiting = _waiting_consumers(request, snapshot)
+    if not waiting:
+        return None
+    text = f"nodes have left capacity reservation {request.reservation}, and {len(waiting)} pods wait for room in it"
+    return RequestCondition(CAPACITY_REVOKED, "True", RequestReason.BLOCK_ENDED, text)
+
+
+def _waiting_consumers(request: ProvisioningRequest, snapshot: Snapshot) -> list[str]:
+    return [pod.key for pod in consumers(request, snapshot.pods) if not pod.is_terminal and not pod.node_name]

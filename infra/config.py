@@ -182,9 +182,14 @@ class ClusterConfig(BaseModel):
         return bool(self.settings.get("mode") == SHADOW)
 
     @property
-    def announces(self) -> bool:
+    def asks_for_approval(self) -> bool:
         """Whether commands wait for approval, and are announced on a topic."""
         return bool(self.settings.get("mode") == APPROVE)
+
+    @property
+    def announces(self) -> bool:
+        """Whether commands are announced on a topic."""
+        return self.asks_for_approval or bool(self.settings.get("command_topic_arn"))
 
     @property
     def endpoints(self) -> tuple[str, ...]:

@@ -26,6 +26,9 @@ _CLUSTER_NAMES, _STACK_NAMES = 4, 8
 
 _TOPIC: Final = re.compile(r"arn:aws[a-z0-9-]*:sns:(?P<region>[a-z0-9-]+):\d{12}:[a-zA-Z0-9_-]{1,256}(\.fifo)?")
 
+_TOPICS: Final = ("approval_topic_arn", "command_topic_arn")
+"""Settings whose topics the functions publish to."""
+
 _BOUNDS: Final = ("approve_above_dollars", "approve_above_nodes", "approve_namespaces")
 
 Owned = Callable[[ClusterConfig], Iterable[Hashable]]
@@ -45,12 +48,15 @@ _OWNED: Final[tuple[tuple[Owned, str], ...]] = (
 
 def conflicts_within(config: ClusterConfig) -> list[str]:
     """Return a line for each conflict among the values of one cluster."""
-    topics = {
-        "alarmTopicArn": config.alarm_topic_arn,
-        "approvalTopicArn": str(config.settings.get("approval_topic_arn", "")),
-    }
+    topics = {"alarmTopicArn": config.alarm_topic_arn}
+    topics |= {to_camel(field): str(config.settings.get(field, "")) for field in _TOPICS}
     problems = [_problem_of_topic(key, arn, config.region) for key, arn in topics.items() if arn]
-    problems += [_problem_of_email(config), _problem_of_bounds(config), _problem_of_size(config)]
+    problems += [
+        _problem_of_email(config),
+        _problem_of_bounds(config),
+        _problem_of_silence(config),
+        _problem_of_size(config),
+    ]
     if config.snap_start and config.region.startswith(_WITHOUT_SNAP_START):
         problems.append(f"snapStart = true is not allowed: Lambda has no SnapStart in {config.region}; expected false")
     return [problem for problem in problems if problem]
@@ -117,6 +123,13 @@ def _problem_of_bounds(config: ClusterConfig) -> str:
     return (
         f"{' and '.join(given)} without mode: no command waits for approval; set mode to {APPROVE}, or leave them out"
     )
+
+
+def _problem_of_silence(config: ClusterConfig) -> str:
+    """Return why nothing will be announced: an installation that only observes carries out no command."""
+    if not (config.is_shadow and config.settings.get("command_topic_arn")):
+        return ""
+    return "commandTopicArn with mode shadow: no command is carried out; leave it out"
 
 
 def _problem_of_size(config: ClusterConfig) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
@@ -84,12 +85,12 @@ class ProvisionerStack(cdk.Stack):
             state=_state_grants(config.cluster, state, shared, queues),
             windows=windows,
             kill_switch=kill_switch,
-            approval_topic_arn=environment.get("APPROVAL_TOPIC_ARN", ""),
+            topic_arns=tuple(filter(None, map(environment.get, ("APPROVAL_TOPIC_ARN", "COMMAND_TOPIC_ARN")))),
         )
         windows.wire(functions)
         for function in functions:
             permissions.grant(function)
-            self._connect(function, queues, config.log_group_of_audit_log)
+            self._connect(function, queues, windows.role, config.log_group_of_audit_log)
         FirstMarket(self, "FirstMarket", config=config, functions=functions)
         node_roles = config.node_roles if config.node_access_entries else ()
         ClusterAccess(self, "ClusterAccess", cluster=config.cluster, functions=functions, node_roles=node_roles)
@@ -98,9 +99,18 @@ class ProvisionerStack(cdk.Stack):
         name = f"{config.stack_name}-{config.region}"  # dashboard names are unique per account, across regions
         Dashboards(self, "Dashboard", cluster=config.cluster, name=name, functions=functions, queues=queues)
 
-    def _connect(self, function: ProvisionerFunction, queues: Queues, audit_log_group: str) -> None:
+    def _connect(
+        self, function: ProvisionerFunction, queues: Queues, schedule_role: iam.Role, audit_log_group: str
+    ) -> None:
         name = function.spec.name
-        Triggers(self, f"{name}-triggers", target=function, queues=queues, audit_log_group=audit_log_group)
+        Triggers(
+            self,
+            f"{name}-triggers",
+            target=function,
+            queues=queues,
+            schedule_role=schedule_role,
+            audit_log_group=audit_log_group,
+        )
         cdk.CfnOutput(self, f"{name}-role", key=_output(name), value=function.role.role_arn)
 
     def _functions(
@@ -163,7 +173,7 @@ class ProvisionerStack(cdk.Stack):
 
 def _approval_topic(config: ClusterConfig, alarms: Alarms) -> dict[str, str]:
     """Return the setting of the topic for announcements of proposals, by default the alarms' topic; empty without approval."""
-    if not config.announces:
+    if not config.asks_for_approval:
         return {}
     return {"APPROVAL_TOPIC_ARN": str(config.settings.get("approval_topic_arn") or alarms.topic.topic_arn)}
 

@@ -12,19 +12,19 @@ INTERFACES: Final = ("arc-zonal-shift", "ec2", "eks", "monitoring", "scheduler",
 """Services with an interface endpoint, which costs by hour and zone. IAM is missing: it has one in a single region only."""
 
 ANNOUNCING: Final = "sns"
-"""Service of the topic on which `disrupt` announces commands with `mode: approve`; no function calls it otherwise."""
+"""Service of the topics on which `disrupt` announces commands; no function calls it otherwise."""
 
 SERVICES: Final = tuple(sorted((*GATEWAYS, *INTERFACES)))
 
-BY_SETTING: Final[Mapping[str, str]] = {
-    "arc-zonal-shift": "ZONAL_SHIFT_CLUSTER_ARN",
-    "monitoring": "PAUSING_ALARMS",
-    ANNOUNCING: "APPROVAL_TOPIC_ARN",
+BY_SETTING: Final[Mapping[str, tuple[str, ...]]] = {
+    "arc-zonal-shift": ("ZONAL_SHIFT_CLUSTER_ARN",),
+    "monitoring": ("PAUSING_ALARMS",),
+    ANNOUNCING: ("APPROVAL_TOPIC_ARN", "COMMAND_TOPIC_ARN"),
 }
-"""Service → the environment variable without which no function calls it."""
+"""Service → the environment variables without any of which no function calls it."""
 
 
 def called(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the services that functions with these environment variables call."""
     names = (*SERVICES, ANNOUNCING)
-    return tuple(name for name in names if name not in BY_SETTING or environment.get(BY_SETTING[name]))
+    return tuple(name for name in names if name not in BY_SETTING or any(map(environment.get, BY_SETTING[name])))

@@ -101,6 +101,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         approve_above_nodes: Commands of more nodes wait.
         approve_namespaces: Commands that move pods of these namespaces wait; names or patterns such as `core-*`, with commas.
         approval_topic_arn: The SNS topic on which they are announced; empty: events and `fleetwright status` tell of them.
+        command_topic_arn: The SNS topic that gets one message for each run of `disrupt` that stores commands; empty: none.
     """
 
     cluster_name: Text
@@ -152,6 +153,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     approve_above_nodes: Annotated[int, msgspec.Meta(ge=0)] | None = None
     approve_namespaces: str = ""
     approval_topic_arn: str = ""
+    command_topic_arn: str = ""
 
     @property
     def is_shadow(self) -> bool:

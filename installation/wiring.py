@@ -52,8 +52,19 @@ class ScheduleSpec(msgspec.Struct, frozen=True, kw_only=True):
     every: timedelta
 
 
+SCHEDULED_EVENT: Final = {
+    "id": "<aws.scheduler.execution-id>",
+    "detail-type": "Scheduled Event",
+    "source": "aws.scheduler",
+    "time": "<aws.scheduler.scheduled-time>",
+    "resources": ["<aws.scheduler.schedule-arn>"],
+    "detail": {},
+}
+"""What a schedule sends: EventBridge Scheduler replaces the words in angle brackets."""
+
+
 class RuleSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """An EventBridge rule on the account's default bus; `pattern` is its event pattern."""
+    """Events of the account's default bus; `pattern` is their event pattern. One rule matches those of all patterns."""
 
     name: str
     pattern: dict[str, Any]

@@ -79,10 +79,18 @@ def bus_event(source: str, detail_type: str, detail: JsonObject, event_id: str, 
     return _event(source, detail_type, detail, event_id, now, _resources(detail))
 
 
-def scheduled_event(rule: str, event_id: str, now: datetime) -> JsonObject:
-    """Return the event of a rule with a schedule; `rule` is its name."""
-    arn = f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{rule}"
-    return _event("aws.events", "Scheduled Event", {}, event_id, now, [arn])
+def scheduled_event(name: str, event_id: str, now: datetime) -> JsonObject:
+    """Return the event of a schedule."""
+    replaced = {
+        "<aws.scheduler.execution-id>": event_id,
+        "<aws.scheduler.scheduled-time>": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+        "<aws.scheduler.schedule-arn>": f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule/default/{name}",
+    }
+    text = msgspec.json.encode(wiring.SCHEDULED_EVENT).decode()
+    for word, value in replaced.items():
+        text = text.replace(word, value)
+    event: JsonObject = msgspec.json.decode(text)
+    return event
 
 
 def queue_event(queue: str, messages: Sequence[QueuedMessage]) -> JsonObject:

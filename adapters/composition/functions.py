@@ -296,9 +296,16 @@ class Adapters(MarketAdapters):
     @cached_property
     def approval_topic(self) -> Topic | None:
         """The topic for announcements of proposals; None if no topic is configured."""
+        return self._topic(self.settings.approval_topic_arn)
+
+    @cached_property
+    def command_topic(self) -> Topic | None:
+        """The topic for announcements of stored commands; None if no topic is configured."""
+        return self._topic(self.settings.command_topic_arn)
+
+    def _topic(self, arn: str) -> Topic | None:
         from adapters.aws.services import SnsTopic
 
-        arn = self.settings.approval_topic_arn
         return SnsTopic(self._service("sns", BRIEF), arn) if arn else None
 
     @cached_property

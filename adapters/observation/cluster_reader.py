@@ -25,7 +25,7 @@ from adapters.ports import (
 )
 from core import api, labels
 from core.api.objects import name_of
-from core.api.status import is_stale
+from core.api.status import is_stale, readiness
 from core.catalogue.capacity import EFA
 from core.errors import InvalidInputError
 from core.launch.denials import revision_of
@@ -46,20 +46,21 @@ from installation.settings import Settings
 # Provides EC2NodeClasses whose status matches their current spec.
 #
 # After an edit and until `reconcile` has resolved the class again, its status names images, subnets and security groups of the
-# old spec, and nodes of the new hash would be launched from them.
+# old spec, and nodes of the new hash would be launched from them. A new class has none, and EC2 was not asked about it.
 
 
 KEPT_FOR: Final = timedelta(minutes=1)
 """How long this sandbox's own resolution of a class is used; `reconcile` writes it into the status after a round or two."""
 
 _STALE: Final = "the spec has changed since it was resolved"
+_NEW: Final = "it was not resolved yet"
 
 Resolve = Callable[[JsonObject, Sequence[NodePool]], JsonObject]
 """Returns the status of a class with these NodePools (`CloudProvider.resolve`)."""
 
 
 class CurrentNodeClasses:
-    """Resolves edited classes itself if it may, and treats the others as not ready.
+    """Resolves edited and new classes itself if it may; without that, edited ones are not ready.
 
     Args:
         resolve: Looks up the status of a class and raises PortError; None for functions that may not.
@@ -71,7 +72,7 @@ class CurrentNodeClasses:
 
     @property
     def resolves(self) -> bool:
-        """Whether edited classes are resolved here."""
+        """Whether edited and new classes are resolved here."""
         return self._resolve is not None
 
     def all(
@@ -79,8 +80,12 @@ class CurrentNodeClasses:
     ) -> tuple[JsonObject, ...]:
         """Return the classes, each with a status of its current spec, or not ready; `node_pools` are those of the cluster."""
         return tuple(
-            self._current(manifest, now, node_pools) if is_stale(manifest) else manifest for manifest in manifests
+            self._current(manifest, now, node_pools) if self._is_needed(manifest) else manifest
+            for manifest in manifests
         )
+
+    def _is_needed(self, manifest: JsonObject) -> bool:
+        return is_stale(manifest) or (self._resolve is not None and readiness(manifest) is None)
 
     def _current(self, manifest: JsonObject, now: datetime, node_pools: Sequence[JsonObject]) -> JsonObject:
         key = (str(manifest["metadata"].get("name", "")), revision_of(manifest))
@@ -89,9 +94,9 @@ class CurrentNodeClasses:
             return {**manifest, "status": known[1]}
         try:
             pools = _pools_of(key[0], node_pools)
-            status = self._resolve(manifest, pools) if self._resolve is not None else _not_ready()
+            status = self._resolve(manifest, pools) if self._resolve is not None else _not_ready(_STALE)
         except PortError:
-            return {**manifest, "status": _not_ready()}
+            return {**manifest, "status": _not_ready(_STALE if is_stale(manifest) else _NEW)}
         self._known[key] = now, status
         return {**manifest, "status": status}
 
@@ -109,8 +114,8 @@ def _pools_of(node_class: str, manifests: Iterable[JsonObject]) -> list[NodePool
     return [pool for pool in pools if pool.node_class.name == node_class]
 
 
-def _not_ready() -> JsonObject:
-    return {"conditions": [{"type": "Ready", "status": "False", "reason": "Stale", "message": _STALE}]}
+def _not_ready(why: str) -> JsonObject:
+    return {"conditions": [{"type": "Ready", "status": "False", "reason": "Stale", "message": why}]}
 
 
 UNBOUND: Final = "spec.nodeName=,status.phase=Pending"

@@ -19,12 +19,12 @@ from core.catalogue.node_class import AddressReading
 from core.catalogue.node_memory import with_renamed_images
 from core.catalogue.reservations import read_upcoming
 from core.errors import InvalidInputError
-from core.manifests.groups import NO_RETRY, VALID_UNTIL
+from core.manifests.groups import NO_RETRY, RUNS_FOR, VALID_UNTIL
 from core.manifests.wire import decoding
 from core.manifests.wire.objects import ACTIVE_CAPACITY, WireMetadata
 from core.manifests.wire.pod import WirePod
 from core.manifests.wire.resources import Resource
-from core.provisioning_requests import CLASSES, DETAIL
+from core.provisioning_requests import CLASSES, DETAIL, RESERVATION
 
 # Reduces objects to the fields that decisions read: no environment, no images, only the annotations that matter.
 #
@@ -282,7 +282,10 @@ _WORDS_OF_JOB_SETS: Final = {
     "terminalState": ("Completed", "Failed"),
 }
 """Fields of a JobSet, each with the words that it may have."""
-_OF_REQUESTS: Final = {"parameters": (VALID_UNTIL, NO_RETRY), "provisioningClassDetails": (DETAIL,)}
+_OF_REQUESTS: Final = {
+    "parameters": (VALID_UNTIL, NO_RETRY, RUNS_FOR, RESERVATION),
+    "provisioningClassDetails": (DETAIL, RESERVATION),
+}
 """Maps of a ProvisioningRequest, each with the keys that decisions read; users add their own."""
 _FIELD_KEYS: Final = ("metadata.name",)
 _PUBLIC_ANNOTATIONS: Final = (

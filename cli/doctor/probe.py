@@ -22,7 +22,7 @@ from core.api.objects import mapping, sequence
 from core.launch.validation import DRY_RUN
 from core.manifests.wire.resources import DAEMON_SETS, NODES
 from core.model.values.quotas import STANDARD
-from installation.wiring import EC2_RULES, FUNCTIONS, HEALTH_RULE
+from installation.wiring import FUNCTIONS
 
 REPORT: Final = "fleetwright doctor --probe --record answers.json  # and report it with this file"
 """What to do where AWS answers otherwise than the book of facts says."""
@@ -219,7 +219,7 @@ VCPUS_MIN: Final = 16
 RULES_MAX: Final = 300
 """EventBridge's quota of rules of a bus."""
 
-_RULES_OF_A_CLUSTER: Final = len((*EC2_RULES, HEALTH_RULE)) + sum(len(spec.schedules) for spec in FUNCTIONS)
+_RULES_OF_A_CLUSTER: Final = sum(bool(spec.rules) for spec in FUNCTIONS)
 
 
 def quotas(name: str, account: Account, _: datetime) -> AccountFinding:

@@ -37,7 +37,7 @@ from core.api.status import Location, path_of
 from core.catalogue.free_addresses import reading_of
 from core.catalogue.node_class import CapacityReservation, EC2NodeClass, read_node_class
 from core.catalogue.node_memory import placement_group_of
-from core.catalogue.reservations import leaves_at
+from core.catalogue.reservations import leaves_at, reservations_of
 from core.errors import InvalidInputError
 from core.model.node_pool import Budget, Calendar, Disruption, NodeClass, NodePool
 from core.model.plan import NodeClaim, ObjectRef
@@ -194,6 +194,7 @@ def node_class_of(spec: EC2NodeClassSpec, present: JsonObject) -> NodeClass:
         reservations=_reservations(written_status, resolved),
         reservation_begins=_reservation_begins(resolved),
         reservation_ends=_reservation_ends(resolved),
+        reservation_places=_reservation_places(resolved),
         placement_group=_placement_group(resolved),
         addresses_per_node=_addresses_per_node(resolved),
         zone_ids={str(net["zoneID"]): str(net["zone"]) for net in subnets if net.get("zoneID") and net.get("zone")},
@@ -235,6 +236,11 @@ def _reservation_ends(resolved: EC2NodeClass | None) -> dict[str, datetime]:
         for reservation in (*begun, *_upcoming(resolved))
         if (leaves := leaves_at(reservation)) is not None
     }
+
+
+def _reservation_places(resolved: EC2NodeClass | None) -> dict[str, int]:
+    known = reservations_of(resolved) if resolved is not None else ()
+    return {reservation.id: reservation.places for reservation in known if reservation.places is not None}
 
 
 def _upcoming(resolved: EC2NodeClass | None) -> tuple[CapacityReservation, ...]:

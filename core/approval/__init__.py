@@ -3,5 +3,5 @@
 See docs/engineering/handbook/observe-and-approve.md.
 """
 
-PUBLIC = ("proposal", "verification")
+PUBLIC = ("announcement", "proposal", "verification")
 """Files that the rest of the project may import; the others are this package's inside."""

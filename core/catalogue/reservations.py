@@ -21,7 +21,7 @@ from core.catalogue.node_class import (
     read_node_class,
 )
 from core.errors import InvalidInputError
-from core.model.catalogue import Catalogue, InstanceType, Offering, paid_for
+from core.model.catalogue import SERVES_LEAST, Catalogue, InstanceType, Offering, paid_for
 
 # Computes when a capacity reservation ends, when EC2 takes its instances back, and when their nodes must go before that.
 
@@ -37,9 +37,6 @@ ULTRASERVERS: Final = ("p6e-", "trn2u.")
 
 LEAVES_BEFORE: Final = timedelta(minutes=10)
 """The nodes of a block go this long before EC2 takes their instances (Karpenter)."""
-
-SERVES_LEAST: Final = timedelta(minutes=10)
-"""A block takes a new node only if the node can stay at least this long: its pods run only after several minutes."""
 
 
 def ends_at(reservation: CapacityReservation) -> datetime | None:

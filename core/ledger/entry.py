@@ -81,6 +81,8 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
         is_observed: Whether the decision is only recorded, not carried out. Older releases ignore the field.
         is_unexplained: Whether the plan lacks the reasons of pods without a place: there was no time for all, or the run ended
             before it found them. Older releases ignore the field.
+        is_unproven: Whether the plan was decided without the proof of its bound, which follows after the launches. Entries of
+            `provision` that lack the field have the bound.
     """
 
     schema_version: int = 1
@@ -103,6 +105,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     refused: tuple[tuple[str, str], ...] = ()
     is_observed: bool = False
     is_unexplained: bool = False
+    is_unproven: bool = False
 
     @property
     def hourly(self) -> int:

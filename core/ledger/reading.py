@@ -242,7 +242,8 @@ def decided_again(entry: LedgerEntry, snapshot: Snapshot) -> bytes:
     clock = recorded_clock(entry)
     if entry.function == PROVISION:
         planner = Planner(bounded)
-        return codec.encode_plan((planner.without_reasons() if entry.is_unexplained else planner).plan(clock))
+        planner = planner.without_reasons() if entry.is_unexplained else planner
+        return codec.encode_plan(planner.plan(clock, proves=not entry.is_unproven))
     if entry.function == DISRUPT:
         from core.disruption import disrupt  # the other users of a ledger decide nothing again
 

@@ -32,14 +32,17 @@ from core.manifests.wire.resources import Resource
 from core.model.pod import GroupObject, GroupSource, MemberTemplate
 from core.model.snapshot import ProvisioningRequest, RequestedPods
 from core.model.values.quantity import in_calendar
+from core.model.values.requirements import Requirement
 from core.provisioning_requests import (
     BOOKING_EXPIRED,
+    CAPACITY_BLOCK,
     CAPACITY_REVOKED,
     CHECK_CAPACITY,
     CLASSES,
     DETAIL,
     FAILED,
     PROVISIONED,
+    RESERVATION,
     VALID_FOR,
     is_served,
 )
@@ -288,6 +291,8 @@ def _apart(template: PodTemplate, topology: str | None, key: str) -> PodTemplate
 VALID_UNTIL: Final = "ValidUntilSeconds"
 NO_RETRY: Final = "noRetry"
 """Parameters, as the Cluster Autoscaler names them."""
+RUNS_FOR: Final = "maxRunDurationSeconds"
+"""Parameter for which users of Kueue annotate their Jobs: how long the pods run at most."""
 
 _SECONDS_DIGITS: Final = 9
 
@@ -309,13 +314,14 @@ class RequestTranslator(Templates):
             field = "spec.provisioningClassName"
             raise InvalidInputError(f"{request.provisioning_class} is none of {', '.join(CLASSES)}", field=field)
         created, parameters = request.created_at, written.spec.parameters
-        valid_for = _valid_for(parameters)
-        return msgspec.structs.replace(
+        valid_for = _seconds(parameters, VALID_UNTIL)
+        request = msgspec.structs.replace(
             request,
             pod_sets=self._pod_sets(written, request.namespace),
-            valid_until=None if created is None else created + valid_for,
+            valid_until=None if created is None else created + (VALID_FOR if valid_for is None else valid_for),
             fails_at_once=request.provisioning_class == CHECK_CAPACITY and parameters.get(NO_RETRY) == "true",
         )
+        return _in_block(request, parameters) if request.provisioning_class == CAPACITY_BLOCK else request
 
     def _pod_sets(self, written: WireProvisioningRequest, namespace: str) -> tuple[RequestedPods, ...]:
         pod_sets, total = [], 0
@@ -376,11 +382,32 @@ def _conditions(status: Mapping[str, Any]) -> tuple[WireCondition, ...]:
         return ()
 
 
-def _valid_for(parameters: Mapping[str, str]) -> timedelta:
-    """Return for how long room is looked for."""
-    text = parameters.get(VALID_UNTIL)
+def _in_block(request: ProvisioningRequest, parameters: Mapping[str, str]) -> ProvisioningRequest:
+    """Return a request whose pods have to be in the capacity block or reservation that it names."""
+    identity = parameters.get(RESERVATION, "")
+    if not identity:
+        raise InvalidInputError("must name a capacity block or reservation", field=f"spec.parameters.{RESERVATION}")
+    room = Requirement.one_of(labels.RESERVATION_ID, identity)
+    pod_sets = [
+        msgspec.structs.replace(
+            pod_set, spec=msgspec.structs.replace(pod_set.spec, node_selector=(*pod_set.spec.node_selector, room))
+        )
+        for pod_set in request.pod_sets
+    ]
+    return msgspec.structs.replace(
+        request,
+        pod_sets=tuple(pod_sets),
+        # A block may be booked for months ahead: it is waited for until it ends.
+        valid_until=request.valid_until if VALID_UNTIL in parameters else None,
+        reservation=identity,
+        runs_for=_seconds(parameters, RUNS_FOR) or timedelta(0),
+    )
+
+
+def _seconds(parameters: Mapping[str, str], name: str) -> timedelta | None:
+    text = parameters.get(name)
     if text is None:
-        return VALID_FOR
+        return None
     if not text.isdecimal() or len(text) > _SECONDS_DIGITS:
-        raise InvalidInputError(f"must be a number of seconds, not {text!r}", field=f"spec.parameters.{VALID_UNTIL}")
+        raise InvalidInputError(f"must be a number of seconds, not {text!r}", field=f"spec.parameters.{name}")
     return timedelta(seconds=int(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -15,6 +16,9 @@ from core.model.values.requirements import Requirement, Requirements
 PRICE_SHARE: Final = 10_000_000
 """The on-demand price divided by this is the price of a prepaid place (Karpenter): smaller machines stay cheaper than larger
 ones."""
+
+SERVES_LEAST: Final = timedelta(minutes=10)
+"""A capacity block takes a new node only if the node can stay at least this long: its pods run only after several minutes."""
 
 
 def paid_for(price: int) -> int:

@@ -321,6 +321,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
         reservations: Ids of capacity reservations, also of those that take no instances yet or any more; None where unknown.
         reservation_begins: Id of a capacity reservation that had not begun at the last reading → when it begins.
         reservation_ends: Id of a capacity reservation → when its nodes have to leave it, or become on-demand ones.
+        reservation_places: Id of a capacity reservation → how many nodes of this cluster it can hold, where that is known.
         placement_group: Id of the group that it launches into, empty if it selects none or the group is unknown.
         addresses_per_node: How many addresses of its subnet a node takes at launch; known while a subnet has few.
         zone_ids: Zone id → zone, of the subnets.
@@ -339,6 +340,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     reservations: tuple[str, ...] | None = None
     reservation_begins: dict[str, datetime] = {}
     reservation_ends: dict[str, datetime] = {}
+    reservation_places: dict[str, int] = {}
     placement_group: str = ""
     addresses_per_node: int = 1
     zone_ids: dict[str, str] = {}

@@ -265,6 +265,8 @@ class ProvisioningRequest(msgspec.Struct, frozen=True, kw_only=True):
         provisioning_class: `spec.provisioningClassName`.
         valid_until: When it fails if its room is not there.
         fails_at_once: Whether it fails at the first plan that has no room for it (parameter `noRetry`).
+        reservation: Id of the capacity reservation or block in which its room has to be; empty for room anywhere.
+        runs_for: How long its pods run at most; zero if it does not say.
         provisioned_at: When its condition Provisioned became True.
         has_own_nodes: Whether its room is on nodes that were bought for it, by its `provisioningClassDetails`.
         lost_at: Since when its nodes are gone, by its condition CapacityRevoked, which is Unknown since then.
@@ -281,6 +283,8 @@ class ProvisioningRequest(msgspec.Struct, frozen=True, kw_only=True):
     pod_sets: tuple[RequestedPods, ...] = ()
     valid_until: datetime | None = None
     fails_at_once: bool = False
+    reservation: str = ""
+    runs_for: timedelta = timedelta(0)
     provisioned_at: datetime | None = None
     has_own_nodes: bool = False
     lost_at: datetime | None = None

@@ -248,7 +248,7 @@ def guided_rounding(
                 item, pods = ItemIndex(int(number)), int(shares[number, column])
                 pods_left[item] += _spread_evenly(problem, row, item, pods, settings.rounding)
         filled.append(row)
-    _into_gaps(problem, filled, pods_left)
+    _into_gaps(problem, filled, pods_left, budget)
     parts = [_bought(problem, row) for row in filled]
     if pods_left.any():
         rest = pack_by_value(
@@ -324,10 +324,12 @@ def _most_alike(
     return machines[np.argsort(-likeness, kind="stable")]
 
 
-def _into_gaps(problem: PackingProblem, filled: list[_EqualMachines], left: Ints) -> None:
-    """Put the remaining pods into any capacity, large ones first; `left` is reduced in place."""
+def _into_gaps(problem: PackingProblem, filled: list[_EqualMachines], left: Ints, budget: SearchBudget | None) -> None:
+    """Put the remaining pods into any capacity, large ones first; `left` is reduced in place. Raises TooLateError."""
     for number in largest_first(problem.requests, problem.capacity.max(axis=0)):
         item = ItemIndex(int(number))
+        if budget is not None and left[item]:
+            budget.check_late()
         for row in filled:
             if not left[item]:
                 break

@@ -378,8 +378,9 @@ class _Stages:
         """The best of a few ways to round the fluid solution, or the packing given."""
         stages = self._settings.stages
         for number, cut in enumerate(cuts(self._fluid, self._settings.rounding)[:cuts_max]):
-            is_sure = number < stages.roundings_sure and not self._is_late
-            if best.cost(self._problem) <= self._cost_done or not self._budget.step(ignore_time=is_sure):
+            if best.cost(self._problem) <= self._cost_done or self._is_late:
+                break
+            if not self._budget.step(ignore_time=number < stages.roundings_sure):
                 break
             rounding = self._guided(cut)
             if rounding is None:

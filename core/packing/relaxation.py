@@ -441,9 +441,10 @@ def _over_active_types(scaled: ScaledProblem, settings: SearchSettings, budget: 
         resource_prices[active] = solution.resource_prices
         optimum = _Optimum(machines, pods, resource_prices)
         more = joining_types(prices=scaled.prices, paid_shares=shares, active=active, settings=settings.active_types)
-        is_late = budget is not None and budget.time_share >= settings.fluid.time_share_max
-        is_last = not more.size or number == settings.fluid.rounds_max or is_late
+        is_last = not more.size or number == settings.fluid.rounds_max
         if is_last or _is_proven(scaled, optimum, settings.fluid.stop_gap_relative):
+            break
+        if budget is not None and budget.is_past(settings.fluid.time_share_max):
             break
         active = np.union1d(active, more)
     return optimum

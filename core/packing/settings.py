@@ -10,19 +10,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
-from typing import Final
+from typing import Final, Protocol, cast, runtime_checkable
 
 import msgspec
 
 # Bounds a search by steps, or earlier by the caller's clock.
 
 
-LATE_SHARE: Final = 1.1
-"""Elapsed share of the time from which no long step ignores the time any more, and begun ones are given up."""
+LATE_SHARE: Final = 0.9
+"""Elapsed share of the time from which no long step begins any more, and begun ones are given up: what follows them takes up to
+a fifth of the time, and a plan must end soon after its time."""
 
 
 class TooLateError(Exception):
     """A step of a search was given up, and the best result so far stands."""
+
+
+@runtime_checkable
+class RecordsCuts(Protocol):
+    """A clock that records whether a stage was left out or ended for want of time, although some was left."""
+
+    def record_cut(self) -> None:
+        """Record it."""
 
 
 class SearchBudget(msgspec.Struct):
@@ -54,10 +63,17 @@ class SearchBudget(msgspec.Struct):
         """Whether the time is over."""
         return self.time_share >= 1
 
+    def is_past(self, share: float) -> bool:
+        """Whether this share of the time has passed, so that a stage is left out. A clock that records such cuts records it."""
+        is_past, clock = self.time_share >= share, cast("object", self.out_of_time)
+        if is_past and isinstance(clock, RecordsCuts):
+            clock.record_cut()
+        return is_past
+
     @property
     def is_late(self) -> bool:
-        """Whether so much more than the time has passed that steps which usually ignore it are left out if they are long."""
-        return self.time_share >= LATE_SHARE
+        """Whether so much of the time has passed that long steps are left out, even those that usually ignore it."""
+        return self.is_past(LATE_SHARE)
 
     def check_late(self) -> None:
         """Give up the present step if it is late.
@@ -497,7 +513,7 @@ class StageSettings(msgspec.Struct, frozen=True):
     column_types_min: int = 8
     # Roundings that are tried even if time is over: they take hundredths of a second and bring most of the saving.
     roundings_sure: int = 4
-    # With more items they take seconds, and are left out or given up once it is late.
+    # With more items they take seconds, and are left out or given up shortly before time is over.
     sure_items_max: int = 1_000
     # … nor is a search of more items begun after this share of the time: it takes more than half of a second by itself.
     long_begins_share_max: float = 0.4

@@ -290,7 +290,31 @@ class RequestReason(ReasonCode):
     UNKNOWN_CLASS = (
         "UnknownProvisioningClass",
         "Its class is one of Fleetwright's domain that this release does not have.",
-        "Use check-capacity.autoscaling.x-k8s.io or best-effort-atomic-scale-up.autoscaling.x-k8s.io.",
+        "Use capacity-block.fleetwright.dev, or a class of autoscaling.x-k8s.io.",
+    )
+    BLOCK_NOT_FOUND = (
+        "CapacityBlockNotFound",
+        "No EC2NodeClass selects the capacity block or reservation that it names, or it has ended.",
+        "Correct CapacityReservationID, or add the reservation to capacityReservationSelectorTerms.",
+    )
+    BLOCK_NOT_BEGUN = (
+        "CapacityBlockNotBegun",
+        "Its capacity block has not begun; its nodes are launched from the start on.",
+    )
+    BLOCK_TOO_SHORT = (
+        "CapacityBlockTooShort",
+        "Nodes leave its capacity block before its pods could run, or have run for maxRunDurationSeconds.",
+        "Book a longer block, or extend it; a shorter maxRunDurationSeconds may do, too.",
+    )
+    BLOCK_TOO_SMALL = (
+        "CapacityBlockTooSmall",
+        "Its pods do not fit on as many nodes as its capacity block can ever hold.",
+        "Book a larger block, or ask for fewer or smaller pods.",
+    )
+    BLOCK_ENDED = (
+        "CapacityBlockEnded",
+        "Nodes have left its capacity block, which has ended, and pods of it still wait.",
+        "Book another block, and start the workload again: Kueue does not retry it by itself.",
     )
     NODES_LOST = (
         "NodesLost",

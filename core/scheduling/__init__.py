@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING
 from core.interpreter import lazily
 
 if TYPE_CHECKING:
-    from core.scheduling.planner import Planner, schedule
+    from core.scheduling.planner import BarePlan, Planner, schedule
     from core.scheduling.results import FindReasons, SchedulingResults
 
-__all__ = ["FindReasons", "Planner", "SchedulingResults", "schedule"]
+__all__ = ["BarePlan", "FindReasons", "Planner", "SchedulingResults", "schedule"]
 
 __getattr__ = lazily(
-    __name__, {"FindReasons": "results", "Planner": "planner", "SchedulingResults": "results", "schedule": "planner"}
+    __name__,
+    {
+        "BarePlan": "planner",
+        "FindReasons": "results",
+        "Planner": "planner",
+        "SchedulingResults": "results",
+        "schedule": "planner",
+    },
 )
 
 PUBLIC = (

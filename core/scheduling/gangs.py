@@ -106,6 +106,7 @@ class _Admission:
         """The turn from which on a domain has no room for such a group: equal ones fail together."""
         self._prices: dict[tuple[_Kind, tuple[Domain, ...]], list[Domain]] = {}
         self._domains: dict[str, Domain] = {}
+        self._values_of: dict[str, tuple[str, ...]] = {}
 
     def guess(self) -> SchedulingContext | None:
         """Return the context as if groups took nothing from each other; None if they share room on existing nodes.
@@ -154,13 +155,12 @@ class _Admission:
 
     def _unit(self, gang: Gang) -> _Unit | None:
         """Return a group with its members; None, if nothing is to be planned for it."""
-        members = [pod for pod in (*gang.waiting, *gang.coming) if pod.key in self._pending]
+        members = [self._pending[key] for pod in _all(gang) if (key := pod.key) in self._pending]
         if gang.refusal is not None:
             self._held.append(HeldGang(gang, len(gang.settled), gang.refusal))
             return None
         if not members:
             return None
-        members = [self._pending[pod.key] for pod in members]
         here = self._present_domains(gang)
         if any(len(values) > 1 for values in here.values()):
             key, values = next((key, values) for key, values in here.items() if len(values) > 1)
@@ -232,10 +232,14 @@ class _Admission:
 
     def _values(self, key: str) -> tuple[str, ...]:
         """Return the values of a label that nodes have or NodePools offer."""
+        known = self._values_of.get(key)
+        if known is not None:
+            return known
         values = {value for value in self._context.node_index.domains(key) if value is not None}
         for template in self._context.templates:
             values.update(template.types.values(template.mask, template.offered, key))
-        return tuple(sorted(values))
+        self._values_of[key] = tuple(sorted(values))
+        return self._values_of[key]
 
     def _ranked(
         self, running: GreedyScheduler, unit: _Unit, kind: _Kind, candidates: Sequence[Domain]
@@ -367,6 +371,8 @@ def in_fair_turns(
 def _outranking(context: SchedulingContext, solution: Solution) -> tuple[Pod, ...]:
     """Return the single pods without a place that outrank a group which gets new nodes; the most important first."""
     plan = context.gang_plan
+    if not solution.unplaced:
+        return ()
     buying = {pod.key for claim in solution.claims for pod in claim.pods}
     ranks = [gang.rank for gang in context.gangs if any(p.key in buying and p.key in plan.turns for p in _all(gang))]
     if not ranks:

@@ -70,11 +70,43 @@ def improved(
     lower_bound = LowerBound(context, relaxed, settings, budget) if proves and comes_first else None
     cheaper = Repacker(context, settings).improved(solution, budget)
     found = _cost(cheaper)
-    if proves and not comes_first and budget.time_share < limits.bound_begins_share_max:
+    if proves and not comes_first and not budget.is_past(limits.bound_begins_share_max):
         lower_bound = LowerBound(context, relaxed, settings, budget)
     if lower_bound is None:
         return cheaper, Cost(found, bound)
     return cheaper, Cost(found, max(bound or 0, lower_bound.proven(cheaper.claims, budget=budget)))
+
+
+def proven_later(
+    context: SchedulingContext,
+    solution: Solution,
+    cost: Cost,
+    settings: SearchSettings,
+    out_of_time: Callable[[], float] | None = None,
+) -> int | None:
+    """Return the lower bound of a plan that was made without the proof of `improved`; no lower than its own.
+
+    It has steps of its own. Clusters with commitments pay less than the bound's prices for what is committed.
+
+    Args:
+        context: The context of the plan.
+        solution: The plan.
+        cost: Its cost, with a bound if there is one without a solver.
+        settings: When to stop.
+        out_of_time: Returns the elapsed share of the time for the proof.
+    """
+    if context.gang_plan.domains or not solution.claims or cost.lower_bound == cost.hourly:
+        return cost.lower_bound
+    from core.scheduling.fleet_rows import LowerBound
+
+    budget = SearchBudget(default_steps(solution, settings), out_of_time)
+    relaxed = RelaxedPods(context, solution, settings)
+    bound = LowerBound(context, relaxed, settings, budget).proven(solution.claims, budget=budget)
+    return max(cost.lower_bound or 0, _less_committed(context, bound))
+
+
+def _less_committed(context: SchedulingContext, bound: int) -> int:
+    return max(0, bound - context.remaining.committed_worth()) if context.coverage.commitments else bound
 
 
 def default_steps(solution: Solution, settings: SearchSettings) -> int:
@@ -187,6 +219,20 @@ def _ways(settings: SearchSettings, nodes: int) -> tuple[SearchSettings, SearchS
     return settings, replace(settings, repack=replace(whole, hostname_resources_max=0))
 
 
+class BarePlan(msgspec.Struct, frozen=True, eq=False):
+    """A plan, and what no launch waits for.
+
+    Attributes:
+        plan: Without reasons, and without a bound that needs a solver.
+        find_reasons: Finds the reasons of pods without a place.
+        prove_bound: Returns the proven bound of the plan; takes what returns the elapsed share of its time, as a search does.
+    """
+
+    plan: Plan
+    find_reasons: FindReasons
+    prove_bound: Callable[[Callable[[], float] | None], int | None]
+
+
 class Planner:
     """Plans over one snapshot. Everything that does not depend on which nodes leave is prepared once and shared."""
 
@@ -249,10 +295,8 @@ class Planner:
         """
         return self._improved(out_of_time, proves=proves)[0]
 
-    def plan_and_reasons(
-        self, out_of_time: Callable[[], float] | None = None, *, searches: bool = True
-    ) -> tuple[Plan, FindReasons]:
-        """Return the plan without reasons, and what finds them later: no launch waits for reasons.
+    def bare_plan(self, out_of_time: Callable[[], float] | None = None, *, searches: bool = True) -> BarePlan:
+        """Return the plan, and what finds its reasons and proves its bound later: no launch waits for them.
 
         Args:
             out_of_time: As for `plan`.
@@ -260,11 +304,18 @@ class Planner:
         """
         silent = Planner(self._context.snapshot, self._context, explains=False, search=self._search)
         if searches:
-            plan, solution = silent._improved(out_of_time)
+            plan, solution = silent._improved(out_of_time, proves=False)
         else:
             solution, _, silent._context = silent._solution(frozenset(), consolidation=False)
             plan = silent._results(solution, []).plan
-        return plan, partial(contained_reasons, silent.context, solution)
+        context = silent.context
+        is_bounded = searches and (context.snapshot.options.improve_iterations or out_of_time is not None)
+        prove_bound = partial(proven_later, context, solution, plan.cost, self._search)
+        return BarePlan(
+            plan,
+            partial(contained_reasons, context, solution),
+            prove_bound if is_bounded else lambda _: plan.cost.lower_bound,
+        )
 
     def _improved(self, out_of_time: Callable[[], float] | None, *, proves: bool = True) -> tuple[Plan, Solution]:
         if self._context.volumes.binding.assigned_to(self._context.pending):
@@ -277,7 +328,7 @@ class Planner:
         if cost is not None:
             bound = cost.lower_bound
             if self._context.coverage.commitments:
-                bound = max(0, (bound or 0) - self._context.remaining.committed_worth())
+                bound = _less_committed(self._context, bound or 0)
             cost = Cost(plan.cost.hourly, bound)  # claims may have left a zone without addresses since the search
         return (plan if cost is None else msgspec.structs.replace(plan, cost=cost)), solution
 

@@ -28,7 +28,7 @@ class Permissions:
     state: StateGrants
     windows: BudgetWindows
     kill_switch: KillSwitchParameter
-    approval_topic_arn: str = ""
+    topic_arns: tuple[str, ...] = ()
 
     def grant(self, function: ProvisionerFunction) -> None:
         """Grant `function` the permissions for its work."""
@@ -75,7 +75,7 @@ class Permissions:
                 state.marks_claims,
                 state.wakes_disrupt,
                 state.keeps_ledger,
-                self._asks_for_approval,
+                self._announces,
             ],
             "execute": [
                 *observes,
@@ -124,9 +124,9 @@ class Permissions:
         """Allow reading the API server's address; the signed token needs no permission."""
         allow(role, ["eks:DescribeCluster"], [self.place.arn("eks", f"cluster/{self.config.cluster}")])
 
-    def _asks_for_approval(self, role: iam.Role) -> None:
-        if self.approval_topic_arn:
-            allow(role, ["sns:Publish"], [self.approval_topic_arn])
+    def _announces(self, role: iam.Role) -> None:
+        if self.topic_arns:
+            allow(role, ["sns:Publish"], list(dict.fromkeys(self.topic_arns)))
 
     def _keeps_windows(self, role: iam.Role) -> None:
         self.windows.managed_by(role, arn_prefix=self.place.arn("scheduler", ""))

@@ -1,4 +1,7 @@
-"""The schedule group in which `reconcile` keeps the NodePools' budget windows, and the role with which they wake `disrupt`."""
+"""The schedule group in which `reconcile` keeps the NodePools' budget windows, and the role of all schedules.
+
+The fixed schedules are outside the group: `reconcile` deletes from it what is no window.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class BudgetWindows(Construct):
             "Role",
             role_name=role_name,
             assumed_by=for_this_account(self, "scheduler.amazonaws.com"),
-            description="Lets EventBridge Scheduler wake Fleetwright's disrupt function when a budget window opens or closes",
+            description="Lets EventBridge Scheduler run Fleetwright's functions by fixed schedules and budget windows",
         )
 
     def wire(self, functions: Sequence[ProvisionerFunction]) -> None:

@@ -70,9 +70,9 @@ class Release(msgspec.Struct, kw_only=True, rename="camel"):
 
 NOT_CHECKED: Final = (
     "No AWS account has run the templates: cfn-lint and moto judge them, and MiniStack, which has neither CodeDeploy nor EKS.",
-    "No registry took the image: its layers, digests and program are checked here, on this machine's processor alone.",
+    "No public registry and no container runtime took the image: crane's registry did, and chroot runs it on this processor.",
     "The single file is built for the system and the Python that build it; others are not built here.",
-    "Homebrew's formula and GitLab's component have no validator here; the action has not run on GitHub.",
+    "Homebrew's formula is read by Ruby alone, and GitLab's component by no validator; the action has not run on GitHub.",
     "The Terraform module is judged by Terraform's own parser, not by the provider of AWS.",
     "No database of vulnerabilities is asked: scan the bill of materials where one can be reached.",
 )

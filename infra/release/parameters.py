@@ -21,7 +21,7 @@ TRUTHS: Final = ["true", "false"]
 BOUNDS_OF_APPROVAL: Final = ("ApproveAboveDollars", "ApproveAboveNodes", "ApproveNamespaces")
 """Settings that only the template with approval has."""
 
-_SHAPES: Final = {"mode", "approval_topic_arn"}
+_SHAPES: Final = {"mode", "approval_topic_arn", "command_topic_arn"}
 """Settings that decide which resources there are: each value of `mode` has its own template."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lambdas.application.shared_controllers import SharedControllers
 from lambdas.controllers.approvals import Approvals
 from lambdas.controllers.disruption import (
+    CommandAnnouncer,
     CommandGate,
     CommandWriter,
     DecisionPass,
@@ -39,6 +40,7 @@ def disruption(shared: SharedControllers) -> DisruptionController:
         approvals=approvals,
         gate=CommandGate(stores.moves),
         writer=CommandWriter(stores.commands, adapters.ledger, adapters.queues.work, clock),
+        announcer=CommandAnnouncer(adapters.command_topic, cluster),
         only_observed=ObservedCommands(adapters.ledger, clock),
         warnings=ObjectWarnings(kubernetes, clock),
         clock=clock,

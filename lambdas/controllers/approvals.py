@@ -9,7 +9,7 @@ import msgspec
 from adapters.ports import Clock, ConflictError, PortError, TooLargeError, Topic, reason_of
 from adapters.run_report import RunReport
 from adapters.store import ProposalStore
-from core.approval import verification
+from core.approval import announcement
 from core.approval.proposal import PROPOSALS_MAX, ApprovalRule, Proposal, ProposalEnd
 from core.approval.verification import Verification
 from core.disruption.shrink_limit import shrinking
@@ -170,7 +170,7 @@ class Approvals:
                 command=waiting.command,
                 decision=report.decision_id,
                 why=waiting.why,
-                text=verification.explanation(waiting.command, plan),
+                text=announcement.explanation(waiting.command, plan),
                 proposed_at=self._clock.now(),
             )
             try:
@@ -200,7 +200,8 @@ class Approvals:
             return proposal
         try:
             self._topic.publish(
-                verification.subject(proposal, self._cluster), verification.body(proposal, self._cluster)
+                announcement.proposal_subject(proposal, self._cluster),
+                announcement.proposal_body(proposal, self._cluster),
             )
         except PortError as error:
             report.count("portErrors")

@@ -17,10 +17,11 @@ from adapters.ledger import LedgerWriter, SearchBound
 from adapters.messages import work_on_command
 from adapters.observation.observer import ClusterState, Observer
 from adapters.observation.stores import PlanCache, Stores, snapshot_digest
-from adapters.ports import Clock, ConflictError, Queue, TooLargeError
+from adapters.ports import Clock, ConflictError, PortError, Queue, TooLargeError, Topic, reason_of
 from adapters.run_report import RunReport
 from adapters.runtime import share_until
 from adapters.store import CommandStore, MoveHistoryStore
+from core.approval import announcement
 from core.approval.proposal import Proposal
 from core.approval.verification import without_proposed
 from core.brakes import Action, BrakeKind, EngagedBrakes, action_of
@@ -138,8 +139,8 @@ class CommandWriter:
 
     def write(
         self, command_id: str, command: Command, report: RunReport, continued: StoredTarget | None = None
-    ) -> None:
-        """Store a command and request its first check. Raises PortError.
+    ) -> bool:
+        """Store a command and request its first check; return whether it is new. Raises PortError.
 
         `continued` is the target that the command continues.
         """
@@ -152,18 +153,48 @@ class CommandWriter:
             phase_since=now,
             verify_at=first_check_at(command, continued, now),
         )
+        is_new = True
         try:
             self._commands.add(record)
         except ConflictError:
+            is_new = False
             report.decide(
                 DecisionKind.SKIP, record.id, CommandReason.ALREADY_DECIDED, "an earlier attempt of this run stored it"
             )
         except TooLargeError as error:  # the other commands are stored nevertheless
             report.count(REFUSED_COMMANDS)
             report.decide(DecisionKind.SKIP, record.id, CommandReason.COMMAND_REFUSED, str(error))
-            return
+            return False
         self._work.send([work_on_command(record.id, now)], delay=record.verify_at - now)
         _report(command, report)
+        return is_new
+
+
+class CommandAnnouncer:
+    """Tells subscribers of the commands that a run has stored, in one message.
+
+    A message is sent at most once, and a failure stops nothing: the ledger has every decision.
+
+    Args:
+        topic: The topic; None: no message is sent.
+        cluster: The cluster's name.
+    """
+
+    def __init__(self, topic: Topic | None, cluster: str) -> None:
+        self._topic = topic
+        self._cluster = cluster
+
+    def announce(self, commands: Sequence[Command], report: RunReport) -> None:
+        """Publish the commands; nothing without any."""
+        if self._topic is None or not commands:
+            return
+        subject = announcement.commands_subject(commands, self._cluster)
+        text = announcement.commands_body(commands, self._cluster, report.decision_id)
+        try:
+            self._topic.publish(subject, text)
+        except PortError as error:
+            report.count("portErrors")
+            report.decide(DecisionKind.SKIP, "announcement", reason_of(error), str(error))
 
 
 def command_id(command: Command, now: datetime) -> str:
@@ -343,6 +374,7 @@ class DecisionPass:
     approvals: Approvals
     gate: CommandGate
     writer: CommandWriter
+    announcer: CommandAnnouncer
     only_observed: ObservedCommands
     warnings: ObjectWarnings
     clock: Clock
@@ -420,8 +452,8 @@ class DecisionPass:
             kept = self.writer.write_decision(snapshot, plan, kept, decided.time, report)
             self.target.keep(snapshot, plan, kept.startable, report)
         continued = snapshot.stored_target if plan.target_reason == TargetReason.CONTINUED else None
-        for name, command in kept.startable:
-            self.writer.write(name, command, report, continued)
+        stored = [command for name, command in kept.startable if self.writer.write(name, command, report, continued)]
+        self.announcer.announce(stored, report)
         self.approvals.propose(kept.unapproved, plan, report)
 
     def _begin_approved(
@@ -433,7 +465,8 @@ class DecisionPass:
         for proposal, command in proposals.approved:
             if command in admitted and self.approvals.begin(proposal, report):
                 report.decision_id = proposal.decision
-                self.writer.write(proposal.id, command, report)
+                if self.writer.write(proposal.id, command, report):
+                    self.announcer.announce([command], report)
         if admitted:
             self.skips.resync.end()
         return bool(admitted)

@@ -37,7 +37,7 @@ from core.pool_admission import as_acting, observed_pools
 from core.reasons.code import ClaimReason, DecisionKind
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
-from core.scheduling import FindReasons, Planner
+from core.scheduling import BarePlan, Planner
 from installation.metric_names import CHAINS_CUT
 from installation.settings import Settings
 from lambdas.controllers.boundary import Boundary
@@ -228,10 +228,9 @@ class Watch:
 
 
 class _Planned(msgspec.Struct, frozen=True):
-    """A plan without reasons, what finds them, and what ended its search."""
+    """A plan without reasons, and what ended its search."""
 
-    plan: Plan
-    find_reasons: FindReasons
+    bare: BarePlan
     bound: SearchBound
 
 
@@ -241,15 +240,13 @@ class DecidedPlan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         plan: Without reasons for pods without a place, except for those that it had no time for.
         draft: The decision for the ledger; without an id, an earlier run has stored it.
-        planned: The plan as it was made, before what others do was left out of it; None for one that an earlier run made.
-        find_reasons: Finds the reasons.
+        bare: The plan as it was made, before what others do was left out of it; None for one that an earlier run made.
         digest: Digest of what it was made for.
     """
 
     plan: Plan
     draft: DecisionDraft = DecisionDraft()
-    planned: Plan | None = None
-    find_reasons: FindReasons | None = None
+    bare: BarePlan | None = None
     digest: str = ""
 
 
@@ -291,16 +288,14 @@ class PlanDecision:
         with collector_paused():
             decided, late = self._in_time(snapshot, report, deadline)
         planned, snapshot = decided.result, decided.snapshot
-        plan = _postponed(planned.plan, late)
+        bare = planned.bare
+        plan = _postponed(bare.plan, late)
         plan = without_planned_moves(plan, snapshot.pods, view.claims.values(), view.commands)
         report.count("plannedMicrodollars", plan.cost.hourly // 1000)
-        report.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
         self._warn(decided.set_aside, report)
-        is_unexplained = bool(planned.plan.unschedulable)
-        draft = self._ledger.draft(PROVISION, snapshot, planned.plan, planned.bound, is_unexplained=is_unexplained)
-        return DecidedPlan(
-            plan=plan, draft=draft, planned=planned.plan, find_reasons=planned.find_reasons, digest=digest
-        )
+        is_unexplained = bool(bare.plan.unschedulable)
+        draft = self._ledger.draft(PROVISION, snapshot, bare.plan, planned.bound, is_unexplained=is_unexplained)
+        return DecidedPlan(plan=plan, draft=draft, bare=bare, digest=digest)
 
     def explained(
         self,
@@ -323,11 +318,11 @@ class PlanDecision:
             report: Collects figures.
             deadline: When the run is cut off.
         """
-        if decided.planned is None or decided.find_reasons is None:
+        if decided.bare is None:
             return plan, _summary(records, plan)
         with collector_paused():
             watch = Watch(stopwatch(self._clock, self._time_for_reasons(deadline)))
-            reasons = decided.find_reasons(watch)
+            reasons = decided.bare.find_reasons(watch)
             self._warn(reasons.set_aside, report)
             by_pod = {reason.pod: reason for reason in reasons.unschedulable}
             plan, reused = _with_reasons(plan, by_pod), _with_reasons(decided.plan, by_pod)
@@ -336,7 +331,7 @@ class PlanDecision:
             self._last.keep(decided.digest, self._clock.now(), reused)
         draft, summary = decided.draft, _summary(records, plan)
         if reasons.is_whole:
-            draft = draft.explained(msgspec.structs.replace(decided.planned, unschedulable=reasons.unschedulable))
+            draft = draft.explained(msgspec.structs.replace(decided.bare.plan, unschedulable=reasons.unschedulable))
         if draft.id != self._unwritten and (by_pod or not summary.parts):
             self._ledger.try_write(draft, summary, report)
         return plan, summary
@@ -373,7 +368,7 @@ class PlanDecision:
                 report.count("cutOffPlans")
                 effort = taken // SLICE_DIVISOR
                 continue
-            unplaced = [found.pod for found in decided.result.plan.unschedulable]
+            unplaced = [found.pod for found in decided.result.bare.plan.unschedulable]
             self._slices.ended(chosen, taken, unplaced, is_whole=not rest)
             if rest:
                 report.count("podsWithoutTime", len(rest))
@@ -416,15 +411,15 @@ class PlanDecision:
     def observed(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, DecisionDraft]:
         """Return the plan with its reasons, and the decision for the ledger, which is only recorded."""
         decided = self._contained(snapshot, report, Watch(lambda: 0.0))
-        planned = decided.result
-        reasons = planned.find_reasons(Watch(stopwatch(self._clock, EXPLAINING_MAX)))
+        bare = decided.result.bare
+        reasons = bare.find_reasons(Watch(stopwatch(self._clock, EXPLAINING_MAX)))
         self._warn((*decided.set_aside, *reasons.set_aside), report)
-        plan = msgspec.structs.replace(planned.plan, unschedulable=reasons.unschedulable)
+        plan = msgspec.structs.replace(bare.plan, unschedulable=reasons.unschedulable)
         return plan, self._ledger.draft(
             PROVISION,
             decided.snapshot,
-            plan if reasons.is_whole else planned.plan,
-            planned.bound,
+            plan if reasons.is_whole else bare.plan,
+            decided.result.bound,
             is_observed=True,
             is_unexplained=not reasons.is_whole,
         )
@@ -440,7 +435,7 @@ class PlanDecision:
         planner, steps = Planner(snapshot, watch=watch), snapshot.options.improve_iterations
         time = RecordedTime(stopwatch(self._clock, self._settings.improving(planner.pods)))
         try:
-            plan, find_reasons = planner.plan_and_reasons(time if steps is None else None)
+            bare = planner.bare_plan(time if steps is None else None)
             self._warn_of_daemons(planner)
         except OutOfTimeError:
             raise
@@ -452,8 +447,8 @@ class PlanDecision:
                 RunReason.IMPROVEMENT_FAILED,
                 f"{type(error).__name__}: {error}",
             )
-            return _Planned(*planner.plan_and_reasons(searches=False), SearchBound(is_greedy=True))
-        return _Planned(plan, find_reasons, SearchBound(steps, tuple(time.elapsed)))
+            return _Planned(planner.bare_plan(searches=False), SearchBound(is_greedy=True))
+        return _Planned(bare, SearchBound(steps, tuple(time.elapsed)))
 
     def _warn_of_daemons(self, planner: Planner) -> None:
         if self._warnings is not None:

@@ -19,11 +19,13 @@ from adapters.observation.observer import ClusterState, Observer
 from adapters.observation.stores import OwnRows, Stores, snapshot_digest
 from adapters.ports import Clock, CloudProvider, Instance, PortError, Queue, reason_of
 from adapters.run_report import RunReport
+from adapters.runtime import PATIENCE, stopwatch
 from adapters.store import PLANNER, ClaimStore, Lease, Leases, MoveHistoryStore, Requested, Targets
 from core.brakes import Action
 from core.containment import internal_error
 from core.disruption.move_history import LaunchedNode
 from core.disruption.static_capacity import lacks_nodes, static_claims, waiting_for_addresses
+from core.interpreter import collector_paused
 from core.lifecycle.deletion import CONSOLIDATION
 from core.lifecycle.launching import MEMBERS_COME_WITHIN, SHARES_MAX, starting_for_groups, starts_for_nobody
 from core.lifecycle.records import ClaimRecord, Moments
@@ -41,6 +43,7 @@ from lambdas.controllers.claim_deletion import ClaimDeletion
 from lambdas.controllers.draining import Replacing
 from lambdas.controllers.launching import MARGIN, Launcher, with_class_hash, with_decision
 from lambdas.controllers.planning import (
+    DecidedPlan,
     ObservedPlans,
     PlanDecision,
     PlanLaunches,
@@ -392,15 +395,18 @@ class Provisioning:
             )
             self.next_run.ask("planner was busy", until, BUSY)
             return
+        decided: Sequence[DecidedPlan] = ()
         try:
             rows = self._rows_with_work(report, deadline, until)
             if rows is not None or (cause is WokenBy.NEWS and self._lacks_static_nodes()):
-                self._plan_in_rounds(rows, lease, report, heard_at, deadline, until)
+                decided = self._plan_in_rounds(rows, lease, report, heard_at, deadline, until)
                 self.next_run.planned()
         except Exception:
             self.leases.release(lease)
             raise
         self.leases.release(lease)
+        for plan in decided:  # last of all: neither a pod nor another run waits for it
+            self._count_bound(plan, report, deadline)
 
     def _may_plan(self, cause: WokenBy, report: RunReport) -> bool:
         """Whether the run is due, work may wait, and no brake stops it. Brakes come last: a quiet run has nothing to stop."""
@@ -473,8 +479,8 @@ class Provisioning:
         heard_at: datetime,
         deadline: datetime,
         until: datetime,
-    ) -> None:
-        used = 0
+    ) -> list[DecidedPlan]:
+        used, rounds = 0, list[DecidedPlan]()
         for number in range(1, self.settings.plan_rounds + 1):
             view = self.lost_rows.observe(report, rows) if number == 1 else self.observer.observe()
             self.launches.hand_over(view, report)
@@ -486,6 +492,7 @@ class Provisioning:
             self._record_if_new(digest)
             view = self._with_target(view)
             decided = self.decision.plan(view, digest, report, deadline)
+            rounds.append(decided)
             plan, draft = _with_static_claims(decided.plan, view.snapshot, report), decided.draft
             records, plan = self.claim_records.of_plan(plan, draft.id, view, lease, used=used, heard_at=heard_at)
             used += len(records)
@@ -507,7 +514,26 @@ class Provisioning:
                 self.half_groups.give_back(plan, view, report)
                 self.publisher.report(plan, () if refused else requested.refused, report)
                 self._ask_for_another(plan, view, until, was_refused=bool(refused))
-                return
+                break
+        return rounds
+
+    def _count_bound(self, decided: DecidedPlan, report: RunReport, deadline: datetime) -> None:
+        """Count the proven bound of a plan, within the time of its search if the run has that much left.
+
+        Only a metric depends on it: without time, or if the proof fails, the bound without a solver is counted.
+        """
+        if decided.bare is None:
+            return
+        plan = decided.bare.plan
+        bound, time = plan.cost.lower_bound, self.settings.improving(sum(len(claim.pods) for claim in plan.claims))
+        if self.clock.now() + time * PATIENCE <= deadline:
+            try:
+                with collector_paused():
+                    bound = decided.bare.prove_bound(stopwatch(self.clock, time))
+            except Exception as error:  # noqa: BLE001 - nothing is decided with the bound
+                report.count("failedImprovements")
+                logger.warning("bound not proven", extra={"error": type(error).__name__})
+        report.count("boundMicrodollars", (bound or 0) // 1000)
 
     def _ask_for_another(self, plan: Plan, view: ClusterState, until: datetime, *, was_refused: bool) -> None:
         if was_refused:

@@ -51,7 +51,10 @@ NODE_CLAIM: Final = "simulate.fleetwright.dev/nodeclaim"
 """Annotation of a Node: the claim of its instance, according to the table or the instance's tags when it joins."""
 
 _SILENT: Final = (resources.PODS, resources.NODES, resources.NAMESPACES, resources.CSI_NODES)
-_STATUS_RECORDED: Final = (resources.NODE_POOLS, resources.EC2_NODE_CLASSES, resources.NODE_CLAIMS)
+_STATUS_RECORDED: Final = (
+    *(resources.NODE_POOLS, resources.EC2_NODE_CLASSES, resources.NODE_CLAIMS),
+    resources.PROVISIONING_REQUESTS,
+)
 """Kinds whose status the functions write for users. The embedded controllers write the status of other kinds."""
 
 

@@ -194,13 +194,19 @@ class Deployment:
                 yield _request("sns:Publish", topic, source, "Service:cloudwatch.amazonaws.com")
 
     def _of_schedules(self, requests: dict[str, list[Request]]) -> None:
-        """EventBridge Scheduler invokes `disrupt` with the role that `reconcile` passes on."""
+        """EventBridge Scheduler invokes the functions, and `disrupt` also with the role that `reconcile` passes on."""
+        for schedule in self._of("AWS::Scheduler::Schedule").values():
+            target = self._value(schedule["Properties"]["Target"])
+            role = schedule["Properties"]["Target"]["RoleArn"]["Fn::GetAtt"][0]
+            if role not in requests:
+                requests[""].append(self._assumption(role, "scheduler.amazonaws.com"))
+            requests.setdefault(role, []).extend(_requests(("lambda:InvokeFunction",), target["Arn"]))
+            requests[role] += _requests(("sqs:SendMessage",), target["DeadLetterConfig"]["Arn"])
         if not self._deploys("reconcile"):
             return
         environment = self.environment("reconcile")
         role = environment["SCHEDULE_ROLE_ARN"].rpartition("/")[2]
-        requests[role] = _requests(("lambda:InvokeFunction",), environment["DISRUPT_FUNCTION_ARN"])
-        requests[""].append(self._assumption(role, "scheduler.amazonaws.com"))
+        requests[role] += _requests(("lambda:InvokeFunction",), environment["DISRUPT_FUNCTION_ARN"])
 
     def _of_deployments(self, requests: dict[str, list[Request]]) -> None:
         """CodeDeploy invokes the hook, the hook each new version; a custom resource has the market read."""

@@ -21,9 +21,11 @@ LACKING: Final = (
     "AWS::CodeDeploy::DeploymentConfig",
     "AWS::CodeDeploy::DeploymentGroup",
     "AWS::EKS::AccessEntry",
+    "AWS::Scheduler::Schedule",
     "Custom::FirstMarket",
 )
-"""Types that the emulator's CloudFormation does not make, and the reading of a market that it does not have."""
+"""Types that the emulator's CloudFormation does not make, the reading of a market that it does not have, and the schedules: the
+play invokes what it needs, and nothing else."""
 
 BUCKET, KEY = "code", "functions.zip"
 _PACKAGES: Final = ("core", "adapters", "lambdas", "installation")
@@ -70,7 +72,6 @@ def deploy(templates: dict[str, dict[str, Any]], around: Surroundings) -> dict[s
     left_out = fit(templates, around)
     for name in STACKS:
         made[name] = _deployed("create_stack", name, templates[name])
-    _rest()
     return {"stacks": made, "leftOut": dict(sorted(left_out.items()))}
 
 
@@ -150,17 +151,7 @@ def _names(value: Any, names: set[str]) -> bool:
 
 def update(template: dict[str, Any]) -> dict[str, Any]:
     """Update the functions' stack to this template, as a release or its roll-back does."""
-    made = _deployed("update_stack", STACKS[-1], template)
-    _rest()
-    return made
-
-
-def _rest() -> None:
-    """Disable the schedules: the play invokes what it needs, and nothing else."""
-    events = client("events")
-    for rule in events.list_rules()["Rules"]:
-        if rule.get("ScheduleExpression"):
-            events.disable_rule(Name=rule["Name"])
+    return _deployed("update_stack", STACKS[-1], template)
 
 
 def _deployed(how: str, name: str, template: dict[str, Any]) -> dict[str, Any]:

@@ -85,6 +85,7 @@ class LabAdapters(Adapters):
         self.targets = MemoryTargets(lab.rows)
         self.proposals = MemoryProposals(lab.rows)
         self.approval_topic = lab.topic
+        self.command_topic = lab.command_topic
         self.leases = MemoryLeases(lab.rows)
         self.sweep_log = MemorySweeps(lab.rows)
         self.cloud = lab.cloud
@@ -108,6 +109,7 @@ class Lab:
         self.brakes = FakeBrakes(self.clock)
         self.ledger = MemoryObjects()
         self.topic = FakeTopic()
+        self.command_topic = FakeTopic()
         self.cloud = FakeCloud(self.clock)
         self.wake_ups, self.work, self.run_requests = FakeQueue(), FakeQueue(), FakeQueue()
         self.windows = FakeWindows()

@@ -172,6 +172,7 @@ def test_what_nobody_could_handle_ends_in_one_queue_that_is_watched(
     failed = [config["DestinationConfig"]["OnFailure"]["Destination"] for config in configs]
     assert failed == [arn] * len([function for function in FUNCTIONS if not function.is_repeated])
     targets = [target for rule in of_type("AWS::Events::Rule") for target in rule["Targets"]]
+    targets += [schedule["Target"] for schedule in of_type("AWS::Scheduler::Schedule")]
     assert all(target["DeadLetterConfig"] == {"Arn": arn} for target in targets)
 
 
@@ -276,13 +277,52 @@ def test_messages_are_json_with_the_alarm_and_what_it_means(rule: dict[str, Any]
 def test_announcements_of_commands_are_sent_as_what_each_endpoint_reads() -> None:
     """The text has line ends and quotes: only a whole value, outside of quotes, is escaped."""
     template, _ = decode.decode(str(TEMPLATE))
-    pipe = template["Resources"]["ApprovalsPipe"]["Properties"]
+    pipe = template["Resources"]["AnnouncementsPipe"]["Properties"]
     _, webhook, others = pipe["TargetParameters"]["InputTemplate"]["Fn::If"]
     _, slack, teams = others["Fn::If"]
     event = {"Subject": "prod: 3 nodes", "Message": 'remove "a"\nsaves $1'}
     for text in (webhook, slack["Fn::Sub"].replace("${Channel}", "C1"), teams):
         sent = re.sub(r"<\$\.body\.(\w+)>", lambda found: json.dumps(event[found[1]]), text)
         assert 'remove \\"a\\"\\nsaves $1' in json.dumps(json.loads(sent))
+
+
+@pytest.mark.parametrize(
+    ("approvals", "commands", "subscribed"),
+    [("", "", ""), ("a", "", "a"), ("", "b", "b"), ("a", "b", "ab"), ("a", "a", "a")],
+)
+def test_each_topic_is_subscribed_once_and_may_fill_the_queue(approvals: str, commands: str, subscribed: str) -> None:
+    template, _ = decode.decode(str(TEMPLATE))
+    given = {"ApprovalTopic": approvals, "CommandTopic": commands}
+    made = {
+        name: resource["Properties"]
+        for name, resource in template["Resources"].items()
+        if "Condition" not in resource or holds(template["Conditions"][resource["Condition"]], template, given)
+    }
+    topics = [
+        made[name]["TopicArn"]["Ref"] for name in ("ApprovalsSubscription", "CommandsSubscription") if name in made
+    ]
+    assert "".join(given[topic] for topic in topics) == subscribed
+    assert ("AnnouncementsPipe" in made) == ("AnnouncementsPolicy" in made) == ("Announcements" in made) == bool(topics)
+    if topics:
+        (statement,) = made["AnnouncementsPolicy"]["PolicyDocument"]["Statement"]
+        branches = [choice["Fn::If"] for choice in statement["Condition"]["ArnEquals"]["aws:SourceArn"]]
+        chosen = [
+            yes["Ref"] if holds(template["Conditions"][condition], template, given) else no["Ref"]
+            for condition, yes, no in branches
+        ]
+        assert "".join(given.get(name, "") for name in chosen) == subscribed
+
+
+def holds(condition: dict[str, Any], template: dict[str, Any], given: dict[str, str]) -> bool:
+    """Evaluate a condition as CloudFormation does: moto lacks the resources that depend on these."""
+    ((kind, parts),) = condition.items()
+    if kind == "Condition":
+        return holds(template["Conditions"][parts], template, given)
+    if kind == "Fn::Equals":
+        first, second = (given.get(part["Ref"], "slack") if isinstance(part, dict) else part for part in parts)
+        return bool(first == second)
+    held = [holds(part, template, given) for part in parts]
+    return {"Fn::Not": not held[0], "Fn::And": all(held), "Fn::Or": any(held)}[kind]
 
 
 def test_secrets_stay_in_secrets_manager() -> None:

@@ -84,6 +84,11 @@ def problems(context: Mapping[str, Any]) -> str:
             "clusters: b in eu-west-1 has the vpc.endpoints of another",
         ),
         (
+            {"commandTopicArn": "on-call"},
+            'commandTopicArn = "on-call" is not allowed: expected the ARN of an SNS topic',
+        ),
+        ({"commandTopicArn": TOPIC, "mode": "shadow"}, "commandTopicArn with mode shadow: no command is carried out"),
+        (
             {"approvalTopicArn": TOPIC.replace("eu-west-1", "eu-west-2")},
             "expected a topic in eu-west-1, the cluster's region",
         ),

@@ -74,9 +74,13 @@ def test_every_service_that_they_ask_has_an_endpoint_and_no_other(templates: dic
     assert all(any(f".{service}" in name for name in made) for service in SERVICES)
 
 
-def test_a_topic_of_commands_that_wait_is_reached_from_the_vpc(tmp_path: Path) -> None:
-    """Without its endpoint, `disrupt` hangs at each proposal until its time-out."""
-    template = synthesize(tmp_path, {**CONTEXT, "mode": "approve"})["fleetwright-fleetwright"]
+TOPIC = "arn:aws:sns:us-east-1:123456789012:on-call"
+
+
+@pytest.mark.parametrize("context", [{"mode": "approve"}, {"commandTopicArn": TOPIC}])
+def test_a_topic_of_commands_is_reached_from_the_vpc(tmp_path: Path, context: dict[str, str]) -> None:
+    """Without its endpoint, `disrupt` hangs at each announcement until its time-out."""
+    template = synthesize(tmp_path, {**CONTEXT, **context})["fleetwright-fleetwright"]
     publishes = [s for s in statements_of(template) if "sns:Publish" in actions_of(s)]
     assert publishes
     made = [str(endpoint["ServiceName"]) for endpoint in of_type(template["Resources"], "AWS::EC2::VPCEndpoint")]

@@ -179,6 +179,7 @@ Resources = dict[str, dict[str, Any]]
 
 INVOKING: Final = {
     "AWS::Events::Rule": lambda p: [target["Arn"] for target in p["Targets"]],
+    "AWS::Scheduler::Schedule": lambda p: [p["Target"]["Arn"]],
     "AWS::Lambda::EventSourceMapping": lambda p: [p["FunctionName"]],
     "AWS::Logs::SubscriptionFilter": lambda p: [p["DestinationArn"]],
     "AWS::Lambda::EventInvokeConfig": lambda p: [p["Qualifier"]],
@@ -213,7 +214,7 @@ def test_every_trigger_invokes_an_alias(resources: Resources) -> None:
 
 
 def test_windows_wake_the_alias(resources: Resources) -> None:
-    """`reconcile` writes this ARN into EventBridge's schedules, and their role may invoke nothing else."""
+    """`reconcile` writes this ARN into EventBridge's schedules; their role invokes what has a schedule, and nothing else."""
     (arn,) = {
         json.dumps(variables["DISRUPT_FUNCTION_ARN"])
         for resource in of_type(resources, "AWS::Lambda::Function").values()
@@ -223,13 +224,15 @@ def test_windows_wake_the_alias(resources: Resources) -> None:
     assert json.loads(arn) == {"Fn::Join": ["", [{"Fn::GetAtt": [disrupt, "Arn"]}, ":live"]]}
     (alias,) = (i for i in of_type(resources, "AWS::Lambda::Alias") if i.startswith("disrupt"))
     invocations = [
-        statement["Resource"]
+        statement["Resource"]["Ref"]
         for name, policy in of_type(resources, "AWS::IAM::Policy").items()
         if name.startswith("BudgetWindows")
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
         if statement["Action"] == "lambda:InvokeFunction"
     ]
-    assert invocations == [{"Ref": alias}]
+    scheduled = {spec.name.replace("_", "") for spec in FUNCTIONS if spec.schedules}
+    assert alias in invocations
+    assert {re.sub(r"Live[0-9A-F]{8}$", "", name) for name in invocations} == scheduled
 
 
 def test_an_update_is_checked_and_then_watched(resources: Resources) -> None:

@@ -17,7 +17,8 @@ from core.reasons.code import DecisionKind
 from installation import metric_names
 from installation.array_threads import ARRAY_THREADS
 from installation.settings import Settings
-from installation.wiring import AUDIT_LOG_FILTER, BY_NAME, FUNCTIONS, QUEUES
+from installation.wiring import AUDIT_LOG_FILTER, BY_NAME, FUNCTIONS, QUEUES, SCHEDULED_EVENT
+from simulator.events import matches
 from tests.access.template import actions_of, policies_of, statements_of
 from tests.infra.conftest import ROOT, synthesize
 
@@ -150,6 +151,8 @@ def test_a_message_nobody_can_handle_ends_in_a_dead_letter_queue(provisioner: Te
 def test_failed_events_and_invocations_are_kept(provisioner: Template) -> None:
     for rule in of_type(provisioner, "AWS::Events::Rule").values():
         assert all("DeadLetterConfig" in target for target in rule["Properties"]["Targets"])
+    for schedule in of_type(provisioner, "AWS::Scheduler::Schedule").values():
+        assert "DeadLetterConfig" in schedule["Properties"]["Target"]
     provisioner.resource_count_is("AWS::Lambda::EventInvokeConfig", len(FUNCTIONS))
 
 
@@ -166,28 +169,57 @@ def test_no_backlog_of_stale_events_piles_up(provisioner: Template, spec: Any) -
     assert all(age <= schedule.every.total_seconds() for schedule in spec.schedules)
     assert (config["MaximumRetryAttempts"] == 0) == spec.is_repeated
     targets = [t for r in of_type(provisioner, "AWS::Events::Rule").values() for t in r["Properties"]["Targets"]]
+    targets += [s["Properties"]["Target"] for s in of_type(provisioner, "AWS::Scheduler::Schedule").values()]
     own = [t for t in targets if t["Arn"] == {"Ref": alias_of(provisioner, logical)}]
-    assert len(own) == len(spec.schedules) + len(spec.rules)
+    assert len(own) == len(spec.schedules) + bool(spec.rules)
     assert all(t["RetryPolicy"]["MaximumEventAgeInSeconds"] == age for t in own)
 
 
 def test_schedules_and_rules_are_those_of_the_wiring(provisioner: Template) -> None:
-    deployed = [rule["Properties"] for rule in of_type(provisioner, "AWS::Events::Rule").values()]
-    rates = sorted(rule["ScheduleExpression"] for rule in deployed if "ScheduleExpression" in rule)
+    schedules = [found["Properties"] for found in of_type(provisioner, "AWS::Scheduler::Schedule").values()]
+    assert {json.loads(found["Target"]["Input"])["source"] for found in schedules} == {SCHEDULED_EVENT["source"]}
+    assert {found["FlexibleTimeWindow"]["Mode"] for found in schedules} == {"OFF"}
+    assert not [found for found in schedules if "GroupName" in found], "`reconcile` empties the group of the windows"
     seconds = sorted(s.every.total_seconds() for f in FUNCTIONS for s in f.schedules)
-    assert sorted(map(seconds_of, rates)) == seconds
-    patterns = [rule["EventPattern"] for rule in deployed if "EventPattern" in rule]
-    wired = [rule.pattern for f in FUNCTIONS for rule in f.rules]
-    assert sorted(map(json.dumps, map(sorted_keys, patterns))) == sorted(map(json.dumps, map(sorted_keys, wired)))
+    assert sorted(seconds_of(found["ScheduleExpression"]) for found in schedules) == seconds
+    patterns = [rule["Properties"]["EventPattern"] for rule in of_type(provisioner, "AWS::Events::Rule").values()]
+    assert patterns == [{"$or": [rule.pattern for rule in f.rules]} for f in FUNCTIONS if f.rules]
+
+
+def test_a_hundred_clusters_share_the_buses_of_an_account(provisioner: Template) -> None:
+    """A bus takes 300 rules, and 100 in the newest regions; with ten for each cluster it was full with thirty."""
+    assert len(of_type(provisioner, "AWS::Events::Rule")) == 1
+
+
+def test_a_schedule_waits_for_the_permission_of_its_role(provisioner: Template) -> None:
+    """Otherwise, the first ticks of an update are refused while the rules of the release before are deleted."""
+    policies = of_type(provisioner, "AWS::IAM::Policy")
+    for schedule in of_type(provisioner, "AWS::Scheduler::Schedule").values():
+        target, role = schedule["Properties"]["Target"], schedule["Properties"]["Target"]["RoleArn"]["Fn::GetAtt"][0]
+        granted = [
+            (action, json.dumps(statement["Resource"]))
+            for name in schedule["DependsOn"]
+            if name in policies and policies[name]["Properties"]["Roles"] == [{"Ref": role}]
+            for statement in policies[name]["Properties"]["PolicyDocument"]["Statement"]
+            for action in actions_of(statement)
+        ]
+        assert ("lambda:InvokeFunction", json.dumps(target["Arn"])) in granted
+        assert ("sqs:SendMessage", json.dumps(target["DeadLetterConfig"]["Arn"])) in granted
+        assert {action for action, _ in granted} == {"lambda:InvokeFunction", "sqs:SendMessage"}
+
+
+def test_no_event_is_meant_by_two_rules_of_the_wiring() -> None:
+    """One rule of the bus stands for all of them, and delivers an event once; simulations deliver it for each."""
+    rules = [rule for f in FUNCTIONS for rule in f.rules]
+    for rule in rules:
+        detail = {key: values[0] for key, values in rule.pattern.get("detail", {}).items()}
+        event = {"source": rule.pattern["source"][0], "detail-type": rule.pattern["detail-type"][0], "detail": detail}
+        assert [other.name for other in rules if matches(other.pattern, event)] == [rule.name]
 
 
 def seconds_of(rate: str) -> float:
     number, unit = rate.removeprefix("rate(").removesuffix(")").split()
     return int(number) * {"minute": 60, "hour": 3600, "day": 86400}[unit.removesuffix("s")]
-
-
-def sorted_keys(pattern: dict[str, Any]) -> dict[str, Any]:
-    return dict(sorted(pattern.items()))
 
 
 def test_the_audit_log_is_filtered_before_it_costs(provisioner: Template) -> None:

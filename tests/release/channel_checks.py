@@ -119,7 +119,17 @@ def krew_manifest(folder: Path, work: Path) -> str:
     except MissingToolError as error:
         return f"the plugin in the archive says {version}; {error}"
     _run([validator, "-skip-install", "-manifest", str(manifest)])
-    return f"the plugin in the archive says {version}; krew's validator accepts the manifest"
+    says = f"the plugin in the archive says {version}; krew's validator accepts the manifest"
+    try:
+        krew = tool("krew")
+    except MissingToolError as error:
+        return f"{says}; {error}"
+    home = work / "krew"
+    placed = {**around, "PATH": f"{home / 'bin'}:{around['PATH']}", "KREW_ROOT": str(home)}
+    _run([krew, "install", "--manifest", str(manifest), "--archive", str(archive)], around=placed)
+    if _run([str(home / "bin" / "kubectl-fleetwright"), "--version"], around=placed).strip() != version:
+        raise AssertionError("the installed plugin is another one")
+    return f"{says}, and krew installs it"
 
 
 def homebrew_formula(folder: Path) -> str:

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -22,15 +23,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from jsonschema import Draft7Validator
+from referencing import Registry
+from referencing.jsonschema import DRAFT7
 
 from infra.packaging.bundles import bundle_of
+from infra.packaging.sbom import SPECIFICATION
 from infra.packaging.start import why_not_started
+from infra.release.image import ENTRY
 from infra.release.rewriting import references
 from infra.release.version import Version
 from installation.cluster_roles import manifests
 from installation.wiring import FUNCTIONS
 from tests.release import channel_checks, template_checks
-from tests.release.tools import ROOT, MissingToolError, tool
+from tests.release.tools import ROOT, MissingToolError, schemas, tool
 
 EXAMPLES: Final = ROOT / "examples"
 PLAN: Final = ("plan", "-f", str(EXAMPLES / "pools"), "-f", str(EXAMPLES / "workloads" / "shop.yaml"))
@@ -122,7 +128,40 @@ def charts(place: Place) -> str:
         made = [document for document in yaml.safe_load_all(_run([helm, *chart])) if document]
         if sorted(map(_identity, made)) != sorted(map(_identity, wanted)):
             raise AssertionError(f"helm template {' '.join(values)} makes other objects than infra.cluster_role")
-    return "helm lint and helm template make what infra.cluster_role prints"
+    says = "helm lint and helm template make what infra.cluster_role prints"
+    try:
+        return f"{says}; {_conforms(helm, place.work)}"
+    except MissingToolError as error:
+        return f"{says}; {error}"
+
+
+def _conforms(helm: str, work: Path) -> str:
+    """Hold what both charts render against the API's schemas, of the oldest and the newest version that they are for."""
+    judge, published = tool("kubeconform"), schemas("kubernetes")
+    count = 0
+    for version in ("1.31", "1.37"):
+        folder = work / version
+        folder.mkdir()
+        for path in (published / f"v{version}.0-local-strict").glob(
+            "*.json"
+        ):  # as a server names them, which is not here
+            schema = json.loads(path.read_text().replace("/api/_definitions.json", "_definitions.json"))
+            schema.pop("$id", None)
+            (folder / path.name).write_text(json.dumps(schema))
+        location = f"{folder}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
+        for name, values in (("fleetwright-crd", ()), ("fleetwright-access", ()), ("fleetwright-access", ("shadow",))):
+            given = [part for value in values for part in ("--set", f"{value}=true")]
+            rendered = folder / f"{name}{''.join(values)}.yaml"
+            rendered.write_text(
+                _run([helm, "template", "x", str(work / name), "--kube-version", f"{version}.0", *given])
+            )
+            stated = json.loads(
+                _run([judge, "-strict", "-summary", "-output", "json", "-schema-location", location, str(rendered)])
+            )
+            if not stated["summary"]["valid"] or stated["summary"]["skipped"]:
+                raise AssertionError(f"kubeconform judges nothing in {name}: {stated['summary']}")
+            count += stated["summary"]["valid"]
+    return f"kubeconform finds {count} objects valid in Kubernetes 1.31 and 1.37"
 
 
 def bill_of_materials(place: Place) -> str:
@@ -137,7 +176,24 @@ def bill_of_materials(place: Place) -> str:
     if own != Version(place.version).of_python or held != listed:
         raise AssertionError(f"the single file holds {held}, the bill lists {listed}")
     licensed = sum("licenses" in component for component in bill["components"])
-    return f"{len(listed)} packages as in the single file, {licensed} with a license; no vulnerabilities were looked up"
+    says = f"{len(listed)} packages as in the single file, {licensed} with a license; no vulnerabilities were looked up"
+    inside = [zipfile.ZipFile(path).read("sbom.cdx.json") for path in sorted((place.folder / "lambda").glob("*.zip"))]
+    try:
+        judge = _bill_schema()
+    except MissingToolError as error:
+        return f"{says}; {error}"
+    for stated in (bill, *map(json.loads, inside)):
+        judge.validate(stated)
+    return f"{says}; {1 + len(inside)} bills conform to CycloneDX' schema"
+
+
+def _bill_schema() -> Draft7Validator:
+    folder = schemas("cyclonedx")
+    found = {path.name: json.loads(path.read_text()) for path in folder.glob("*.SNAPSHOT.schema.json")}
+    named = [(schema["$id"], DRAFT7.create_resource(schema)) for schema in found.values()]
+    return Draft7Validator(
+        found[f"bom-{SPECIFICATION}.SNAPSHOT.schema.json"], registry=Registry().with_resources(named)
+    )
 
 
 def image(place: Place) -> str:
@@ -169,14 +225,61 @@ def image(place: Place) -> str:
     inside = config["config"]
     around = dict(variable.split("=", 1) for variable in inside["Env"])
     chroot = shutil.which("chroot", path="/usr/sbin:/usr/bin:/sbin:/bin") or "chroot"
-    command = [chroot, str(root), *inside["Entrypoint"]]
+    command = [chroot, f"--userspec={inside['User']}", str(root), *inside["Entrypoint"]]
     if Version(place.version).of_python not in _run([*command, "--version"], around):
         raise AssertionError("--version says something else")
     if "on-demand" not in _run(
         [*command, "plan", "-f", "/examples/pools", "-f", "/examples/workloads/shop.yaml"], around
     ):
         raise AssertionError("the plan of the examples names no price")
-    return f"{len(layers)} layers, {size} MB unpacked; --version and a plan ran in them alone, with chroot"
+    says = f"{len(layers)} layers, {size} MB unpacked; --version and a plan ran in them alone, with chroot, as the image's user"
+    with tarfile.open(place.only("*.oci.tar")) as archive:
+        archive.extractall(place.work / "layout", filter="data")
+    for judge in (_taken_by_a_registry, _unpacked_by_umoci):
+        try:
+            says = f"{says}; {judge(place)}"
+        except MissingToolError as error:
+            says = f"{says}; {error}"
+    return says
+
+
+def _taken_by_a_registry(place: Place) -> str:
+    """Push the layout to a registry on this machine, and let crane validate what the registry then has."""
+    crane = tool("crane")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    image = f"127.0.0.1:{port}/fleetwright:{place.version}"
+    with subprocess.Popen([crane, "registry", "serve", "--address", f"127.0.0.1:{port}"]) as serving:  # noqa: S603
+        try:
+            _until_open(port)
+            _run([crane, "push", "--insecure", str(place.work / "layout"), image])
+            _run([crane, "validate", "--insecure", "--remote", image])
+            config = json.loads(_run([crane, "config", "--insecure", image]))
+        finally:
+            serving.terminate()
+    if config["config"]["Labels"]["org.opencontainers.image.version"] != place.version:
+        raise AssertionError(f"the registry has {config['config']}")
+    return "crane pushes it to a registry, and validates what the registry has"
+
+
+def _until_open(port: int) -> None:
+    for _ in range(300):
+        with socket.socket() as asked:
+            if asked.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise AssertionError("crane's registry did not begin to serve")
+
+
+def _unpacked_by_umoci(place: Place) -> str:
+    """Let umoci unpack the image to a runtime's bundle, and compare what a container would start."""
+    bundle = place.work / "bundle"
+    _run([tool("umoci"), "unpack", "--image", f"{place.work / 'layout'}:{place.version}", str(bundle)])
+    process = json.loads((bundle / "config.json").read_text())["process"]
+    if process["args"] != list(ENTRY) or (process["user"]["uid"], process["user"]["gid"]) != (65532, 65532):
+        raise AssertionError(f"a container would start {process}")
+    return "umoci makes a runtime's bundle of it"
 
 
 CHECKS: Final[Mapping[str, Callable[[Place], str]]] = {

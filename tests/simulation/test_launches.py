@@ -251,6 +251,28 @@ def test_a_class_that_ec2_denies_blocks_its_own_node_pools_only(tmp_path: Path) 
     assert condition(result, "default", "Ready")["status"] == "True"
 
 
+def of_a_new_class(folder: Path, node_class: dict[str, Any]) -> Result:
+    """Pods that come together with their NodePool and EC2NodeClass, long before the next round of `reconcile`."""
+    pods, pool = wanting(deployment(2), "late"), of_class(node_pool(), "late")
+    return play(folder, steps=[{"at": "2m10s", "apply": [node_class, pool, pods]}], duration="9m")
+
+
+def test_pods_get_no_node_from_a_new_class_before_ec2_has_agreed(tmp_path: Path) -> None:
+    """Four launches were refused before a round of `reconcile` asked EC2 about the class."""
+    result = of_a_new_class(tmp_path, a_class_manifest("late", role=None, instanceProfile="gone"))
+    assert_lawful(result)
+    assert fleet_calls(result) == []
+    assert "Invalid IAM Instance Profile name 'gone'" in condition(result, "late")["message"]
+
+
+def test_pods_of_a_new_class_do_not_wait_for_a_round(tmp_path: Path) -> None:
+    result = of_a_new_class(tmp_path, a_class_manifest("late"))
+    assert_lawful(result)
+    (launch,) = [e for e in result.events if e.event == "call" and e.fields["call"] == "ec2:CreateFleet"]
+    assert launch.t < "2026-11-20T00:02:40", "the class came at 2:10, and the next round at 4:00"
+    assert result.summary["podsScheduled"] == 2
+
+
 def test_a_class_is_ready_once_ec2_agrees(tmp_path: Path) -> None:
     """A permission that was missing at first needs no edit of the class."""
     fault = {

@@ -282,3 +282,95 @@ def test_an_interruptible_place_that_its_owner_takes_back_is_replaced_elsewhere(
     )
     assert_lawful(result)
     assert launched(result) == ["reserved", "on-demand"]
+
+
+# ProvisioningRequests of our class for blocks.
+
+
+def a_request(pods: int, **parameters: str) -> list[dict[str, Any]]:
+    """A PodTemplate, and a request for so many of its pods in the block."""
+    template = deployment(1, cpu="12")["spec"]["template"]
+    names = {"name": "train", "namespace": "default"}
+    spec = {
+        "provisioningClassName": "capacity-block.fleetwright.dev",
+        "parameters": {"CapacityReservationID": "cr-block", **parameters},
+        "podSets": [{"podTemplateRef": {"name": "train"}, "count": pods}],
+    }
+    return [
+        {"apiVersion": "v1", "kind": "PodTemplate", "metadata": names, "template": template},
+        {"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "metadata": names, "spec": spec},
+    ]
+
+
+def consumers(pods: int) -> dict[str, Any]:
+    """A Job's pods as Kueue starts them: they name the request, and select its block."""
+    job = deployment(pods, "train", cpu="12")
+    template = job["spec"]["template"]
+    template["metadata"]["annotations"] = {labels.CONSUMES_REQUEST: "train"}
+    template["spec"]["nodeSelector"] = {labels.RESERVATION_ID: "cr-block"}
+    template["spec"]["restartPolicy"] = "Never"
+    spec = {"parallelism": pods, "completions": pods, "template": template}
+    return {**job, "apiVersion": "batch/v1", "kind": "Job", "spec": spec}
+
+
+def conditions_of(result: Result) -> list[tuple[str, str, str, str]]:
+    """Each condition that the request had besides Accepted, in the order in which it was written."""
+    written = [
+        (c["type"], c["status"], c["reason"], c["message"])
+        for o in named(result, "objectApplied")
+        if o["kind"] == "ProvisioningRequest"
+        for c in (o["object"].get("status") or {}).get("conditions") or ()
+        if c["type"] != "Accepted"
+    ]
+    return list(dict.fromkeys(written))
+
+
+def test_a_request_for_a_block_is_provisioned_at_its_start_and_its_nodes_leave_before_its_end(tmp_path: Path) -> None:
+    result = play(
+        tmp_path,
+        node_class({"id": "cr-block"}),
+        pool(["reserved", "spot"]),
+        *a_request(2),
+        steps=[{"at": "24m", "apply": [consumers(2)]}],
+        capacityReservations=[{**BLOCK, "starts": "20m", "ends": "120m"}],
+        duration="100m",
+    )
+    assert_lawful(result)
+    assert launched(result) == ["reserved", "reserved"]
+    assert all("2026-11-20T00:20" <= event.t < "2026-11-20T00:22" for event in happened(result, "instanceLaunched"))
+    waits, *_, revoked = conditions_of(result)
+    text = "capacity reservation cr-block begins at 2026-11-20 00:20 UTC; its nodes are launched then"
+    assert waits == ("Provisioned", "False", "CapacityBlockNotBegun", text)
+    (provisioned,) = {c[2] for c in conditions_of(result) if c[:2] == ("Provisioned", "True")}
+    assert provisioned == "CapacityIsProvisioned"
+    details = last(result, "ProvisioningRequest")["status"]["provisioningClassDetails"]
+    assert details["CapacityReservationID"] == "cr-block"
+    taints = happened(result, "nodeTainted")
+    assert {event.fields["reason"] for event in taints} == {"CapacityBlockEnds"}
+    assert all("2026-11-20T01:20" <= event.t < "2026-11-20T01:24" for event in taints)
+    assert revoked[:3] == ("CapacityRevoked", "True", "CapacityBlockEnded")
+
+
+@pytest.mark.parametrize(
+    ("pods", "changes", "parameters", "reason"),
+    [
+        (3, {}, {}, "CapacityBlockTooSmall"),
+        (1, {}, {"maxRunDurationSeconds": "7200"}, "CapacityBlockTooShort"),
+        (1, {"id": "cr-other"}, {}, "CapacityBlockNotFound"),
+        (1, {}, {"CapacityReservationID": ""}, "RequestInvalid"),
+    ],
+)
+def test_a_request_that_no_block_can_serve_fails_and_nothing_is_launched(
+    tmp_path: Path, pods: int, changes: dict[str, Any], parameters: dict[str, str], reason: str
+) -> None:
+    result = play(
+        tmp_path,
+        node_class({"id": "cr-block"}, {"id": "cr-other"}),
+        pool(["reserved", "spot"]),
+        *a_request(pods, **parameters),
+        capacityReservations=[{**BLOCK, "starts": "20m", "ends": "120m", **changes}],
+        duration="15m",
+    )
+    assert_lawful(result)
+    assert conditions_of(result)[-1][:3] == ("Failed", "True", reason)
+    assert launched(result) == []

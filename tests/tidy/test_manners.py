@@ -34,7 +34,6 @@ SMALL_FOLDERS = {
     "core/approval": "its files are loaded by different starts",
     "infra/constructs/grants": "one file for each service",
     "lambdas": "what a sandbox keeps, beside the folders",
-    "lambdas/application": "its files are loaded by different starts",
     "lambdas/handlers": "Lambda looks each file up by its name",
     "simulator/market": "data files lie beside them",
 }

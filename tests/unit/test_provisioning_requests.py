@@ -7,12 +7,17 @@ from datetime import timedelta
 import msgspec
 
 from core import labels
+from core.gangs import gangs_of
+from core.model.catalogue import Catalogue, InstanceType, Offering
+from core.model.node_pool import NodeClass
 from core.model.plan import NodeClaim, PlannedGroup
 from core.model.pod import GroupSource, Pod, PodSpec
 from core.model.snapshot import ProvisioningRequest, RequestedPods, Snapshot
 from core.provisioning_requests import (
     ATOMIC_SCALE_UP,
     BOOKED_FOR,
+    CAPACITY_BLOCK,
+    RESOLVED_WITHIN,
     REVOKED_AFTER,
     Starting,
     answer,
@@ -110,3 +115,116 @@ def test_the_expected_time_stays_the_same_from_run_to_run() -> None:
         messages.add(found.conditions[1].message)
     assert len(messages) == 1
     assert "2 nodes are starting; ready at about" in messages.pop()
+
+
+# The class for capacity blocks.
+
+
+MACHINE = InstanceType(
+    name="p5.48xlarge",
+    labels={},
+    capacity={"cpu": 10_000, "pods": 20},
+    overhead={"cpu": 1_000},
+    offerings=(Offering("p5.48xlarge", "zone-a", "reserved", 1, reservation_id="cr-1", reservation_capacity=2),),
+)
+IN_BLOCK = msgspec.structs.replace(
+    REQUEST,
+    provisioning_class=CAPACITY_BLOCK,
+    reservation="cr-1",
+    valid_until=None,
+    pod_sets=(RequestedPods(pods=2, spec=LARGE),),
+)
+
+
+def a_block(places: int | None = 2, begins: int | None = None, leaves: int | None = 600, **fields: object) -> Snapshot:
+    """A cluster one of whose classes selects a block, with the minutes from now when it begins and nodes leave it."""
+    node_class = NodeClass(
+        name="gpu",
+        reservations=("cr-1",),
+        reservation_begins={} if begins is None else {"cr-1": NOW + timedelta(minutes=begins)},
+        reservation_ends={} if leaves is None else {"cr-1": NOW + timedelta(minutes=leaves)},
+        reservation_places={} if places is None else {"cr-1": places},
+    )
+    snapshot = Snapshot(now=NOW, node_classes=(node_class,), catalogue=Catalogue(default=(MACHINE,)))
+    return msgspec.structs.replace(snapshot, **fields)
+
+
+def outcome(snapshot: Snapshot, request: ProvisioningRequest = IN_BLOCK) -> tuple[str, str, str, str]:
+    """Type, status, reason and message of the condition besides Accepted."""
+    found = answer(request, snapshot, None, Starting())
+    assert found is not None
+    last = found.conditions[-1]
+    return last.type, last.status, last.reason, last.message
+
+
+def test_a_request_waits_until_its_block_begins() -> None:
+    before = a_block(begins=90)
+    text = f"capacity reservation cr-1 begins at {NOW + timedelta(minutes=90):%Y-%m-%d %H:%M} UTC; its nodes are launched then"
+    assert outcome(before) == ("Provisioned", "False", "CapacityBlockNotBegun", text)
+    planned = msgspec.structs.replace(before, provisioning_requests=(IN_BLOCK,))
+    assert gangs_of(planned) == ()
+    begun = msgspec.structs.replace(planned, now=NOW + timedelta(minutes=90))
+    assert [gang.minimum for gang in gangs_of(begun)] == [2]
+
+
+def test_a_request_fails_where_no_class_selects_its_block_for_ten_minutes() -> None:
+    """A class that is written together with the request is resolved in the next minutes."""
+    assert outcome(Snapshot(now=NOW))[:3] == ("Provisioned", "False", "CapacityBlockNotFound")
+    later = Snapshot(now=NOW + RESOLVED_WITHIN)
+    assert outcome(later)[:3] == ("Failed", "True", "CapacityBlockNotFound")
+
+
+def test_a_block_that_ends_too_early_fails_the_request() -> None:
+    """Kueue's `maxRunDurationSeconds` says for how long the pods need it, from its start on or from now on."""
+    hour = msgspec.structs.replace(IN_BLOCK, runs_for=timedelta(hours=1))
+    assert outcome(a_block(begins=30, leaves=89), hour)[:3] == ("Failed", "True", "CapacityBlockTooShort")
+    assert outcome(a_block(begins=30, leaves=90), hour)[2] == "CapacityBlockNotBegun"
+    assert outcome(a_block(leaves=59), hour)[:3] == ("Failed", "True", "CapacityBlockTooShort")
+    assert outcome(a_block(leaves=9))[:3] == ("Failed", "True", "CapacityBlockTooShort")
+    assert "9 minutes from" in outcome(a_block(leaves=9))[3]
+    assert outcome(a_block(leaves=None), hour)[2] == "CapacityIsNotFound"
+
+
+def test_a_request_whose_nodes_start_is_not_failed_for_the_minutes_that_they_take() -> None:
+    exactly = msgspec.structs.replace(IN_BLOCK, runs_for=timedelta(hours=1))
+    claim = NodeClaim(name="c", labels={labels.PROVISIONING_REQUEST: own_value(exactly)})
+    assert outcome(a_block(leaves=59, node_claims=(claim,)), exactly)[2] == "CapacityIsNotFound"
+
+
+def test_a_block_that_is_too_small_fails_the_request() -> None:
+    assert outcome(a_block(places=1)) == (
+        *("Failed", "True", "CapacityBlockTooSmall"),
+        "capacity reservation cr-1 holds 1 p5.48xlarge of this cluster, and 2 are needed",
+    )
+    assert outcome(a_block(places=2))[2] == outcome(a_block(places=None))[2] == "CapacityIsNotFound"
+    mixed = msgspec.structs.replace(
+        IN_BLOCK, pod_sets=(RequestedPods(pods=1, spec=LARGE), RequestedPods(pods=11, spec=SMALL))
+    )
+    assert outcome(a_block(places=2), mixed)[2] == "CapacityBlockTooSmall"  # 19 CPUs, and two nodes have 18
+    huge = msgspec.structs.replace(IN_BLOCK, pod_sets=(RequestedPods(pods=1, spec=PodSpec(requests={"cpu": 9_001})),))
+    assert "one pod requests more cpu than such a node has" in outcome(a_block(), huge)[3]
+
+
+def test_the_details_name_the_block_also_where_no_node_was_bought() -> None:
+    """Without its node selector, the pods of the job might go elsewhere and leave the block empty."""
+    group = PlannedGroup(name="team/train-1", source=GroupSource.PROVISIONING_REQUEST, members=2, minimum=2, placed=2)
+    ready = msgspec.structs.replace(group, ready=2)
+    own = msgspec.structs.replace(ready, domain={labels.PROVISIONING_REQUEST: "train-1-abc"})
+    for planned, details in (
+        (ready, {"CapacityReservationID": "cr-1"}),
+        (own, {"CapacityReservationID": "cr-1", "ProvisioningRequest": "train-1-abc"}),
+    ):
+        found = answer(IN_BLOCK, a_block(), planned, Starting())
+        assert found is not None
+        assert (found.conditions[-1].status, found.details) == ("True", details)
+
+
+def test_pods_that_wait_for_a_block_that_has_ended_are_given_up_at_once() -> None:
+    """Nothing else can take them, so Kueue need not wait for ten minutes."""
+    provisioned = msgspec.structs.replace(IN_BLOCK, provisioned_at=NOW - timedelta(hours=9), is_expired=True)
+    waits = Snapshot(now=NOW, pods=(a_consumer("a"),))
+    assert outcome(waits, provisioned)[:3] == ("CapacityRevoked", "True", "CapacityBlockEnded")
+    left = a_block(leaves=0, pods=(a_consumer("a"),))  # EC2 has it for some minutes more
+    assert outcome(left, provisioned)[2] == "CapacityBlockEnded"
+    assert answer(provisioned, a_block(pods=(a_consumer("a"),)), None, Starting()) is None
+    assert answer(provisioned, Snapshot(now=NOW), None, Starting()) is None

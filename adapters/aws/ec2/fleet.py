@@ -195,6 +195,9 @@ class EC2Turns:
     def launch(self, instances: int) -> datetime | None:
         """Wait until EC2 accepts a launch of so many, and return that moment. Raises ThrottledError."""
 
+    def dry_run(self) -> datetime | None:
+        """Wait until EC2 accepts a DryRun of a launch, and return that moment. Raises ThrottledError."""
+
     def terminate(self, instances: int) -> None:
         """Wait until EC2 terminates so many. Raises ThrottledError."""
 
@@ -237,6 +240,14 @@ class PacedTurns(EC2Turns):
         """
         now = self._clock.now()
         self._wait(max(self._requests.wait(now), self._launched.wait(now, instances)))
+        return self._clock.now()
+
+    def dry_run(self) -> datetime:
+        """Wait until EC2 accepts a DryRun, which takes a request's token (docs/engineering/aws-facts.md#run-instances-bucket).
+
+        It takes no tokens of instances. Raises ThrottledError.
+        """
+        self._wait(self._requests.wait(self._clock.now()))
         return self._clock.now()
 
     def terminate(self, instances: int) -> None:
@@ -612,7 +623,7 @@ class Ec2Cloud:
         owned = OwnedProfiles(services.iam, cluster=cluster, region=services.region)
         self._unused_profiles = UnusedProfiles(services.ec2, profiles, owned, clock)
         validator = LaunchValidator(
-            services.ec2, self._templates, clock, types_for, uses_reservations=uses_reservations
+            services.ec2, self._templates, clock, types_for, turns=turns, uses_reservations=uses_reservations
         )
         self._resolver = self._resolver_of(
             services,

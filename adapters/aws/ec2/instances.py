@@ -8,7 +8,16 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
 from adapters.aws.services import AwsService
-from adapters.ports import Clock, ConflictError, DeniedError, Instance, JsonObject, NotFoundError, TransientError
+from adapters.ports import (
+    Clock,
+    ConflictError,
+    DeniedError,
+    Instance,
+    JsonObject,
+    NotFoundError,
+    ThrottledError,
+    TransientError,
+)
 from core import labels
 from core.ami_families.family import Cluster
 from core.catalogue.node_class import CAPACITY_BLOCK, DEFAULT_RESERVATION, EC2NodeClass
@@ -329,6 +338,16 @@ def unread(_: JsonObject) -> Iterable[InstanceType]:
     return ()
 
 
+class DryRunTurns(Protocol):
+    """Turns of DryRuns, which EC2 counts as requests for launches."""
+
+    def dry_run(self) -> datetime | None:
+        """Wait until EC2 accepts one, and return that moment. Raises ThrottledError."""
+
+    def slow_down(self, sent: datetime | None, answers: int) -> None:
+        """Learn how many attempts of the request that was sent then EC2 throttled."""
+
+
 class LaunchValidator:
     """Validates changed launches; answers are cached in this sandbox and in the annotation."""
 
@@ -339,12 +358,14 @@ class LaunchValidator:
         clock: Clock,
         types_for: TypesFor = unread,
         *,
+        turns: DryRunTurns,
         uses_reservations: bool = True,
     ) -> None:
         self._ec2 = ec2
         self._templates = templates
         self._clock = clock
         self._types_for = types_for
+        self._turns = turns
         self._uses_reservations = uses_reservations
         self._known: dict[str, LaunchValidation] = {}
         self._profile_seen: dict[str, datetime] = {}
@@ -407,8 +428,12 @@ class LaunchValidator:
         )
 
     def _asked(self, operation: str, rendered: RenderedLaunch, **request: Any) -> _Denied | None:
+        sent = self._turns.dry_run()
         try:
             self._ec2.call(operation, DryRun=True, **request)
+        except ThrottledError as error:
+            self._turns.slow_down(sent, error.answers)
+            raise
         except NotFoundError as error:  # the template was deleted concurrently
             self._templates.forget(rendered.templates)
             raise TransientError(error.call, error.detail) from error

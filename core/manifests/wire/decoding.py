@@ -343,6 +343,8 @@ def from_object(resource: Resource, obj: dict[str, Any]) -> Any:
 
 def _converted(resource: Resource, obj: dict[str, Any]) -> Any:
     type_ = type_of(resource)
+    if resource not in _MANY and (field := _beyond_64_bits(obj)):
+        raise _too_large(resource, obj, field)  # where pods are made of a template, it would raise another error
     try:
         return msgspec.convert(obj, type_)
     except (msgspec.ValidationError, OverflowError):
@@ -350,12 +352,19 @@ def _converted(resource: Resource, obj: dict[str, Any]) -> Any:
     try:
         return msgspec.convert(_without_nulls(obj), type_)
     except OverflowError as error:
-        problem, field = "does not fit into 64 bits", _beyond_64_bits(obj)
-        raise InvalidInputError(problem, subject=f"{resource.kind} {name_of(obj)}", field=field) from error
+        raise _too_large(resource, obj, _beyond_64_bits(obj)) from error
     except msgspec.ValidationError as error:
         problem, field = explained(str(error))
         field = located(field, problem, obj)
         raise InvalidInputError(problem, subject=f"{resource.kind} {name_of(obj)}", field=field) from error
+
+
+_MANY: Final = (resources.PODS, resources.NODES, resources.NODE_CLAIMS)
+"""Kinds without a template, of which a cluster has too many to look through each."""
+
+
+def _too_large(resource: Resource, obj: dict[str, Any], field: str) -> InvalidInputError:
+    return InvalidInputError("does not fit into 64 bits", subject=f"{resource.kind} {name_of(obj)}", field=field)
 
 
 def _beyond_64_bits(value: object, place: str = "") -> str:

@@ -98,6 +98,7 @@ class SubproblemSearch:
     Attributes:
         ready: The problem with its relaxation; None if it is not searched, for which it may be too late.
         is_large_zone: Whether it is such a zone.
+        is_given_up: Whether its first search was left out or given up for want of time.
     """
 
     def __init__(
@@ -116,8 +117,9 @@ class SubproblemSearch:
         self._subproblem = subproblem
         self._best: OptimizedPacking | None = None
         self.ready: PreparedProblem | None = None
-        is_long = len(subproblem.counts) > settings.stages.sure_items_max
-        begins_late = is_long and budget.time_share >= settings.stages.long_begins_share_max
+        self.is_given_up = False
+        self._is_long = len(subproblem.counts) > settings.stages.sure_items_max
+        begins_late = self._is_long and budget.is_past(settings.stages.long_begins_share_max)
         is_searched = not (begins_late or (is_one_of_many and budget.is_late))
         if is_searched and subproblem.zone and model is not None and model.ready is not None:
             self.ready = prepared_like(subproblem.problem(), model.ready, settings)
@@ -154,6 +156,11 @@ class SubproblemSearch:
         return self._best.packing.cost(self.ready.problem) / max(self._best.lower_bound, 1) - 1
 
     @property
+    def is_begun(self) -> bool:
+        """Whether there is a packing of it. If there is, other subproblems of the same claims need one, too."""
+        return self._best is not None
+
+    @property
     def waits(self) -> bool:
         """Whether it waits for the loads of others."""
         return self._best is None and self.ready is not None and not self.ready.is_relaxed
@@ -164,6 +171,14 @@ class SubproblemSearch:
         if self._best is None or not len(self._best.loads):
             return None
         return ZoneLoads(list(self._subproblem.counts), self._best.loads)
+
+    def give_up_if_late(self, budget: SearchBudget) -> bool:
+        """Give up the first search of many items if it would not end in time, and return whether it is given up.
+
+        Only to state the present packing again takes a tenth of a second.
+        """
+        self.is_given_up = self.is_given_up or (self._is_long and self._best is None and budget.is_late)
+        return self.is_given_up
 
     def advance(self, seed: int, budget: SearchBudget, *, is_quick: bool, elsewhere: Sequence[ZoneLoads] = ()) -> bool:
         """Search once, and return whether it found anything cheaper. Loads of other subproblems become columns too."""
@@ -189,6 +204,15 @@ class SubproblemSearch:
                 known=before.known if before else (),
                 loads=distinct_loads(np.concatenate(loads)) if loads else None,
             )
+        if (
+            before is None
+            and self._is_long
+            and self._best.packing.cost(problem) >= start.cost(problem)
+            and budget.is_late
+        ):
+            self._best, self.is_given_up = None, True
+        if self._best is None:
+            return False
         return before is None or self._best.packing.cost(problem) < before.packing.cost(problem)
 
     def claims(self) -> list[InFlightClaim]:
@@ -214,6 +238,8 @@ def search(
         gaps = [one.gap for one in widest_first]
         saved = any(one.waits for one in searches)
         for position, one in enumerate(widest_first):
+            if not any(other.is_begun for other in searches) and one.give_up_if_late(budget):
+                continue
             portion = budget.portion(gaps[position] / sum(gaps[position:]))
             elsewhere = [other.loads for other in searches if other is not one and other.loads is not None]
             saved |= one.advance(seed + number, portion, is_quick=is_quick, elsewhere=elsewhere)
@@ -223,7 +249,7 @@ def search(
         if not saved or budget.is_spent:
             break
     for one in searches:
-        if one.waits:
+        if one.waits and (any(other.is_begun for other in searches) or not one.give_up_if_late(budget)):
             one.advance(seed, SearchBudget(settings.stages.roundings_sure, budget.out_of_time), is_quick=True)
     return searches
 
@@ -330,7 +356,7 @@ class Repacker:
         self.models_hostnames = any(subproblem.models_hostnames for subproblem in subproblems)
         seed = self._context.snapshot.options.seed
         searches = search(subproblems, seed=seed, budget=budget, settings=self._settings)
-        if all(each.ready is None for each in searches):
+        if all(each.ready is None or each.is_given_up for each in searches):
             return self._separated(solution)
         claims = iter([each.claims() for each in searches])
         cheaper: list[list[InFlightClaim]] = []

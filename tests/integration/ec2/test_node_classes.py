@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from adapters.ports import JsonObject, TransientError
+from adapters.aws.ec2.fleet import EC2Turns
+from adapters.ports import JsonObject, ThrottledError, TransientError
 from core import labels
 from core.model.values.requirements import Requirement
-from tests.builders import a_pool, a_type
+from tests.builders import NOW, a_pool, a_type
 from tests.integration.ec2.conftest import DISCOVERY, VERSION, Account, a_manifest, set_parameter
 
 
@@ -149,6 +150,34 @@ def test_ec2_is_asked_with_each_image_and_nothing_is_launched(account: Account) 
     assert sorted(name for name in account.called if name in ASKED) == sorted([*ASKED, *ASKED])
     assert all(request["DryRun"] for request in account.fleets)
     assert account.cloud.instances() == ()
+
+
+class Turns(EC2Turns):
+    """Counts turns of DryRuns, and what is told about throttling."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.slowed: list[tuple[datetime | None, int]] = []
+
+    def dry_run(self) -> datetime:
+        self.taken += 1
+        return NOW
+
+    def slow_down(self, sent: datetime | None, answers: int) -> None:
+        self.slowed.append((sent, answers))
+
+
+def test_each_dry_run_takes_a_turn_and_tells_when_ec2_throttles(account: Account) -> None:
+    """EC2 counts a DryRun as a request: twenty new classes would throttle the launches of all clusters."""
+    turns = Turns()
+    cloud = account.new_sandbox(turns=turns)
+    cloud.resolve(a_manifest())
+    assert turns.taken == len(account.fleets) + len(account.tries) == 4
+    account.denied = {"RunInstances": ("RequestLimitExceeded", "Request limit exceeded.")}
+    with pytest.raises(ThrottledError):
+        cloud.resolve(a_manifest(detailedMonitoring=True))
+    ((sent, answers),) = turns.slowed
+    assert (sent, answers > 0) == (NOW, True)
 
 
 def test_ec2_is_asked_again_only_after_a_change(account: Account) -> None:

@@ -1,8 +1,9 @@
 """Judges that no object ends a run: each of many odd objects joins a healthy cluster, and the cluster is served as before.
 
-`make fuzz-objects OBJECTS=20000 SEED=1` writes `build/fuzz-objects.json`. Objects are read as the functions read them (pages of
-lists) and as the command line does, then planned, consolidated and explained. Some dozens share a cluster; where a run raises
-or leaves the healthy pods without a place, the group is halved until the object is found.
+`make fuzz-objects OBJECTS=20000 SEED=1` writes `build/fuzz-objects.json`; `ALONE=groups` draws only objects that ask for
+several pods. Those are also planned and explained with the pods that the command line makes of them. Objects are read as the
+functions read them (pages of lists) and as the command line does, then planned, consolidated and explained. Some dozens share
+a cluster; where a run raises or leaves the healthy pods without a place, the group is halved until the object is found.
 
 Every object is a plain one of its kind with one to four of its fields replaced, removed or repeated. Values are of forms that
 an API server stores in some field, and many that it would not: reading may refuse an object by name, but never raise anything
@@ -17,19 +18,24 @@ import json
 import random
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from adapters.run_report import RunReport
+from cli.errors import InputError
+from cli.manifests.inventory import Document, take_inventory
 from core.containment import contained
 from core.disruption import disrupt
 from core.errors import InvalidInputError
-from core.explain import explain_pod
+from core.explain import explain_group, explain_pod, explain_request
+from core.gangs import gangs_of
 from core.manifests.assemble import assemble
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.resources import Resource
 from core.model.catalogue import Catalogue
-from core.model.snapshot import Snapshot
+from core.model.snapshot import FeatureGates, Options, Snapshot
+from core.provisioning_requests import Starting, answer
 from core.scheduling import Planner
 from lambdas.controllers.audit_log import _found_in
 from tests.builders import NOW, a_class_manifest, a_type
@@ -48,77 +54,17 @@ TYPES: Final = tuple(
 CATALOGUE: Final = Catalogue(default=TYPES)
 
 NUMBERS: Final = (
-    0,
-    -1,
-    1,
-    2**31 - 1,
-    -(2**31),
-    2**31,
-    2**53,
-    2**63 - 1,
-    -(2**63),
-    2**63,
-    10**30,
-    0.5,
-    -0.0,
-    1e308,
-    True,
+    *(0, -1, 1, 2**31 - 1, -(2**31), 2**31, 2**53, 2**63 - 1, -(2**63), 2**63, 10**30, 0.5, -0.0, 1e308),
+    *(True,),
 )
 TEXTS: Final = (
-    "",
-    " ",
-    "0",
-    "-1",
-    "1e3",
-    "1e400",
-    "0.5",
-    "NaN",
-    "inf",
-    "100%",
-    "-5%",
-    "9" * 300 + "%",
-    "9" * 300,
-    str(2**63 - 1),
-    str(-(2**63)),
-    str(-(2**63) - 1),
-    "1Ei",
-    "99999999E",
-    "500m",
-    "1n",
-    "true",
-    "null",
-    "a/b/c",
-    "a b",
-    "x" * 253,
-    "x" * 5000,
-    "é\u202e\u0000",
-    "\ud7ff\U0001f600",
-    "9999-12-31T23:59:59Z",
-    "9999-12-31T23:59:59-14:00",
-    "0001-01-01T00:00:00Z",
-    "0001-01-01T00:00:00+14:00",
-    "2026-02-30T00:00:00Z",
-    "0001-01-01",
-    "9999-12-31",
-    "9999-12-31T23:59",
-    "720h",
-    "9" * 30 + "h",
-    "-1h",
-    "* * * * *",
-    "In",
-    "NotIn",
-    "Exists",
-    "DoesNotExist",
-    "Gt",
-    "Lt",
-    "Equal",
-    "NoExecute",
-    "Always",
-    "kubernetes.io/hostname",
-    "topology.kubernetes.io/zone",
-    "karpenter.sh/nodepool",
-    "default",
-    "busy",
+    *("", " ", "0", "-1", "1e3", "1e400", "0.5", "NaN", "inf", "100%", "-5%", "9" * 300 + "%", "9" * 300),
+    *(str(2**63 - 1), str(-(2**63)), str(-(2**63) - 1), "1Ei", "99999999E", "500m", "1n", "true", "null"),
+    *("a/b/c", "a b", "x" * 253, "x" * 5000, "é\u202e\u0000", "\ud7ff\U0001f600", "9999-12-31T23:59:59Z"),
+    *("9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00"),
+    *("2026-02-30T00:00:00Z", "0001-01-01", "9999-12-31", "9999-12-31T23:59", "720h", "9" * 30 + "h", "-1h"),
+    *("* * * * *", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Equal", "NoExecute", "Always"),
+    *("kubernetes.io/hostname", "topology.kubernetes.io/zone", "karpenter.sh/nodepool", "default", "busy"),
 )
 OTHERS: Final = (None, [], {}, [[]], [{}], {"": ""}, [""], [None], {"a": {"b": []}})
 
@@ -430,6 +376,86 @@ def plain(name: str, number: int) -> list[dict[str, Any]]:
     ]
 
 
+def of_groups(name: str) -> list[dict[str, Any]]:
+    """Objects that ask for several pods at once, in a plain form, and members of such groups."""
+    template = {"metadata": {"labels": {"app": "odd"}, "annotations": {}}, "spec": {"containers": [container()]}}
+    gang, topology = {"gang": {"minCount": 2}}, {"topology": [{"key": "topology.kubernetes.io/zone"}]}
+    part = {
+        "name": "w",
+        "replicas": 2,
+        "template": {"spec": {"parallelism": 2, "completions": 2, "template": template}},
+    }
+    sets = {"size": 3, "leaderTemplate": template, "workerTemplate": template}
+    exclusive = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "topology.kubernetes.io/zone"}
+    pod_sets = [{"podTemplateRef": {"name": "shape"}, "count": 2}]
+    conditions = [{"type": "Provisioned", "status": "True", "lastTransitionTime": "2026-11-19T23:59:00Z"}]
+    specs: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
+        (
+            "scheduling.k8s.io/v1beta1",
+            "PodGroup",
+            {},
+            {"schedulingPolicy": gang, "schedulingConstraints": topology, "disruptionMode": {"all": {}}, "priority": 0},
+        ),
+        ("scheduling.k8s.io/v1alpha1", "Workload", {}, {"podGroups": [{"name": "g", "policy": gang}]}),
+        ("scheduling.volcano.sh/v1beta1", "PodGroup", {}, {"minMember": 2}),
+        ("scheduling.x-k8s.io/v1alpha1", "PodGroup", {}, {"minMember": 2}),
+        (
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            exclusive,
+            {"replicatedJobs": [part], "startupPolicy": {"startupPolicyOrder": "InOrder"}, "suspend": False},
+        ),
+        ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {}, {"replicas": 2, "leaderWorkerTemplate": sets}),
+        (
+            "autoscaling.x-k8s.io/v1beta1",
+            "CapacityBuffer",
+            {},
+            {"podTemplateRef": {"name": "shape"}, "replicas": 2, "percentage": 50, "limits": {"cpu": "4"}},
+        ),
+        *(
+            (
+                "autoscaling.x-k8s.io/v1",
+                "ProvisioningRequest",
+                {},
+                {"provisioningClassName": kind, "podSets": pod_sets, "parameters": parameters},
+            )
+            for kind, parameters in (
+                ("best-effort-atomic-scale-up.autoscaling.x-k8s.io", {"ValidUntilSeconds": "3600"}),
+                ("capacity-block.fleetwright.dev", {"CapacityReservationID": "cr-1", "maxRunDurationSeconds": "60"}),
+            )
+        ),
+    ]
+    objects = [
+        {"apiVersion": version, "kind": kind, "metadata": meta(name, "odd", annotations=notes), "spec": spec}
+        for version, kind, notes, spec in specs
+    ]
+    objects[-1]["status"] = {"conditions": conditions, "provisioningClassDetails": {"ProvisioningRequest": name}}
+    return [*objects, *_members_of(name)]
+
+
+def _members_of(name: str) -> list[dict[str, Any]]:
+    """A waiting pod for each way of naming a group; the group's own object is elsewhere in the draw, or missing."""
+    notes = {"fleetwright.dev/group": name, "fleetwright.dev/group-minimum": "1"}
+    request = {"autoscaling.x-k8s.io/consume-provisioning-request": name}
+    marks = {"kueue.x-k8s.io/pod-group-name": name}
+    leader = {"leaderworkerset.sigs.k8s.io/name": name, "leaderworkerset.sigs.k8s.io/group-index": "0"}
+    jobs = {"jobset.sigs.k8s.io/jobset-name": name, "jobset.sigs.k8s.io/replicatedjob-name": "w"}
+    ways: list[tuple[dict[str, str], dict[str, str], dict[str, Any]]] = [
+        ({}, {**notes, **request, "fleetwright.dev/group-topology": "topology.kubernetes.io/zone"}, {}),
+        (marks, {"kueue.x-k8s.io/pod-group-total-count": "1"}, {}),
+        (leader, {"leaderworkerset.sigs.k8s.io/size": "3"}, {}),
+        (jobs, {}, {}),
+        ({}, {}, {"schedulingGroup": {"podGroupName": name}}),
+        ({}, {}, {"workloadRef": {"name": name, "podGroup": "g", "podGroupReplicaKey": "0"}}),
+    ]
+    members = []
+    for number, (labelled, noted, spec) in enumerate(ways):
+        member = pod(f"{name}-member-{number}", "odd", containers=[container()], **spec)
+        member["metadata"] |= {"labels": labelled, "annotations": noted}
+        members.append(member)
+    return members
+
+
 AUDIT_LINE: Final = {
     "stage": "ResponseComplete",
     "verb": "patch",
@@ -441,6 +467,18 @@ AUDIT_LINE: Final = {
         "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
     },
 }
+
+SHAPE: Final = {
+    "apiVersion": "v1",
+    "kind": "PodTemplate",
+    "metadata": meta("shape", "odd"),
+    "template": {"metadata": {"labels": {"app": "odd"}}, "spec": {"containers": [container()]}},
+}
+PODS_MAX: Final = 200
+"""Of one odd object; it may ask for millions."""
+
+OPTIONS: Final = Options(feature_gates=FeatureGates(capacity_buffer=True))
+_EXPANDED: Final = ("PodGroup", "Workload", "JobSet", "LeaderWorkerSet", "CapacityBuffer", "ProvisioningRequest", "Pod")
 
 HEALTHY: Final = tuple(f"shop/healthy-{n}" for n in range(3))
 BASE: Final = [
@@ -523,8 +561,9 @@ def _deep(levels: int) -> Any:
 class Odd:
     """One odd object, and how it is reported."""
 
-    def __init__(self, number: int, drawn: random.Random) -> None:
-        forms = plain(f"odd-{number}", number)
+    def __init__(self, number: int, drawn: random.Random, *, of_groups_alone: bool = False) -> None:
+        name = f"odd-{number}"
+        forms = of_groups(name) if of_groups_alone else [*plain(name, number), *of_groups(name)]
         form = drawn.randrange(len(forms) + 1)
         self.is_audit_line = form == len(forms)
         self.object, notes = changed(AUDIT_LINE if self.is_audit_line else forms[form], drawn)
@@ -556,7 +595,10 @@ def judge(group: Sequence[Odd]) -> Verdict:
             found = _found_in(delivery_of([*lines, AUDIT_LINE]), report)
             if not found.reasons:
                 verdict.ended = "the healthy audit line wakes nobody"
-        _serve([odd.object for odd in group if not odd.is_audit_line], verdict)
+        odd_objects = [odd.object for odd in group if not odd.is_audit_line]
+        _serve(odd_objects, verdict)
+        for number, obj in enumerate(odd_objects):
+            _answer(obj, number, verdict)
     except Exception as error:  # noqa: BLE001 - this is the question
         verdict.escaped = f"{type(error).__name__}: {str(error)[:200]}"
     if time.process_time() - began > SECONDS_MAX:
@@ -579,11 +621,32 @@ def _serve(odd: Sequence[dict[str, Any]], verdict: Verdict) -> None:
     contained(snapshot, lambda given: explain_pod(given, healthy))
 
 
+def _answer(odd: dict[str, Any], number: int, verdict: Verdict) -> None:
+    """Plan and explain for an object that asks for several pods as the command line does: from files, with its pods."""
+    if odd["kind"] not in _EXPANDED:
+        return
+    objects = [*BASE, SHAPE, odd]
+    try:
+        inventory = take_inventory((Document("odd.yaml", place, obj) for place, obj in enumerate(objects)), PODS_MAX)
+    except InputError as error:
+        verdict.refused.append(f"{number} {odd['kind']}: {str(error)[:80]}")
+        return
+    snapshot, _ = assemble(inventory.objects, now=NOW, catalogue=CATALOGUE, options=OPTIONS, is_live=False)
+    contained(snapshot, lambda given: Planner(given).plan())
+    for gang in gangs_of(snapshot):
+        contained(snapshot, partial(explain_group, gang=gang))
+    for request in snapshot.provisioning_requests:
+        explain_request(snapshot, request)
+        answer(request, snapshot, None, Starting())
+
+
 def _observed(objects: Sequence[dict[str, Any]], verdict: Verdict) -> Snapshot:
     """Read the objects as pages of lists, as the functions do, and each by itself, as the command line does."""
     by_kind: dict[Resource, list[dict[str, Any]]] = {}
     for obj in objects:
-        by_kind.setdefault(resources.BY_KIND[obj["kind"]], []).append(obj)
+        resource = resources.resource_read(obj["apiVersion"].rpartition("/")[0], obj["kind"])
+        assert resource is not None
+        by_kind.setdefault(resource, []).append(obj)
     decoded: dict[Resource, tuple[Any, ...]] = {}
     for resource, members in by_kind.items():
         page = decoding.decode_page(resource, json.dumps({"items": members}).encode())
@@ -594,7 +657,7 @@ def _observed(objects: Sequence[dict[str, Any]], verdict: Verdict) -> Snapshot:
                 decoding.from_object(resource, obj)
             except InvalidInputError as error:
                 verdict.refused.append(f"{obj['kind']}: {error.problem}"[:80])
-    snapshot, problems = assemble(decoded, now=NOW, catalogue=CATALOGUE, is_live=False)
+    snapshot, problems = assemble(decoded, now=NOW, catalogue=CATALOGUE, options=OPTIONS, is_live=False)
     verdict.set_aside += sum(problem.set_aside is not None for problem in problems)
     return snapshot
 
@@ -617,23 +680,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--objects", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--groups", action="store_true", help="draw only objects that ask for several pods")
     parser.add_argument("--json", type=Path, default=None)
     arguments = parser.parse_args()
-    answer = run(arguments.objects, arguments.seed)
+    found = run(arguments.objects, arguments.seed, of_groups_alone=arguments.groups)
     if arguments.json is not None:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
-    shown = {**answer, "escaped": answer["escaped"][:SHOWN], "runsEnded": answer["runsEnded"][:SHOWN]}
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    shown = {**found, "escaped": found["escaped"][:SHOWN], "runsEnded": found["runsEnded"][:SHOWN]}
     print(json.dumps(shown, indent=1))  # noqa: T201 - its answer
-    return 1 if answer["escaped"] or answer["runsEnded"] else 0
+    return 1 if found["escaped"] or found["runsEnded"] else 0
 
 
-def run(objects: int, seed: int) -> dict[str, Any]:
+def run(objects: int, seed: int, *, of_groups_alone: bool = False) -> dict[str, Any]:
     """Return the answer for so many objects; equal for equal seeds."""
     drawn = random.Random(seed)  # noqa: S311 - test data
     escaped, ended = [], []
     for start in range(0, objects, GROUP):
-        group = [Odd(number, drawn) for number in range(start, min(objects, start + GROUP))]
+        group = [
+            Odd(number, drawn, of_groups_alone=of_groups_alone) for number in range(start, min(objects, start + GROUP))
+        ]
         for odd, verdict in culprits(group):
             (escaped if verdict.escaped else ended).append(
                 {"object": odd.name, "why": verdict.escaped or verdict.ended}

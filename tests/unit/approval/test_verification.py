@@ -9,45 +9,15 @@ import pytest
 
 from core import labels
 from core.approval.proposal import EXPIRES_AFTER, Proposal, ProposalVerdict
-from core.approval.verification import Verification, body, explanation, subject, without_proposed
+from core.approval.verification import Verification, without_proposed
 from core.disruption.decision import disrupt
-from core.model.plan import Command, DisruptionPlan, Move
+from core.model.plan import Command, Move
 from core.model.snapshot import FeatureGates, NodeCondition, Options, Snapshot
 from core.reasons.code import Refusal
 from core.reasons.nodes import NodeReason
 from core.reasons.runs import CommandReason
 from tests.builders import NOW, a_node_of
-from tests.unit.approval.test_proposal import PROPOSAL
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, SMALL, blocked, pod_on, world
-
-# What a person reads before approving.
-
-
-LONG = Command(reason="Empty", method="emptiness", nodes=tuple(f"n\u00f6de-{n}" for n in range(30)), claims=("a",) * 30)
-
-
-def test_the_explanation_is_that_of_explain_for_each_node() -> None:
-    text = explanation(LONG, DisruptionPlan(now=NOW, commands=(LONG,)))
-    assert text.startswith("node n\u00f6de-0 goes [Empty]")
-    assert text.endswith("and 10 more nodes")
-
-
-def test_a_subject_is_one_short_line_of_ascii() -> None:
-    """SNS refuses any other."""
-    found = subject(msgspec.structs.replace(PROPOSAL, command=LONG), "prod")
-    assert len(found) == 100
-    assert found.isascii()
-    assert found.startswith("prod: remove")
-    assert found.endswith("...")
-    assert subject(PROPOSAL, "prod") == "prod: remove a waits for approval (1)"
-
-
-def test_the_text_says_how_to_decide_and_until_when() -> None:
-    text = body(msgspec.structs.replace(PROPOSAL, decision="7f3a"), "prod")
-    for said in ("remove a [Empty]", "every command waits", "node a goes", "approve 1 --cluster prod --reject", "7f3a"):
-        assert said in text
-    assert f"{PROPOSAL.expires_at:%Y-%m-%d %H:%M} UTC" in text
-
 
 EMPTY = world(a_node_of(SMALL, "one"), a_node_of(SMALL, "two"))
 

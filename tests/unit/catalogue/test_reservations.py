@@ -20,7 +20,6 @@ from core.catalogue.node_class import (
 from core.catalogue.reservations import (
     LEAVES_BEFORE,
     RECLAIMED_BEFORE,
-    SERVES_LEAST,
     begins_at,
     ends_at,
     has_begun,
@@ -35,7 +34,7 @@ from core.catalogue.reservations import (
     written_places,
     written_upcoming,
 )
-from core.model.catalogue import PRICE_SHARE, Catalogue, Offering, paid_for
+from core.model.catalogue import PRICE_SHARE, SERVES_LEAST, Catalogue, Offering, paid_for
 from tests.builders import NOW, a_class_manifest, a_type
 
 # When nodes leave a reservation, and until when it takes new ones.

@@ -258,7 +258,7 @@ def test_a_library_that_ends_the_program_ends_it_with_its_code(
         (
             ModuleNotFoundError("No module named 'boto3'", name="boto3"),
             2,
-            "fleetwright: this command needs boto3: pip install 'fleetwright-eks[simulate]'\n",
+            "fleetwright: this command needs boto3: install 'fleetwright-eks[simulate]', from a wheel 'FILE.whl[simulate]'\n",
         ),
     ],
 )

@@ -13,7 +13,7 @@ from lambdas.repeated_runs import again_after, repeated_by_schedule
 from tests.fakes.world import FakeQueue
 
 WOKEN = {"Records": [{"messageId": "1", "body": '{"wakeUp": "PodUnschedulable"}'}]}
-SCHEDULED = {"source": "aws.events"}
+SCHEDULED = {"source": "aws.scheduler"}
 TIMEOUT = TransientError("kube:list pods", "timeout")
 
 

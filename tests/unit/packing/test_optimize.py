@@ -13,7 +13,7 @@ from core.packing.columns import Columns
 from core.packing.optimize import Diving, OptimizedPacking, improve, is_coarse, round_only
 from core.packing.problem import Packing, PackingProblem, right_sized
 from core.packing.relaxation import prepared, relax
-from core.packing.settings import SearchBudget, SearchSettings
+from core.packing.settings import LATE_SHARE, SearchBudget, SearchSettings
 from tests.unit.packing.problems import (
     MILLS,
     SETTINGS,
@@ -169,18 +169,44 @@ FEW_SURE_ITEMS: Final = replace(SETTINGS, stages=replace(SETTINGS.stages, sure_i
 
 @pytest.mark.parametrize(
     ("settings", "share", "rounds"),
-    [(FEW_SURE_ITEMS, 1.0, True), (FEW_SURE_ITEMS, 1.2, False), (SETTINGS, 1.2, True)],
+    [(FEW_SURE_ITEMS, 0.8, True), (FEW_SURE_ITEMS, 0.95, False), (SETTINGS, 1.2, True)],
 )
-def test_roundings_of_many_items_ignore_the_time_only_until_it_is_late(
-    settings: SearchSettings, share: float, rounds: bool
-) -> None:
+def test_roundings_of_many_items_end_before_the_time_does(settings: SearchSettings, share: float, rounds: bool) -> None:
     """They bring most of the saving, but with thousands of items each one takes seconds."""
     problem = with_small_pods(4)
     before = one_pod_per_machine(problem)
     budget = SearchBudget(None, lambda: share)
-    found = improve(prepared(problem, SETTINGS), before, seed=0, budget=budget, settings=settings)
+    found = round_only(prepared(problem, SETTINGS), before, seed=0, budget=budget, settings=settings)
     found.packing.check(problem)
     assert (found.packing.cost(problem) < before.cost(problem)) is rounds
+
+
+class RecordingClock:
+    """A clock that records cuts."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self.cuts = 0
+
+    def __call__(self) -> float:
+        return self._share
+
+    def record_cut(self) -> None:
+        self.cuts += 1
+
+
+@pytest.mark.parametrize(("settings", "share"), [(FEW_SURE_ITEMS, 0.95), (FEW_SURE_ITEMS, 0.8), (SETTINGS, 0.95)])
+def test_a_clock_is_told_that_a_stage_is_left_out_although_time_is_left(settings: SearchSettings, share: float) -> None:
+    """Otherwise, a plan that a faster machine makes cheaper says that nothing but its steps ended the search."""
+    problem, clock = with_small_pods(4), RecordingClock(share)
+    round_only(
+        prepared(problem, SETTINGS),
+        one_pod_per_machine(problem),
+        seed=0,
+        budget=SearchBudget(None, clock),
+        settings=settings,
+    )
+    assert bool(clock.cuts) is (settings is FEW_SURE_ITEMS and share > LATE_SHARE)
 
 
 @pytest.mark.parametrize("looks", [1, 3, 5])

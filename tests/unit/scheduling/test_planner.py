@@ -60,6 +60,15 @@ def test_a_plan_whose_bound_nobody_reads_is_the_same_plan() -> None:
     assert (unproven.cost.lower_bound or 0) < (proven.cost.lower_bound or 0)
 
 
+def test_a_bound_is_proven_as_well_after_the_launches() -> None:
+    """No launch waits for the proof, and what it says is the same."""
+    proven, bare = Planner(a_cluster()).plan(), Planner(a_cluster()).bare_plan()
+    assert (bare.plan.claims, bare.plan.bindings) == (proven.claims, proven.bindings)
+    assert (bare.plan.cost.lower_bound or 0) < (proven.cost.lower_bound or 0)
+    assert bare.prove_bound(None) == proven.cost.lower_bound
+    assert bare.prove_bound(lambda: 1.0) is not None
+
+
 def iter_clock(tick: float) -> Callable[[], float]:
     """A clock that advances with each question and never reaches the end."""
     passed = itertools.count()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -9,10 +10,21 @@ from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
+from moto import mock_aws
 
-from adapters.aws.services import LAUNCHING, PAGES_MAX, PATIENT, QUICK, AwsService, CoalescedCalls, longest
+from adapters.aws.services import (
+    LAUNCHING,
+    PAGES_MAX,
+    PATIENT,
+    QUICK,
+    AwsService,
+    CoalescedCalls,
+    SnsTopic,
+    longest,
+)
 from adapters.ports import DeniedError, TransientError
 from installation.wiring import FUNCTIONS, FunctionSpec
 
@@ -144,3 +156,26 @@ def test_a_launch_is_waited_for_longer_than_other_calls() -> None:
 def read_seconds(config: Any) -> float:
     seconds: float = config.read_timeout
     return seconds
+
+
+@pytest.mark.parametrize("kind", ["", ".fifo"])
+def test_a_message_reaches_those_who_subscribe_to_a_topic_of_either_kind(kind: str) -> None:
+    """SNS refused each message to a FIFO topic, which the context allows: it wants a group and an id against repetition."""
+    with mock_aws():
+        session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
+        sns, sqs = session.client("sns"), session.client("sqs")
+        attributes = {"FifoTopic": "true"} if kind else {}
+        topic = sns.create_topic(Name=f"t{kind}", Attributes=attributes)["TopicArn"]
+        fifo = {"FifoQueue": "true"} if kind else {}
+        url = sqs.create_queue(QueueName=f"q{kind}", Attributes=fifo)["QueueUrl"]
+        queue = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue)
+        announcing = SnsTopic(AwsService(sns), topic)
+        for text in ("first", "second"):
+            announcing.publish("subject", text)
+        found = [
+            json.loads(message["Body"])["Message"]
+            for _ in range(2)
+            for message in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", ())
+        ]
+    assert sorted(set(found)) == ["first", "second"]

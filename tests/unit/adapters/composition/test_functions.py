@@ -63,10 +63,11 @@ def test_brakes_are_those_that_the_settings_name(
 
 def test_what_the_settings_do_not_name_is_not_there(session: boto3.Session) -> None:
     bare = adapters(session)
-    assert (bare.approval_topic, bare.windows, bare.kill_switch) == (None, None, ())
+    assert (bare.approval_topic, bare.command_topic, bare.windows, bare.kill_switch) == (None, None, None, ())
     whole = adapters(session, approval_topic_arn="arn:aws:sns:us-east-1:1:t", disrupt_function_arn=ARN)
     assert whole.approval_topic is not None
     assert whole.windows is not None
+    assert adapters(session, command_topic_arn="arn:aws:sns:us-east-1:1:t").command_topic is not None
 
 
 def test_a_shadow_reads_no_table(session: boto3.Session) -> None:

@@ -334,6 +334,16 @@ def test_without_resolving_an_edited_class_is_not_ready() -> None:
     assert found["status"]["conditions"][0]["status"] == "False"
 
 
+def test_a_new_class_is_resolved_by_functions_that_may_and_left_as_it_is_by_others() -> None:
+    """`provision` launched from it before EC2 was asked about it."""
+    new = a_class_manifest(metadata={"generation": 1, "uid": "u"})
+    (found,) = CurrentNodeClasses(lambda *_: resolved(1)).all([new], NOW)
+    assert found["status"] == resolved(1)
+    assert CurrentNodeClasses().all([new], NOW) == (new,)
+    known = a_class_manifest(metadata={"generation": 1}, status=resolved(1, "ami-known"))
+    assert CurrentNodeClasses(lambda *_: resolved(1)).all([known], NOW) == (known,)
+
+
 def test_with_resolving_it_is_resolved_again_once_a_while() -> None:
     calls: list[str] = []
 

@@ -603,6 +603,8 @@ def test_services_of_settings_that_are_off_are_not_missed() -> None:
     settings = {"PAUSING_ALARMS": "a", "APPROVAL_TOPIC_ARN": "arn:aws:sns:eu-west-1:1:t"}
     told = found(Routed(routes={"main": []}, endpoints=present, **settings))
     assert "endpoint for monitoring, sns:" in told.says
+    commands = {"COMMAND_TOPIC_ARN": "arn:aws:sns:eu-west-1:1:t"}
+    assert "endpoint for sns:" in found(Routed(routes={"main": []}, endpoints=present, **commands)).says
     assert told.mends.endswith("vpc.endpoints: monitoring, sns")
 
 

@@ -123,6 +123,7 @@ def test_an_approved_command_is_checked_again_and_carried_out_under_its_own_id(l
     assert (DecisionKind.APPROVE, CommandReason.APPROVED) in disrupt_and_report(lab)
     assert list(lab.rows.commands) == [proposed.id]
     assert lab.rows.commands[proposed.id].decision == entry.id
+    assert [entry.id in text for _, text in lab.command_topic.told] == [True]
     assert the_proposal(lab).end is not None
     assert logged(lab, entry)[0] == "under way"
     for report in lab.tick(8, seconds=15):

@@ -297,6 +297,48 @@ def emptied() -> Lab:
     return lab
 
 
+def test_subscribers_get_one_message_for_each_run_that_stores_commands() -> None:
+    lab = emptied()
+    (node,) = lab.kubernetes.names(resources.NODES)
+    report = passed(lab)
+    ((subject, text),) = lab.command_topic.told
+    assert subject.startswith("test: 1 command for 1 node, saves $")
+    assert f"- remove {node} [Empty]" in text
+    assert report.decision_id
+    assert report.decision_id in text
+    assert lab.topic.told == [], "only commands that wait go to the topic of approvals"
+    passed(lab)
+    assert len(lab.command_topic.told) == 1, "an earlier attempt of the same command is announced"
+
+
+def test_commands_are_stored_though_nobody_can_be_told() -> None:
+    lab = emptied()
+    lab.command_topic.broken = TransientError("sns:Publish", "503")
+    report = passed(lab)
+    assert (len(lab.rows.commands), report.counts["portErrors"]) == (1, 1)
+    assert ("skip", "announcement") in [(one.kind, one.subject) for one in report.decisions]
+
+
+def test_no_message_has_what_pods_keep_secret() -> None:
+    """Environments, arguments and annotations may hold passwords, and chats are read by many."""
+    secret = "hunter2-canary"
+    lab = decision_pass_idle()
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    metadata = {"annotations": {"token": secret}, "labels": {"app": secret}, "ownerReferences": [owner]}
+    container = {"name": "c", "args": [secret], "env": [{"name": "TOKEN", "value": secret}]}
+    requests = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    lab.kubernetes.put(a_pending_pod("p0", metadata=metadata, containers=[{**container, "resources": requests}]))
+    lab.bind("p0")
+    labels = {"spec": {"template": {"metadata": {"labels": {"team": "web"}}}}}
+    lab.kubernetes.amend(resources.NODE_POOLS, "default", labels)
+    passed(lab)
+    lab.clock.advance(minutes=5)  # until the NodePool's change has settled
+    passed(lab)
+    ((subject, text),) = lab.command_topic.told
+    assert "[Drifted], 1 pod moves" in text
+    assert secret not in subject + text
+
+
 def test_a_brake_of_one_node_pool_keeps_its_nodes_and_is_told() -> None:
     """That a NodePool is only observed is written on the NodePool itself, and told at its nodes as that."""
     lab = emptied()

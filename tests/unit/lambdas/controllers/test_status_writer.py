@@ -62,8 +62,9 @@ def test_room_is_launched_without_any_pending_pod_and_only_once(lab: Lab) -> Non
 def test_a_requested_launch_counts(lab: Lab) -> None:
     """Otherwise, the second run requests it again, and the third."""
 
-    def fails(_: str) -> None:
-        raise TransientError("ec2:CreateFleet", "throttled")
+    def fails(call: str) -> None:
+        if call == "launch":
+            raise TransientError("ec2:CreateFleet", "throttled")
 
     lab.cloud.before_call = fails
     lab.provision()

@@ -14,6 +14,7 @@ from core.manifests.pods import PodTranslator
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.decoding import PARTS_MAX, explained, located, readable_rest
 from core.manifests.wire.pod import SHARED_BYTES_MAX, SharedValues, WirePod, WirePodSpec
+from core.manifests.wire.resources import Resource
 from core.reasons.pods import PodReason
 
 # An object with an unreadable field is kept without the field, so that its node does not look empty.
@@ -211,6 +212,25 @@ def test_a_number_that_no_api_server_takes_is_named(spec: dict[str, Any], field:
     with pytest.raises(InvalidInputError) as caught:
         decoding.from_object(resources.PODS, a_manifest("a", **spec))
     assert (caught.value.subject, caught.value.field) == ("Pod shop/a", field)
+
+
+@pytest.mark.parametrize(
+    ("resource", "path"),
+    [
+        (resources.DEPLOYMENTS, ("template",)),
+        (resources.JOB_SETS, ("replicatedJobs", 0, "template", "spec", "template")),
+        (resources.LEADER_WORKER_SETS, ("leaderWorkerTemplate", "workerTemplate")),
+    ],
+)
+def test_a_number_that_no_api_server_takes_is_named_in_a_template(resource: Resource, path: tuple[Any, ...]) -> None:
+    """It raised an error of the decoder where the command line made the pods, and ended the command."""
+    spec: Any = {"spec": {"containers": [{"name": "c", "ports": [{"containerPort": 10**30}]}]}}
+    for key in reversed(path):
+        spec = [spec] if isinstance(key, int) else {key: spec}
+    with pytest.raises(InvalidInputError) as raised:
+        decoding.from_object(resource, {"metadata": {"name": "a"}, "spec": spec})
+    assert raised.value.problem == "does not fit into 64 bits"
+    assert raised.value.field.endswith("spec.containers[0].ports[0].containerPort")
 
 
 def test_every_struct_reads_an_object_with_nothing_but_a_name() -> None:

@@ -582,10 +582,25 @@ def test_no_search_of_many_items_begins_once_much_of_the_time_is_over() -> None:
     assert SubproblemSearch(subproblem, late, DEFAULT_SETTINGS).ready is not None
 
 
+@pytest.mark.parametrize("looks", [0, 1])
+def test_a_late_search_of_many_items_is_given_up_whole(looks: int) -> None:
+    """To state the present packing again takes a tenth of a second, after the time is over."""
+    settings = replace(DEFAULT_SETTINGS, stages=replace(DEFAULT_SETTINGS.stages, sure_items_max=1))
+    subproblem, _ = a_subproblem()
+    early, looked = SearchBudget(60, lambda: 0.3), iter([0.3] * looks)
+    late = SearchBudget(60, lambda: next(looked, 0.95))
+    (one,) = search([subproblem], seed=0, budget=early, settings=settings)
+    assert (one.is_begun, one.is_given_up, bool(one.claims())) == (True, False, True)
+    (other,) = search([subproblem], seed=0, budget=late, settings=settings)
+    assert (other.is_begun, other.claims()) == (False, [])
+    assert other.is_given_up is (looks > 0), "at first it is not even prepared"
+
+
 class Scripted:
     """A search with scripted gaps, which takes a third of its steps, and notes what it is asked."""
 
     log: ClassVar[list[tuple[object, ...]]] = []
+    is_begun = False
 
     def __init__(
         self,
@@ -605,6 +620,9 @@ class Scripted:
     @property
     def gap(self) -> int:
         return self._gaps[0]
+
+    def give_up_if_late(self, _: SearchBudget) -> bool:
+        return False
 
     def advance(self, seed: int, budget: SearchBudget, *, is_quick: bool, elsewhere: tuple[str, ...] = ()) -> bool:
         """Find something cheaper if the gap changes, and loads in any case."""

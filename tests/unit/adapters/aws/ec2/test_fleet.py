@@ -76,6 +76,13 @@ def test_a_launch_waits_for_a_token_for_each_instance(clock: FakeClock) -> None:
     turns.not_launched(1)
 
 
+def test_a_dry_run_takes_a_turn_of_requests_and_no_token_of_instances(pace: SlowPace, clock: FakeClock) -> None:
+    launched = SlowPace()
+    turns = PacedTurns(pace, launched, SlowPace(), clock, clock.pause)
+    assert [turns.dry_run(), turns.dry_run(), turns.launch(1)] == [NOW, NOW + SECOND, NOW + 2 * SECOND]
+    assert launched.next == NOW + SECOND
+
+
 def test_a_turn_that_does_not_come_is_not_waited_for(turns: PacedTurns, pace: SlowPace, clock: FakeClock) -> None:
     pace.next = NOW + 60 * SECOND
     with pytest.raises(ThrottledError):

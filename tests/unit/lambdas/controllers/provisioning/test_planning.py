@@ -14,6 +14,7 @@ from adapters.ledger import DecisionDraft
 from adapters.observation.cluster_reader import UNBOUND
 from adapters.ports import ConflictError, DeniedError, JsonObject, Launched, LostReplyError, TransientError
 from adapters.run_report import RunReport
+from adapters.store import Lease
 from core import labels
 from core.catalogue.capacity import EFA
 from core.disruption.move_history import MoveHistory
@@ -26,6 +27,7 @@ from core.model.pod import Pod
 from core.model.snapshot import Options
 from core.reasons.code import DecisionKind
 from core.reasons.pods import PodReason
+from core.scheduling import planner
 from core.scheduling.explanation import Diagnosis
 from core.scheduling.explanation_text import PodFinding
 from core.scheduling.pods import PodGroup
@@ -387,12 +389,7 @@ class World:
 def test_a_plan_is_counted_and_made_again_as_long_as_it_launches_nodes() -> None:
     world = World()
     plan, draft = world.plan()
-    cost = plan.cost
-    assert world.report.counts == {
-        "plannedMicrodollars": cost.hourly // 1000,
-        "boundMicrodollars": (cost.lower_bound or 0) // 1000,
-    }
-    assert 0 < (cost.lower_bound or 0) <= cost.hourly
+    assert world.report.counts == {"plannedMicrodollars": plan.cost.hourly // 1000}
     assert (bool(draft.id), draft.snapshot, draft.is_observed) == (True, world.view.snapshot, False)
     again, other = world.plan()
     assert (again == plan, again is plan, bool(other.id)) == (True, False, True)
@@ -472,6 +469,32 @@ def test_a_decision_gets_its_reasons_after_it_is_stored(lab: Lab) -> None:
     assert (before.refused, before.is_unexplained) == ((), True)
     assert (after.refused, after.is_unexplained) == ((("default/large", PodReason.NO_OFFERING_FITS),), False)
     assert before.id == after.id
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_bound_is_proven_last_of_all(*, fails: bool, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a pod nor the next run waits for it, and a proof that fails takes nothing with it."""
+    order, proof, leases = list[str](), planner.proven_later, lab.app.adapters.leases
+    release = leases.release
+
+    def proven(*arguments: Any) -> int | None:
+        order.append("proof")
+        if fails:
+            raise ArithmeticError
+        return proof(*arguments)
+
+    def released(lease: Lease) -> None:
+        order.append("release")
+        release(lease)
+
+    monkeypatch.setattr(planner, "proven_later", proven)
+    monkeypatch.setattr(leases, "release", released)
+    lab.cloud.before_call = lambda call: order.append("launch") if call.startswith("launch") else None
+    lab.kubernetes.put(*(a_pending_pod(f"p-{number}", cpu="1500m") for number in range(7)))
+    counts = lab.provision().counts
+    assert (order[0], order[-2:], order.count("proof")) == ("launch", ["release", "proof"], 1)
+    assert counts.get("failedImprovements", 0) == fails
+    assert (0 if fails else 1) <= counts["boundMicrodollars"] <= counts["plannedMicrodollars"]
 
 
 def test_a_pod_whose_reason_raises_is_set_aside(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
