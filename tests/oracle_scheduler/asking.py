@@ -178,7 +178,8 @@ class Question:
     def _is_no_node(self, left: Json) -> bool:
         """Whether a node that would take a pod left over cannot be launched: its type has not the labels of the NodePool.
 
-        The program gives a node no label where a NodePool excludes all values of its type, and any where the type has none.
+        The program gives a node no label where a NodePool excludes all values of its type, and any where the type has none. It
+        lets a new node attach any number of volumes.
         """
         match = _COULD_LAUNCH.match(left.get("message", ""))
         if match is None:
@@ -187,6 +188,9 @@ class Question:
             return True  # limits are no rule of the scheduler: here, claims without nodes and nodes that go count, too
         name, kind, zone, capacity_type = match.groups()
         pool = next(one for one in self.objects if one["kind"] == "NodePool" and one["metadata"]["name"] == name)
+        limit = next(one for one in self._types if one["name"] == kind).get("attachLimit")
+        if limit is not None and self._volumes_of(left["pod"]) > limit:
+            return True
         own = dict(next(one for one in self._types if one["name"] == kind)["requirements"])
         own |= {"topology.kubernetes.io/zone": [zone], "karpenter.sh/capacity-type": [capacity_type]}
         known = {key for one in self._types for key in one["requirements"]} | own.keys()

@@ -181,9 +181,9 @@ class Rules:
         return ""
 
     def _daemon_comes_along(self, owner: Pod, terms: list[TermView], place: Place) -> bool:
-        """Whether a DaemonSet's pod that every node of a claim gets meets all terms."""
+        """Whether a DaemonSet's pod that every node of a claim, or a node that is there, has yet to get meets all terms."""
         met: list[set[str]] = []
-        for face in place.faces if _is_new(place) else ():
+        for face in place.faces:
             found = set()
             for daemon in face.daemons:
                 other = Pod(name=daemon.name, namespace=daemon.namespace, labels=daemon.labels, spec=daemon.spec)
