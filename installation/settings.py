@@ -76,7 +76,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         shrink_percent: The share of a NodePool's vCPUs that consolidation and drift may remove within an hour, in percent;
             100: any. With `mode: approve`, commands beyond it wait for approval.
         part_nodes: The most nodes that consolidation plans together; a larger cluster is divided between NodePools that share
-            no pods (`core.disruption.division`). None: never.
+            no pods (`core.disruption.decision`). None: never.
         validate_launches: Ask EC2 with DryRun if it would launch from each EC2NodeClass. Turn it off if an organization's
             policy denies such requests, but not launches (Karpenter's DISABLE_DRY_RUN).
         launch_tokens: How many instances EC2 lets the account and region launch at once (its resource limit of RunInstances).

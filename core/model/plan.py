@@ -389,7 +389,7 @@ class DisruptionPlan(msgspec.Struct, frozen=True, kw_only=True):
         target: The target to store for the next pass; the commands of method `repack` are its next wave.
         target_reason: Why the previous target was continued or replaced (`core.reasons.code`), empty if there was none to
             decide about.
-        parts: In how many parts the cluster was planned (`core.disruption.division`).
+        parts: In how many parts the cluster was planned (`core.disruption.decision`).
         undivided: Why a cluster that is to be divided was planned as a whole, else empty.
     """
 

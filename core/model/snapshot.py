@@ -388,7 +388,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         evictions_per_hour: How many pods commands may evict in any hour, None for any number.
         shrink_percent: What share of a NodePool's vCPUs commands may remove in any hour, None for any.
         part_nodes: The most nodes that consolidation plans together, as far as NodePools share no pods
-            (`core.disruption.division`); None for all.
+            (`core.disruption.decision`); None for all.
         ranks_by_own_prices: Whether the catalogue's prices rank types differently from EC2's list, so that launches follow the
             catalogue.
         dedicated_ppm: How much more nodes on dedicated hardware cost than the catalogue says, in millionths.
