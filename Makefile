@@ -296,7 +296,7 @@ bench-scale: setup ## How processor time grows with pods, nodes, NodePools and t
 	$(BIN)/python -m benchmarks.growth --data $(SHARED)/data $(GROWTH)
 
 .PHONY: bench-groups
-bench-groups: setup ## What 200 groups of 8 among 5,000 pods cost beside the same pods without groups: processor time and dollars; build/groups.json
+bench-groups: setup ## What 200 groups of 8 among 5,000 pods cost beside the same pods without groups, and what groups wait in 30 simulated worlds; build/groups.json
 	$(BIN)/python -m benchmarks.groups
 
 bench-disruption: setup ## What fragmented clusters of 500 nodes cost after disruption, beside the bound and Karpenter's own moves; build/bench-disruption.json

@@ -1,4 +1,4 @@
-"""Writes decisions to the ledger: bases, differences to them, and entries.
+"""Writes decisions to the ledger: bases, differences to them, and entries. Reads the snapshots of a period back.
 
 The base of a function's decisions: a complete document, then differences to it and to each other, as the cluster changes.
 
@@ -7,7 +7,7 @@ All that an entry needs is written before it, and within a day. Bases need no en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,11 +15,11 @@ from typing import Final
 import msgspec
 
 from adapters.observability import CODE, MISSING_PERMISSIONS, RUNNING
-from adapters.ports import Clock, NotFoundError, ObjectStore, PortError, TransientError
+from adapters.ports import Clock, ListedObjects, NotFoundError, ObjectStore, PortError, TransientError
 from adapters.run_report import RunReport
 from core import codec
 from core.errors import InvalidInputError
-from core.ledger.encoding import encode_catalogue, written_form
+from core.ledger.encoding import encode_catalogue, read_form, written_form
 from core.ledger.entry import (
     PROVISION,
     SCHEMA_VERSION,
@@ -31,7 +31,12 @@ from core.ledger.entry import (
 )
 from core.ledger.outcome import DecisionOutcome, catalogue_digest, decision_id, digest_of, encode_outcomes
 from core.ledger.reading import (
+    DECISIONS,
+    DecisionKey,
+    LedgerReader,
     base_key,
+    day_prefix,
+    days,
     decision_key,
     decode_base,
     encode_base,
@@ -39,6 +44,7 @@ from core.ledger.reading import (
     needed_base,
     outcome_key,
     pointer_key,
+    read_decision_key,
 )
 from core.model.catalogue import Catalogue
 from core.model.plan import DisruptionPlan, Plan
@@ -516,3 +522,62 @@ class LedgerWriter:
 def _series(draft: DecisionDraft) -> tuple[str, bool]:
     """Return the draft's series in the ledger: observed decisions are separate from those that are carried out."""
     return draft.function, draft.is_observed
+
+
+# The snapshots of stored decisions, for those who learn from them.
+
+
+SPACED: Final = timedelta(minutes=1)
+"""Of decisions that are closer to each other, only the first one's snapshot is read: a pod that stays is in the next one."""
+
+
+LISTED_AFTER: Final = timedelta(minutes=15)
+"""How long after its end a day has no further entries: those of its last run are stored by then."""
+
+
+class RecordedSnapshots:
+    """Reads them, without their markets. The names of days that are over are listed once for all their hours."""
+
+    def __init__(self, objects: ListedObjects, cluster: str, clock: Clock) -> None:
+        self._objects = objects
+        self._cluster = cluster
+        self._clock = clock
+        self._listed: dict[datetime, tuple[DecisionKey, ...]] = {}
+        self._reader = LedgerReader(self._get)
+
+    def between(self, since: datetime, until: datetime) -> Iterator[Snapshot]:
+        """Yield the snapshots of a period in order, those that can be read. Raises PortError."""
+        last: datetime | None = None
+        for key in self._keys(since, until):
+            if last is not None and key.at - last < SPACED:
+                continue
+            try:
+                entry, raw = self._reader.entry(key.key)
+                documents = self._reader.documents(entry, raw)
+                snapshot = read_form(documents.snapshot, Catalogue())
+            except (InvalidInputError, msgspec.MsgspecError):  # a gap is no growth, and an hour has many others
+                continue
+            last = key.at
+            yield snapshot
+
+    def _keys(self, since: datetime, until: datetime) -> Iterator[DecisionKey]:
+        for day in days(since, until):
+            yield from (key for key in self._of_day(day, since) if since <= key.at < until)
+
+    def _of_day(self, day: datetime, since: datetime) -> tuple[DecisionKey, ...]:
+        """Return the keys of a day; of one that is not over, those from this moment on."""
+        if day in self._listed:
+            return self._listed[day]
+        is_over = day + timedelta(days=1) + LISTED_AFTER <= self._clock.now()
+        after = decision_key(self._cluster, since, "", "") if day <= since and not is_over else ""
+        names = self._objects.keys(day_prefix(DECISIONS, self._cluster, day), after)
+        keys = tuple(key for name in names if (key := read_decision_key(name)) is not None)
+        if is_over:
+            self._listed = {**dict(list(self._listed.items())[-1:]), day: keys}
+        return keys
+
+    def _get(self, key: str) -> bytes:
+        try:
+            return self._objects.get(key)
+        except NotFoundError as error:
+            raise InvalidInputError(str(error), subject=key) from error

@@ -483,6 +483,14 @@ class ObjectStore(Protocol):
         ...
 
 
+class ListedObjects(ObjectStore, Protocol):
+    """Objects that can also be listed."""
+
+    def keys(self, prefix: str, after: str = "") -> Iterator[str]:
+        """Yield the names with this prefix behind `after`, in order. Raises PortError."""
+        ...
+
+
 # Ports that wake functions and notify people: queues, schedules and a topic.
 
 
@@ -559,6 +567,7 @@ __all__ = [
     "Kubernetes",
     "LaunchDeniedError",
     "Launched",
+    "ListedObjects",
     "Listing",
     "LostReplyError",
     "NotFoundError",

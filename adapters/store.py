@@ -16,6 +16,7 @@ from core.reasons.runs import FailureReason
 if TYPE_CHECKING:
     from core.approval.proposal import Proposal, ProposalVerdict
     from core.disruption.move_history import MoveHistory
+    from core.forecast import Forecast, GrowthHistory
     from core.launch.denials import LaunchDenial
     from core.lifecycle.metering import SpendMeter
     from core.model.plan import StoredTarget
@@ -404,6 +405,29 @@ class Leases(Protocol):
 
     def release(self, lease: Lease) -> None:
         """Release the lease; no error if another owner holds it by now."""
+        ...
+
+
+# What is forecast of a cluster's pods. One run of `disrupt` writes at a time.
+
+
+class ForecastStore(Protocol):
+    """The growth of NodePools that was read from the ledger, and the forecast from it. A row that cannot be read is none."""
+
+    def history(self) -> GrowthHistory | None:
+        """Return what was read so far."""
+        ...
+
+    def write_history(self, history: GrowthHistory) -> None:
+        """Replace it."""
+        ...
+
+    def forecast(self) -> Forecast | None:
+        """Return the last forecast."""
+        ...
+
+    def write_forecast(self, forecast: Forecast) -> None:
+        """Replace it."""
         ...
 
 

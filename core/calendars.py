@@ -477,7 +477,8 @@ def hours_of(pool: NodePool) -> tuple[str, ...]:
     if hours.is_waking and hours.opens_at is not None:
         lines.append(f"it wakes: it launches already, and opens at {hours.opens_at:%Y-%m-%dT%H:%M:%SZ}")
     if hours.warm is not None:
-        lines.append(f"it keeps room free for {hours.warm.pods} pods")
+        evidence = f", by forecast: {hours.warm.evidence}" if hours.warm.evidence else ""
+        lines.append(f"it keeps room free for {hours.warm.pods} pods{evidence}")
     if hours.changes_at is not None:
         lines.append(f"its calendars change something at {hours.changes_at:%Y-%m-%dT%H:%M:%SZ}")
     return tuple(lines)

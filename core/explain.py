@@ -28,6 +28,7 @@ from core.model.snapshot import ProvisioningRequest, Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import dollars, render
 from core.pod_disruption_budgets import DisruptionBudgets
+from core.pods import may_wait
 from core.pools import pool_types
 from core.provisioning_requests import obstacle_to, state_of
 from core.reasons.code import PAGE, ReasonCode, on_one_line
@@ -94,7 +95,8 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
         return Explanation(subject=f"pod {pod.key}", outcome=_why_not_pending(snapshot, pod))
     for claim in plan.claims:
         if pod.key in claim.pods:
-            return _placed(pod, f"needs a new node, {claim.name}", (*_claim_lines(snapshot, claim), *_of_scoring(pod)))
+            lines = (*_claim_lines(snapshot, claim), *_prepaid(snapshot, claim, pod), *_of_scoring(pod))
+            return _placed(pod, f"needs a new node, {claim.name}", lines)
     for binding in plan.bindings:
         if binding.pod == pod.key:
             first = "existing nodes come first: they cost nothing extra"
@@ -205,6 +207,17 @@ def _claim_lines(snapshot: Snapshot, claim: PlannedClaim) -> tuple[str, ...]:
         f"zones: {', '.join(claim.zones)}; capacity types: {', '.join(claim.capacity_types)}",
         _next_best(snapshot, claim),
     )
+
+
+def _prepaid(snapshot: Snapshot, claim: PlannedClaim, pod: Pod) -> tuple[str, ...]:
+    """Return why a pod that may wait has a node at once."""
+    if may_wait(pod, snapshot.now) is None:
+        return ()
+    commitment = claim.annotations.get(labels.COMMITMENT)
+    if commitment:
+        return (f"it may wait, but commitment {commitment} lies idle and pays for the node",)
+    is_reserved = claim.capacity_types == (labels.RESERVED,)
+    return ("it may wait, but a capacity reservation lies idle and pays for the node",) if is_reserved else ()
 
 
 def _next_best(snapshot: Snapshot, claim: PlannedClaim) -> str:

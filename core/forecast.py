@@ -2,23 +2,24 @@
 
 A slot's growth is how many more pods a NodePool has at most in it than at its beginning, and what they request: pods that
 replace others are none. The room is a quantile of the same slot's growth on the same weekdays. The forecast of each day from
-the other days says how much of it is used; a ramp whose room is hardly used is left out.
+the other days says how much of it is used; a ramp whose room is hardly used is left out. The forecasts of the last days from
+the days before them alone say if it still is: a ramp that no longer comes gets no room.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 import msgspec
 
 from core import labels
-from core.calendars import as_written, wall_time, warm_buffer, zone
-from core.model.node_pool import WarmRoom
+from core.calendars import as_written, holds, wall_time, warm_buffer, zone
+from core.model.node_pool import Calendar, CalendarRule, CalendarSettings, CalendarWindow, WarmRoom
 from core.model.snapshot import Snapshot
-from core.model.values.quantity import MICROSECOND
+from core.model.values.quantity import render
 from core.scheduling import schedule
 
 PODS, CPU, MEMORY = "pods", "cpu", "memory"
@@ -27,6 +28,7 @@ _ROUNDED_TO: Final = {CPU: 10, MEMORY: 1 << 20}
 """Requests of the room's pods are rounded up to ten thousandths of a CPU and to mebibytes."""
 
 DAY: Final = timedelta(days=1)
+_SECOND: Final = timedelta(seconds=1)
 
 # The pods of a recorded period.
 
@@ -100,6 +102,14 @@ class ForecastRules(msgspec.Struct, frozen=True, kw_only=True):
     nanodollars_per_hour: int | None = None
 
 
+class RoomUse(msgspec.Struct, frozen=True, array_like=True):
+    """One day's room, forecast from the days before it, and how many pods came."""
+
+    date: str
+    room: int
+    came: int
+
+
 class Ramp(msgspec.Struct, frozen=True, kw_only=True):
     """A growth that recurs in one slot of some weekdays.
 
@@ -113,6 +123,7 @@ class Ramp(msgspec.Struct, frozen=True, kw_only=True):
         waited: The median wait of the pods that came in the slot.
         hourly: What nodes for the room cost, in nano-dollars an hour.
         is_capped: Whether the limit on dollars an hour made the room smaller.
+        recent: The last days, `RECENT` at most.
     """
 
     pool: str
@@ -126,23 +137,49 @@ class Ramp(msgspec.Struct, frozen=True, kw_only=True):
     waited: timedelta
     hourly: int = 0
     is_capped: bool = False
+    recent: tuple[RoomUse, ...] = ()
+
+    @property
+    def recent_percent(self) -> int:
+        """How much of the room of the last days was used; 100 without any."""
+        room = sum(day.room for day in self.recent)
+        return 100 * sum(min(day.room, day.came) for day in self.recent) // room if room else 100
+
+    @property
+    def name(self) -> str:
+        """When it comes, such as `Mon-Fri 09:00`."""
+        return f"{days_text(self.weekdays)} {clock_text(self.starts)}"
 
 
-Growth = Mapping[str, int]
+class SlotGrowth(msgspec.Struct, frozen=True, array_like=True):
+    """By how much a NodePool grew at most in one slot of a day, and the median wait of the pods that came, in seconds."""
+
+    slot: int
+    pods: int
+    cpu: int
+    memory: int
+    waited: int
+
+
+Growths = Mapping[str, Mapping[str, Sequence[SlotGrowth]]]
+"""Date (ISO) → NodePool → its slots with growth."""
 
 
 def ramps(lives: Sequence[PodLife], since: datetime, until: datetime, rules: ForecastRules) -> tuple[Ramp, ...]:
     """Return the recurring ramps of each NodePool in order of slots, also those whose room would hardly be used."""
+    return recurring(growths(lives, rules), since, until, rules)
+
+
+def recurring(recorded: Growths, since: datetime, until: datetime, rules: ForecastRules) -> tuple[Ramp, ...]:
+    """Return the ramps that recur in the growths of a period."""
     dates = _whole_days(since, until, rules)
-    recurring: list[Ramp] = []
-    for pool in sorted({life.pool for life in lives}):
-        of_pool = [life for life in lives if life.pool == pool]
-        growths = _growths(of_pool, dates, rules)
-        for slot in sorted({slot for _, slot in growths}):
-            ramp = _ramp(pool, slot, growths, _arrivals(of_pool, slot, rules), dates, rules)
-            if ramp is not None:
-                recurring.append(ramp)
-    return tuple(recurring)
+    by_slot: dict[tuple[str, int], dict[date, SlotGrowth]] = defaultdict(dict)
+    for day in dates:
+        for pool, slots in recorded.get(day.isoformat(), {}).items():
+            for growth in slots:
+                by_slot[pool, growth.slot][day] = growth
+    of_slots = (_ramp(pool, slot, by_slot[pool, slot], dates, rules) for pool, slot in sorted(by_slot))
+    return tuple(ramp for ramp in of_slots if ramp is not None)
 
 
 def pays(ramp: Ramp, rules: ForecastRules) -> bool:
@@ -160,9 +197,17 @@ def capped(ramp: Ramp, hourly: int, rules: ForecastRules) -> Ramp:
 
 
 def room_price(snapshot: Snapshot, ramp: Ramp) -> int | None:
-    """Return what new nodes for the room cost in the snapshot's market, in nano-dollars an hour; None if none can be had."""
-    pools = tuple(as_written(pool) for pool in snapshot.node_pools if pool.name == ramp.pool)
-    if not pools or not ramp.pods:
+    """Return what new nodes for the ramp's room cost, as `warm_price` does."""
+    return warm_price(snapshot, ramp.pool, WarmRoom(pods=ramp.pods, requests=ramp.requests))
+
+
+def warm_price(snapshot: Snapshot, name: str, room: WarmRoom) -> int | None:
+    """Return what new nodes of a NodePool for warm room cost in the snapshot's market, in nano-dollars an hour.
+
+    None if none can be had.
+    """
+    pools = tuple(as_written(pool) for pool in snapshot.node_pools if pool.name == name)
+    if not pools or not room.pods:
         return None
     alone = msgspec.structs.replace(
         snapshot,
@@ -171,7 +216,7 @@ def room_price(snapshot: Snapshot, ramp: Ramp) -> int | None:
         pods=(),
         nodes=(),
         node_claims=(),
-        buffers=(warm_buffer(ramp.pool, WarmRoom(pods=ramp.pods, requests=ramp.requests)),),
+        buffers=(warm_buffer(name, room),),
         provisioning_requests=(),
         group_objects=(),
         stored_target=None,
@@ -193,73 +238,90 @@ def _whole_days(since: datetime, until: datetime, rules: ForecastRules) -> tuple
     return tuple(days)
 
 
-def _growths(lives: Sequence[PodLife], dates: Sequence[date], rules: ForecastRules) -> dict[tuple[date, int], Growth]:
-    """Return by how much the requests grew at most in each slot of each day; slots without growth are missing."""
+def growths(lives: Sequence[PodLife], rules: ForecastRules) -> dict[str, dict[str, tuple[SlotGrowth, ...]]]:
+    """Return by how much NodePools grew in each slot of each day; slots without growth are missing."""
+    recorded: dict[str, dict[str, tuple[SlotGrowth, ...]]] = defaultdict(dict)
+    for pool in sorted({life.pool for life in lives}):
+        of_pool = [life for life in lives if life.pool == pool]
+        waits = _waits(of_pool, rules)
+        by_day: dict[str, list[SlotGrowth]] = defaultdict(list)
+        for (day, slot), peak in sorted(_peaks(of_pool, rules).items()):
+            waited = _quantile(waits[day, slot], 50) if (day, slot) in waits else 0
+            by_day[day].append(SlotGrowth(slot, peak[PODS], peak[CPU], peak[MEMORY], waited))
+        for day, slots in by_day.items():
+            recorded[day][pool] = tuple(slots)
+    return dict(recorded)
+
+
+def _peaks(lives: Sequence[PodLife], rules: ForecastRules) -> dict[tuple[str, int], dict[str, int]]:
+    """Return by how much the requests of one NodePool's pods exceeded those at the slot's beginning at most."""
     place = zone(rules.time_zone)
-    days = frozenset(dates)
     changes = [(life.created_at, 1, life) for life in lives]
     changes += [(life.gone_at, -1, life) for life in lives if life.gone_at is not None]
     level, before, peak = dict.fromkeys(RESOURCES, 0), dict.fromkeys(RESOURCES, 0), dict.fromkeys(RESOURCES, 0)
-    present: tuple[date, int] | None = None
-    growths: dict[tuple[date, int], Growth] = {}
+    present: tuple[str, int] | None = None
+    peaks: dict[tuple[str, int], dict[str, int]] = {}
     for moment, sign, life in sorted(changes, key=lambda change: (change[0], change[1])):
-        wall = wall_time(moment, place)
-        here = wall.date(), _slot_of(wall, rules)
+        here = _slot_of(wall_time(moment, place), rules)
         if here != present:
             present, before, peak = here, dict(level), dict(level)
         for name in RESOURCES:
             level[name] += sign * life.requests[name]
             peak[name] = max(peak[name], level[name])
         growth = {name: peak[name] - before[name] for name in RESOURCES}
-        if here[0] in days and any(growth.values()):
-            growths[here] = growth
-    return growths
+        if any(growth.values()):
+            peaks[here] = growth
+    return peaks
 
 
-def _slot_of(wall: datetime, rules: ForecastRules) -> int:
-    midnight = wall.replace(hour=0, minute=0, second=0, microsecond=0)
-    return (wall - midnight) // rules.slot
-
-
-def _arrivals(lives: Iterable[PodLife], slot: int, rules: ForecastRules) -> list[PodLife]:
+def _waits(lives: Sequence[PodLife], rules: ForecastRules) -> dict[tuple[str, int], list[int]]:
+    """Return how long the pods that came in each slot waited, in seconds."""
     place = zone(rules.time_zone)
-    return [life for life in lives if _slot_of(wall_time(life.created_at, place), rules) == slot]
+    waits: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for life in lives:
+        waits[_slot_of(wall_time(life.created_at, place), rules)].append(life.waited // _SECOND)
+    return waits
+
+
+def _slot_of(wall: datetime, rules: ForecastRules) -> tuple[str, int]:
+    midnight = wall.replace(hour=0, minute=0, second=0, microsecond=0)
+    return wall.date().isoformat(), (wall - midnight) // rules.slot
 
 
 def _ramp(
-    pool: str,
-    slot: int,
-    growths: Mapping[tuple[date, int], Growth],
-    arrivals: Sequence[PodLife],
-    dates: Sequence[date],
-    rules: ForecastRules,
+    pool: str, slot: int, grew: Mapping[date, SlotGrowth], dates: Sequence[date], rules: ForecastRules
 ) -> Ramp | None:
     """Return the ramp of a slot; it holds on the weekdays that mostly had growth. None if no weekday had."""
-    by_weekday: dict[int, list[Growth]] = defaultdict(list)
+    by_weekday: dict[int, list[date]] = defaultdict(list)
     for day in dates:
-        by_weekday[day.weekday()].append(growths.get((day, slot), {}))
+        by_weekday[day.weekday()].append(day)
     weekdays = tuple(
         weekday
         for weekday, seen in sorted(by_weekday.items())
-        if len(seen) >= rules.days_min and 2 * sum(map(bool, seen)) > len(seen)
+        if len(seen) >= rules.days_min and 2 * sum(day in grew for day in seen) > len(seen)
     )
-    if not weekdays or not arrivals:
+    days = [day for day in dates if day.weekday() in weekdays]
+    seen = [grew[day] if day in grew else SlotGrowth(slot, 0, 0, 0, 0) for day in days]
+    pods = [growth.pods for growth in seen]
+    room = _quantile(pods, rules.percentile) if pods else 0
+    if not room:
         return None
-    seen = [growth for weekday in weekdays for growth in by_weekday[weekday]]
-    room = {name: _quantile([growth.get(name, 0) for growth in seen], rules.percentile) for name in RESOURCES}
-    if not room[PODS]:
-        return None
-    used, covered = _backtest([growth.get(PODS, 0) for growth in seen], rules)
+    used, covered = _backtest(pods, rules)
+    sizes = {CPU: [growth.cpu for growth in seen], MEMORY: [growth.memory for growth in seen]}
     return Ramp(
         pool=pool,
         weekdays=weekdays,
         starts=slot * rules.slot,
-        pods=room[PODS],
-        requests={name: -(-room[name] // (room[PODS] * whole)) * whole for name, whole in _ROUNDED_TO.items()},
+        pods=room,
+        requests={
+            name: -(-_quantile(sizes[name], rules.percentile) // (room * whole)) * whole
+            for name, whole in _ROUNDED_TO.items()
+        },
         days=len(seen),
         used_percent=used,
         covered_percent=covered,
-        waited=_quantile([life.waited // MICROSECOND for life in arrivals], 50) * MICROSECOND,
+        waited=_quantile([growth.waited for growth in seen if growth.pods], 50) * _SECOND,
+        recent=_recent([day.isoformat() for day in days], pods, rules),
     )
 
 
@@ -280,6 +342,194 @@ def _backtest(pods: Sequence[int], rules: ForecastRules) -> tuple[int, int]:
     return 100 * taken // room if room else 0, 100 * taken // came if came else 0
 
 
+def _recent(days: Sequence[str], pods: Sequence[int], rules: ForecastRules) -> tuple[RoomUse, ...]:
+    """Forecast each of the last days from those before it alone, as it was known then."""
+    first = max(rules.days_min, len(days) - RECENT)
+    return tuple(
+        RoomUse(days[index], _quantile(pods[:index], rules.percentile), pods[index])
+        for index in range(first, len(days))
+    )
+
+
+# The forecast that keeps room by itself.
+
+
+RECENT: Final = 5
+"""How many of its last days decide whether a ramp still pays: a week of weekdays."""
+
+STOPS_AFTER: Final = 3
+"""A ramp is not stopped by fewer days."""
+
+LEAD_TIME: Final = timedelta(minutes=3)
+"""How long before its slot the room is launched: a node takes about a minute."""
+
+HISTORY: Final = timedelta(days=29)
+"""How far back growth is evidence: four of each weekday as a whole."""
+
+VALID_FOR: Final = timedelta(days=3)
+"""How long a forecast keeps room that is not computed again."""
+
+SLOTS_MAX: Final = 32
+"""The most slots of a day that are kept for a NodePool, those with the most pods: the others count as without growth. With
+`POOLS_MAX`, the history stays below the 400 KB that a row may have."""
+
+POOLS_MAX: Final = 50
+"""The most NodePools of a day that are kept, those with the most pods."""
+
+RAMPS_MAX: Final = 100
+"""The most ramps that are kept, those with the most pods: to price one takes a tenth of a second with all of EC2's types."""
+
+
+class GrowthHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """The growths that were read from the ledger so far.
+
+    Attributes:
+        time_zone: By whose clocks days and slots are counted.
+        since: When the first decision was recorded, None if none was read.
+        read_until: Until when the ledger was read.
+        days: Date (ISO) → NodePool → its slots with growth.
+    """
+
+    time_zone: str
+    since: datetime | None = None
+    read_until: datetime
+    days: dict[str, dict[str, tuple[SlotGrowth, ...]]] = {}
+
+
+def extended(history: GrowthHistory, lives: Sequence[PodLife], until: datetime, rules: ForecastRules) -> GrowthHistory:
+    """Return the history with what grew from where it ends until then, which are whole slots.
+
+    `lives` are those of the pods of this time; earlier changes that they name are left out.
+    """
+    place = zone(rules.time_zone)
+    first, last = (_slot_of(wall_time(moment, place), rules) for moment in (history.read_until, until))
+    days = {day: dict(pools) for day, pools in history.days.items()}
+    for day, pools in growths(lives, rules).items():
+        for pool, slots in pools.items():
+            new = [growth for growth in slots if first <= (day, growth.slot) < last]
+            if new:
+                together = (*days.setdefault(day, {}).get(pool, ()), *new)
+                largest = sorted(together, key=lambda growth: (-growth.pods, growth.slot))[:SLOTS_MAX]
+                days[day][pool] = tuple(sorted(largest, key=lambda growth: growth.slot))
+    oldest = wall_time(until - HISTORY, place).date().isoformat()
+    kept = {day: _largest_pools(pools) for day, pools in sorted(days.items()) if day >= oldest}
+    return msgspec.structs.replace(history, read_until=until, days=kept)
+
+
+def _largest_pools(pools: Mapping[str, tuple[SlotGrowth, ...]]) -> dict[str, tuple[SlotGrowth, ...]]:
+    names = sorted(pools, key=lambda name: (-sum(growth.pods for growth in pools[name]), name))[:POOLS_MAX]
+    return {name: pools[name] for name in sorted(names)}
+
+
+class Forecast(msgspec.Struct, frozen=True, kw_only=True):
+    """The ramps as they were forecast at a moment.
+
+    Attributes:
+        noted: Ramp, as `NodePool when` → the date of its last entry in the ledger, while room is only recorded.
+    """
+
+    at: datetime
+    rules: ForecastRules
+    ramps: tuple[Ramp, ...] = ()
+    noted: dict[str, str] = {}
+
+
+def forecast_from(history: GrowthHistory, snapshot: Snapshot, rules: ForecastRules) -> Forecast:
+    """Return the forecast at the snapshot's time, with the prices of its market, and within what the rules allow together."""
+    since = max(history.since or history.read_until, history.read_until - HISTORY)
+    largest = sorted(recurring(history.days, since, history.read_until, rules), key=lambda ramp: -ramp.pods)
+    priced = list[Ramp]()
+    for ramp in largest[:RAMPS_MAX]:
+        hourly = room_price(snapshot, ramp) if acts(ramp, rules) else 0
+        if hourly is not None:
+            priced.append(msgspec.structs.replace(ramp, hourly=hourly))
+    return Forecast(at=snapshot.now, rules=rules, ramps=_within_amount(priced, rules))
+
+
+def _within_amount(priced: Sequence[Ramp], rules: ForecastRules) -> tuple[Ramp, ...]:
+    """Return the ramps in order, their room reduced so that all NodePools together cost no more an hour at any time.
+
+    Those whose room is used most come first. Ramps of one NodePool follow each other, since the later one's room takes the
+    place of the earlier one's.
+    """
+    kept: list[Ramp] = []
+    for ramp in sorted(priced, key=lambda ramp: (-ramp.used_percent, -ramp.covered_percent, ramp.pool, ramp.starts)):
+        if not acts(ramp, rules) or rules.nanodollars_per_hour is None:
+            kept.append(ramp)
+            continue
+        beside: dict[str, int] = {}
+        for other in kept:
+            if other.pool != ramp.pool and acts(other, rules) and _overlap(ramp, other, rules):
+                beside[other.pool] = max(beside.get(other.pool, 0), other.hourly)
+        left = max(0, rules.nanodollars_per_hour - sum(beside.values()))
+        kept.append(capped(ramp, ramp.hourly, msgspec.structs.replace(rules, nanodollars_per_hour=left)))
+    return tuple(sorted(kept, key=lambda ramp: (ramp.pool, ramp.starts, ramp.weekdays)))
+
+
+def _overlap(ramp: Ramp, other: Ramp, rules: ForecastRules) -> bool:
+    apart = abs(ramp.starts - other.starts)
+    return min(apart, DAY - apart) < rules.slot + LEAD_TIME
+
+
+def is_stopped(ramp: Ramp, rules: ForecastRules) -> bool:
+    """Whether the room of the last days was hardly used, so that the ramp gets none."""
+    return len(ramp.recent) >= STOPS_AFTER and ramp.recent_percent < rules.used_min_percent
+
+
+def acts(ramp: Ramp, rules: ForecastRules) -> bool:
+    """Whether the ramp gets room: it pays, and still did in the last days."""
+    return pays(ramp, rules) and not is_stopped(ramp, rules)
+
+
+def stopped(forecast: Forecast) -> tuple[Ramp, ...]:
+    """Return the ramps that would pay by all their days, and are stopped by the last ones."""
+    rules = forecast.rules
+    return tuple(ramp for ramp in forecast.ramps if pays(ramp, rules) and is_stopped(ramp, rules))
+
+
+CALENDAR: Final = "(forecast)"
+"""Begins the names of the Calendars that a forecast makes. No object has such a name, and it sorts before all of them: the room
+of a written Calendar takes the place of the forecast's."""
+
+
+def calendars_of(forecast: Forecast) -> tuple[Calendar, ...]:
+    """Return the Calendars that keep the room of the ramps that act."""
+    kept = [ramp for ramp in forecast.ramps if acts(ramp, forecast.rules)]
+    return tuple(
+        Calendar(
+            name=f"{CALENDAR} {pool}",
+            node_pools=(pool,),
+            rules=tuple(_rule(ramp, forecast) for ramp in kept if ramp.pool == pool),
+        )
+        for pool in sorted({ramp.pool for ramp in kept})
+    )
+
+
+def _rule(ramp: Ramp, forecast: Forecast) -> CalendarRule:
+    minutes, rules = ramp.starts // timedelta(minutes=1), forecast.rules
+    days = ",".join(str((weekday + 1) % 7) for weekday in ramp.weekdays)
+    last = wall_time(forecast.at + VALID_FOR, zone(rules.time_zone))
+    return CalendarRule(
+        name=f"forecast/{ramp.name}",
+        time_zone=rules.time_zone,
+        windows=(CalendarWindow(schedule=f"{minutes % 60} {minutes // 60} * * {days}", duration=rules.slot),),
+        valid_until=last.date().isoformat(),
+        settings=CalendarSettings(
+            lead_time=LEAD_TIME,
+            warm=WarmRoom(pods=ramp.pods, requests=ramp.requests, evidence=ramp_sentence(ramp, rules)),
+        ),
+    )
+
+
+def due(forecast: Forecast, now: datetime) -> tuple[Ramp, ...]:
+    """Return the ramps whose room is kept at a moment."""
+    return tuple(
+        ramp
+        for ramp in forecast.ramps
+        if acts(ramp, forecast.rules) and any(holds(_rule(ramp, forecast), moment) for moment in (now, now + LEAD_TIME))
+    )
+
+
 # What a person reads.
 
 
@@ -298,3 +548,24 @@ def clock_text(since_midnight: timedelta) -> str:
     """Return a time of day as a Calendar's window has it; the end of the day is 00:00."""
     minutes = since_midnight // timedelta(minutes=1) % 1440
     return f"{minutes // 60:02}:{minutes % 60:02}"
+
+
+def ramp_sentence(ramp: Ramp, rules: ForecastRules) -> str:
+    """Return what the room is for, with its evidence."""
+    requests = ", ".join(f"{name} {amount}" for name, amount in room_requests(ramp).items())
+    cap = ", as far as it may cost" if ramp.is_capped else ""
+    room = f"p{rules.percentile} of {_counted(ramp.days, 'day')} is {_counted(ramp.pods, 'pod')} of {requests}"
+    tested = f"forecast from the other days, {ramp.used_percent} % was used, by {ramp.covered_percent} % of the pods"
+    is_tested = len(ramp.recent) >= STOPS_AFTER
+    recent = f", and {ramp.recent_percent} % in the last {len(ramp.recent)} days" if is_tested else ""
+    hours = f"{ramp.name} to {clock_text(ramp.starts + rules.slot)}"
+    return f"{hours}: {room}{cap}; {tested}{recent}; pods waited {ramp.waited // _SECOND} s"
+
+
+def room_requests(ramp: Ramp) -> dict[str, str]:
+    """Return the requests of each pod of the room as text."""
+    return {name: render(amount, name) for name, amount in sorted(ramp.requests.items()) if amount}
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

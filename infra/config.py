@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from infra.vpc import VpcConfig, names, parsed
 from installation import stack_names
-from installation.settings import APPROVE, SHADOW
+from installation.settings import APPROVE, OFF, SHADOW
 
 CANARY_MINUTES_MAX: Final = 120
 """A deployment waits this long; an alarm that a new version causes goes off within twenty minutes."""
@@ -185,6 +185,11 @@ class ClusterConfig(BaseModel):
     def asks_for_approval(self) -> bool:
         """Whether commands wait for approval, and are announced on a topic."""
         return bool(self.settings.get("mode") == APPROVE)
+
+    @property
+    def forecasts(self) -> bool:
+        """Whether `disrupt` learns recurring ramps from the ledger."""
+        return bool(self.settings.get("forecast", OFF) != OFF)
 
     @property
     def announces(self) -> bool:

@@ -18,7 +18,7 @@ ENVIRONMENT_MAX: Final = 4096
 _WITHOUT_SNAP_START: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
 """Beginnings of regions in which Lambda has no SnapStart, as cfn-lint's rule E2530 has them."""
 
-_FILLED_IN: Final = 1620
+_FILLED_IN: Final = 1700
 """Bytes of the variables that the stack fills in, without the names in them: keys, ARNs, queue URLs, generated suffixes."""
 
 _CLUSTER_NAMES, _STACK_NAMES = 4, 8

@@ -94,6 +94,12 @@ CAPS_NEARLY_SPENT: Final = "capsNearlySpent"
 """Days and months of caps that by their forecast end at a percentage that people are to know; counted by each round of
 `reconcile`."""
 
+FORECASTS_STOPPED: Final = "forecastsStopped"
+"""Ramps whose forecast room was hardly used in the last days, so that they get none; counted at each computation."""
+
+FORECAST_USED_PERCENT: Final = "forecastUsedPercent"
+"""How much of the room that was forecast for the last days was used."""
+
 REFUSED_COMMANDS: Final = "refusedCommands"
 """Commands that the table does not store, because their row is too large: their nodes stay."""
 
@@ -185,6 +191,8 @@ METRICS: Final[Mapping[str, Metric]] = {
     QUOTA_DENIALS: Metric("Count", "How many of them because of a quota?"),
     BUDGETS_CLOSED_FOR_A_WEEK: Metric("Count", "How many NodePools have allowed no removal for a week?"),
     CAPS_NEARLY_SPENT: Metric("Count", "How many caps would be nearly spent at the end of their day or month?"),
+    FORECASTS_STOPPED: Metric("Count", "How many ramps get no forecast room because it was hardly used?"),
+    FORECAST_USED_PERCENT: Metric("Percent", "How much of the room that was forecast for the last days was used?"),
     "deniedLaunches": Metric("Count", "How many launches were refused permanently?"),
     DENIED_CALLS: Metric("Count", "How many calls were refused permanently?"),
     UNPERMITTED_CALLS: Metric("Count", "Without how many calls does a run go on, because a permission is missing?"),

@@ -12,6 +12,7 @@ from core.approval.proposal import ApprovalRule, rule_from
 from core.errors import InvalidInputError
 from core.model.pod import TopologySpread
 from core.model.snapshot import LEAST_ALLOCATED, Options, parse_feature_gates
+from core.model.values.quantity import nanodollars
 from core.model.values.quotas import SizingSettings, settings_from
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 
 APPROVE: Final = "approve"
 SHADOW: Final = "shadow"
+OFF: Final = "off"
+ON: Final = "on"
 PODS_A_TURN: Final = 500
 TURNS_MAX: Final = 5
 """The most multiples of the base search time: a longer search may save more for many pods, and a node takes half a minute to
@@ -101,6 +104,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         approve_above_nodes: Commands of more nodes wait.
         approve_namespaces: Commands that move pods of these namespaces wait; names or patterns such as `core-*`, with commas.
         approval_topic_arn: The SNS topic on which they are announced; empty: events and `fleetwright status` tell of them.
+        forecast: Keep room ahead of recurring ramps: `on`; `shadow`: only record the launches for it; `off`.
+        forecast_time_zone: The IANA zone of the ramps.
+        forecast_dollars_per_hour: The highest cost of the room of all NodePools together.
         command_topic_arn: The SNS topic that gets one message for each run of `disrupt` that stores commands; empty: none.
     """
 
@@ -153,6 +159,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     approve_above_nodes: Annotated[int, msgspec.Meta(ge=0)] | None = None
     approve_namespaces: str = ""
     approval_topic_arn: str = ""
+    forecast: Literal["off", "shadow", "on"] = "off"
+    forecast_time_zone: str = "UTC"
+    forecast_dollars_per_hour: str = "1"
     command_topic_arn: str = ""
 
     @property
@@ -186,6 +195,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         settings.terms()
         settings.sizing()
         settings.approval_rule()
+        if settings.forecast != OFF:
+            settings.forecast_amount()
         return settings
 
     def to_environment(self) -> dict[str, str]:
@@ -231,6 +242,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             namespaces=self.approve_namespaces,
         )
         return msgspec.structs.replace(rule, shrink_percent=self.shrink_percent) if self.mode == APPROVE else None
+
+    def forecast_amount(self) -> int:
+        """Return what forecast room may cost an hour, in nano-dollars.
+
+        Raises:
+            InvalidInputError: If the zone or the amount is none, or no ledger is kept to learn from.
+        """
+        from core.calendars import zone  # most installations forecast nothing
+
+        try:
+            zone(self.forecast_time_zone)
+        except InvalidInputError as error:
+            raise InvalidInputError(error.problem, subject="environment", field="FORECAST_TIME_ZONE") from error
+        field = "FORECAST_DOLLARS_PER_HOUR"
+        try:
+            amount = nanodollars(self.forecast_dollars_per_hour)
+        except InvalidInputError as error:
+            raise InvalidInputError(error.problem, subject="environment", field=field) from error
+        if amount <= 0:
+            raise InvalidInputError("is not an amount above 0", subject="environment", field=field)
+        if not self.keep_ledger:
+            raise InvalidInputError("needs the ledger (KEEP_LEDGER)", subject="environment", field="FORECAST")
+        return amount
 
     def improving(self, pods: int) -> timedelta:
         """Return how long the plan for this many pods may be improved."""

@@ -21,7 +21,7 @@ from adapters.composition.functions import Adapters
 from adapters.observability import logger, unwatched
 from adapters.ports import CatalogueStore
 from adapters.runtime import TaskRunners, in_turn
-from installation.settings import Settings
+from installation.settings import OFF, Settings
 from installation.wiring import BY_NAME, FunctionSpec, deployed_functions
 from lambdas import bootstrap
 from lambdas.application.controllers import Application
@@ -275,12 +275,13 @@ class World:
 
     def _settings(self) -> Settings:
         gates = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(self.scenario.feature_gates.items()))
-        chosen = Settings.from_environment({**self.account.settings.to_environment(), **self.scenario.settings})
+        given = {**self.account.settings.to_environment(), "KEEP_LEDGER": "true", **self.scenario.settings}
+        chosen = Settings.from_environment(given)
         settings = msgspec.structs.replace(
             chosen,
             feature_gates=gates,
             improve_iterations=self._effort.improve_iterations,
-            keep_ledger=self._keeps_ledger,
+            keep_ledger=self._keeps_ledger or chosen.forecast != OFF,
         )
         return self._changed(settings)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from adapters.aws.services import AwsService
+from adapters.aws.services import PAGES_MAX, AwsService
 from adapters.observability import MISSING_PERMISSIONS, logger
 from adapters.ports import Clock, DeniedError, JsonObject, NotFoundError, PortError, TransientError
 from core.catalogue.build import DEFAULTS, CatalogueBuilder, MarketFacts
@@ -413,11 +413,11 @@ class S3CatalogueStore:
             return listed if self._terms is None else self._terms.of(listed, node_classes)
 
 
-# Objects in one bucket under a common prefix (`adapters.ports.ObjectStore`).
+# Objects in one bucket under a common prefix (`adapters.ports.ListedObjects`).
 
 
 class S3Objects:
-    """Puts and gets whole objects."""
+    """Puts, gets and lists whole objects."""
 
     def __init__(self, s3: AwsService, bucket: str, prefix: str) -> None:
         self._s3 = s3
@@ -433,3 +433,15 @@ class S3Objects:
         answer = self._s3.call("GetObject", Bucket=self._bucket, Key=self._prefix + key)
         body: bytes = answer["Body"].read()
         return body
+
+    def keys(self, prefix: str, after: str = "") -> Iterator[str]:
+        """Yield the names with this prefix behind `after`, in order. Raises PortError."""
+        behind = {"StartAfter": self._prefix + after} if after else {}
+        for _ in range(PAGES_MAX):
+            page = self._s3.call("ListObjectsV2", Bucket=self._bucket, Prefix=self._prefix + prefix, **behind)
+            listed = [str(item["Key"]) for item in page.get("Contents") or ()]
+            yield from (key.removeprefix(self._prefix) for key in listed)
+            if not page.get("IsTruncated") or not listed:
+                return
+            behind = {"StartAfter": listed[-1]}
+        raise TransientError("s3:ListObjectsV2", f"more than {PAGES_MAX} pages")

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from adapters.aws.dynamodb.launch_memory import DynamoTemplateNames
     from adapters.aws.dynamodb.table import DynamoTable
     from adapters.aws.ec2.fleet import PacedTurns
+    from adapters.aws.market import S3Objects
     from adapters.aws.session import SchedulerWindows
     from adapters.brakes import Panel, Source
-    from adapters.ledger import LedgerWriter
+    from adapters.ledger import LedgerWriter, RecordedSnapshots
     from adapters.observation.stores import Stores
     from adapters.store import ObservedClaims
     from core.model.catalogue import InstanceType
@@ -272,7 +273,7 @@ class Adapters(MarketAdapters):
     def stores(self) -> Stores:
         """Every store of the table that an observation reads."""
         from adapters.aws.dynamodb.commands import DynamoCommands, DynamoMoves, DynamoNominations
-        from adapters.aws.dynamodb.coordination import DynamoChanges
+        from adapters.aws.dynamodb.coordination import DynamoChanges, DynamoForecasts
         from adapters.aws.dynamodb.launch_memory import DynamoDenials, DynamoOfferings
         from adapters.aws.dynamodb.table import DynamoUnreadableRows
         from adapters.observation.stores import Stores
@@ -291,6 +292,7 @@ class Adapters(MarketAdapters):
             breakers=self.brake_rows,
             quotas=self.quotas,
             unreadable=DynamoUnreadableRows([self.table, self.shared_table]),
+            forecasts=DynamoForecasts(self.table, cluster),
         )
 
     @cached_property
@@ -381,9 +383,20 @@ class Adapters(MarketAdapters):
     @cached_property
     def ledger(self) -> LedgerWriter:
         """Storage for decisions."""
-        from adapters.aws.market import S3Objects
         from adapters.ledger import LedgerWriter
+
+        objects = self._ledger_objects() if self.settings.keep_ledger else None
+        return LedgerWriter(objects, self.settings.cluster_name, self.clock)
+
+    @cached_property
+    def recorded(self) -> RecordedSnapshots:
+        """The snapshots of stored decisions."""
+        from adapters.ledger import RecordedSnapshots
+
+        return RecordedSnapshots(self._ledger_objects(), self.settings.cluster_name, self.clock)
+
+    def _ledger_objects(self) -> S3Objects:
+        from adapters.aws.market import S3Objects
         from core.ledger.reading import PREFIX
 
-        objects = S3Objects(self._service("s3", BRIEF), self.settings.bucket_name, PREFIX)
-        return LedgerWriter(objects if self.settings.keep_ledger else None, self.settings.cluster_name, self.clock)
+        return S3Objects(self._service("s3", BRIEF), self.settings.bucket_name, PREFIX)

@@ -31,14 +31,14 @@ from core.manifests.assemble import ObjectProblem, assemble, zones_by_id
 from core.manifests.wire import resources
 from core.manifests.wire.objects import WireCapacityBuffer, WireProvisioningRequest
 from core.model.catalogue import Catalogue, InstanceType, OfferingKey
-from core.model.node_pool import NodeClass, NodePool
+from core.model.node_pool import Calendar, NodeClass, NodePool
 from core.model.pod import Pod
 from core.model.snapshot import CapacityBuffer, EvictedNode, MovedWorkload, Snapshot
 from core.node_facts import with_trusted_nodes
 from core.pods import is_reschedulable
 from core.scheduling.pods import DefaultSpreads
 from core.spending import with_spending
-from installation.settings import Settings
+from installation.settings import ON, Settings
 
 # One observation of the cluster, with our table's records.
 
@@ -512,6 +512,8 @@ class Observer:
         self._settings = settings
         self._clock = clock
         self._hours: Snapshot | None = None
+        self._forecast: tuple[Calendar, ...] = ()
+        self._forecast_read_at: datetime | None = None
 
     def judging(self, cloud: CloudProvider) -> Observer:
         """Return an observer that resolves edited EC2NodeClasses and checks NodePools without waiting for `reconcile`."""
@@ -642,7 +644,21 @@ class Observer:
             options=self._settings.options(),
             cluster=self._settings.cluster_name,
             is_live=True,
+            forecast=self._forecast_calendars(now),
         )
+
+    def _forecast_calendars(self, now: datetime) -> tuple[Calendar, ...]:
+        """Return the Calendars of the forecast, read every few minutes; if it cannot be read, the last ones."""
+        if self._settings.forecast != ON:
+            return ()
+        if self._forecast_read_at is None or now - self._forecast_read_at >= HOURS_READ_EVERY:
+            from core.forecast import calendars_of  # few installations keep room by forecasts
+
+            with suppress(PortError):
+                forecast = self._stores.forecasts.forecast()
+                self._forecast = calendars_of(forecast) if forecast is not None else ()
+                self._forecast_read_at = now
+        return self._forecast
 
     def market(self) -> Snapshot:
         """Observe what NodePools may buy now, without the running cluster: enough to order a claim that was planned before.

@@ -15,19 +15,23 @@ from adapters.store import (
     Changes,
     ClaimStore,
     CommandStore,
+    ForecastStore,
     LaunchDenials,
     MoveHistoryStore,
     Nominations,
     PodEnds,
+    Targets,
     UnavailableOfferings,
     UnreadableRows,
 )
+from core import labels
+from core.brakes import Action, EngagedBrakes
 from core.disruption.budgets import remaining
 from core.disruption.expiration import ending_reservations, expires_soon
 from core.ledger.outcome import market_digests
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import Catalogue
-from core.model.plan import Condition
+from core.model.plan import Condition, StoredTarget
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
@@ -156,6 +160,7 @@ class Stores(msgspec.Struct, frozen=True):
     breakers: Breakers
     quotas: QuotaStore
     unreadable: UnreadableRows
+    forecasts: ForecastStore
 
     def own_rows(self) -> OwnRows:
         """Read commands before claims: a claim that a finished command removed is gone from both.
@@ -164,3 +169,20 @@ class Stores(msgspec.Struct, frozen=True):
         """
         commands = self.commands.readable()
         return OwnRows(commands, self.claims.all())
+
+
+def current_target(targets: Targets, snapshot: Snapshot, brakes: EngagedBrakes) -> StoredTarget | None:
+    """Return the stored target without the nodes that a brake keeps; None if no run follows it. Raises PortError.
+
+    `provision` plans pods last on the nodes that it drains (docs/engineering/handbook/planning.md).
+    """
+    from core.disruption.target.move_price import settings_digest  # functions that plan nothing need none
+
+    if brakes.stopping(Action.DISRUPT) is not None:
+        return None
+    target = targets.read()
+    if target is None or target.settings != settings_digest(snapshot):
+        return None
+    pool_of = {node.name: node.labels.get(labels.NODEPOOL, "") for node in snapshot.nodes}
+    drains = [drain for drain in target.drains if brakes.stopping(Action.DISRUPT, pool_of.get(drain.node, "")) is None]
+    return msgspec.structs.replace(target, drains=tuple(drains))

@@ -17,10 +17,10 @@ from core.api.objects import JsonObject
 from core.cost_report import CostReport
 from core.counterfactual.simulated_fleet import RecordedFleetResult
 from core.counterfactual.simulation import TICK, RecordedPeriod, SimulatedPeriod, tick_of
-from core.forecast import WEEKDAYS, ForecastRules, Ramp, clock_text, days_text, pays
+from core.forecast import LEAD_TIME, WEEKDAYS, ForecastRules, Ramp, clock_text, pays, ramp_sentence, room_requests
 from core.ledger.entry import DISRUPT, LogEntry
 from core.model.node_pool import NodePool
-from core.model.values.quantity import dollars, render
+from core.model.values.quantity import dollars
 
 # Says how often a simulation of a recorded period decides which nodes go.
 
@@ -419,9 +419,6 @@ def _numbers(before: Any, after: Any) -> tuple[str, str, str]:
 VALID_DAYS: Final = 14
 """How long the Calendars hold: without new evidence, the room goes by itself."""
 
-LEAD_TIME: Final = timedelta(minutes=3)
-"""How long before its slot the room is launched: a node takes about a minute."""
-
 _MINUTE: Final = timedelta(minutes=1)
 
 
@@ -445,7 +442,7 @@ def _ramp_answer(ramp: Ramp, rules: ForecastRules) -> JsonObject:
         "from": clock_text(ramp.starts),
         "to": clock_text(ramp.starts + rules.slot),
         "pods": ramp.pods,
-        "requests": _room_requests(ramp),
+        "requests": room_requests(ramp),
         "evidenceDays": ramp.days,
         "usedPercent": ramp.used_percent,
         "coveredPercent": ramp.covered_percent,
@@ -455,22 +452,6 @@ def _ramp_answer(ramp: Ramp, rules: ForecastRules) -> JsonObject:
         "pays": pays(ramp, rules),
         "message": ramp_sentence(ramp, rules),
     }
-
-
-def ramp_sentence(ramp: Ramp, rules: ForecastRules) -> str:
-    """Return what the room is for, with its evidence."""
-    requests = ", ".join(f"{name} {amount}" for name, amount in _room_requests(ramp).items())
-    hours = f"{days_text(ramp.weekdays)} {clock_text(ramp.starts)} to {clock_text(ramp.starts + rules.slot)}"
-    cap = ", as far as it may cost" if ramp.is_capped else ""
-    room = (
-        f"p{rules.percentile} of {output.counted(ramp.days, 'day')} is {output.counted(ramp.pods, 'pod')} of {requests}"
-    )
-    tested = f"forecast from the other days, {ramp.used_percent} % was used, by {ramp.covered_percent} % of the pods"
-    return f"{hours}: {room}{cap}; {tested}; pods waited {ramp.waited // SECOND} s"
-
-
-def _room_requests(ramp: Ramp) -> dict[str, str]:
-    return {name: render(amount, name) for name, amount in sorted(ramp.requests.items()) if amount}
 
 
 def ramp_calendars(ramps: Sequence[Ramp], rules: ForecastRules, until: datetime) -> list[JsonObject]:
@@ -507,7 +488,7 @@ def _warm_rule(ramp: Ramp, rules: ForecastRules, until: datetime) -> JsonObject:
         "validUntil": last,
         "settings": {
             "leadTime": f"{LEAD_TIME // _MINUTE}m",
-            "warm": {"pods": ramp.pods, "requests": _room_requests(ramp)},
+            "warm": {"pods": ramp.pods, "requests": room_requests(ramp)},
         },
     }
 

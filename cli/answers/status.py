@@ -35,6 +35,7 @@ from core.spending import PeriodState
 if TYPE_CHECKING:
     from adapters.store import SweepState
     from cli.cluster.own_state import OwnState
+    from core.forecast import Forecast
 
 
 # Shows commands that wait for approval: as data, and as a table.
@@ -112,8 +113,10 @@ def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | 
     hourly, spot = dollars(status.hourly), dollars(status.spot_hourly)
     groups = [plan.group_document(group) for group in running_groups(snapshot)]
     caps = [_cap(cap) for cap in status.caps]
+    forecast = own.forecast if own is not None else None
     return (
-        ({"groups": groups} if groups else {})
+        ({"forecast": _ramps(forecast)} if forecast is not None else {})
+        | ({"groups": groups} if groups else {})
         | ({"caps": caps} if caps else {})
         | {
             "apiVersion": API_VERSION,
@@ -329,6 +332,7 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _brakes(document),
         _pools(document),
         _caps(document),
+        _forecast(document),
         plan.group_rows(document.get("groups", ())),
         _proposals(document),
         _commands(document),
@@ -338,6 +342,39 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
         prices_line(document),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _ramps(forecast: Forecast) -> list[JsonObject]:
+    from core.forecast import acts, is_stopped, ramp_sentence  # few installations forecast anything
+
+    return [
+        {
+            "nodePool": ramp.pool,
+            "when": ramp.name,
+            "pods": ramp.pods,
+            "hourly": dollars(ramp.hourly),
+            "recentPercent": ramp.recent_percent if ramp.recent else None,
+            "acts": acts(ramp, forecast.rules),
+            "stopped": is_stopped(ramp, forecast.rules),
+            "message": ramp_sentence(ramp, forecast.rules),
+        }
+        for ramp in forecast.ramps
+    ]
+
+
+def _forecast(document: JsonObject) -> str:
+    rows = [
+        (
+            ramp["nodePool"],
+            ramp["when"],
+            ramp["pods"],
+            f"{ramp['hourly']:.4f}",
+            "" if ramp["recentPercent"] is None else f"{ramp['recentPercent']} %",
+            "yes" if ramp["acts"] else "stopped" if ramp["stopped"] else "no",
+        )
+        for ramp in document.get("forecast", ())
+    ]
+    return output.table(("NODEPOOL", "FORECAST", "PODS", "$/H", "USED LATELY", "ROOM"), rows) if rows else ""
 
 
 def _caps(document: JsonObject) -> str:

@@ -12,8 +12,8 @@ import msgspec
 from adapters.composition.cluster_api import kubernetes_of
 from adapters.composition.command_line import ReadOnlyAdapters
 from adapters.composition.functions import Adapters
-from adapters.current_target import current_target
 from adapters.observation.observer import ClusterState, Observer
+from adapters.observation.stores import current_target
 from adapters.ports import Clock, Kubernetes, Listing, NotFoundError, PortError
 from adapters.runtime import SystemClock
 from adapters.store import SweepState
@@ -29,6 +29,7 @@ from core.disruption.shrink_limit import engaged as shrinking_pools
 from core.errors import InvalidInputError
 from core.manifests.wire.resources import Resource
 from core.model.snapshot import Snapshot
+from installation.settings import OFF
 from installation.stack_names import stack_name
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
     from core.catalogue.build import StalePart
+    from core.forecast import Forecast, GrowthHistory
     from installation.settings import Settings
 
 
@@ -341,6 +343,8 @@ class OwnState(msgspec.Struct, frozen=True, kw_only=True):
         prices_read_at: When prices were last read; None before the first time.
         proposals: Commands that wait for approval; None if the installation needs no approvals.
         stale_market: Parts of the market that were last read long ago.
+        forecast: The ramps that the functions know; None without a forecast.
+        growth: The growth of NodePools that they have read; None without a forecast.
     """
 
     view: ClusterState
@@ -351,6 +355,8 @@ class OwnState(msgspec.Struct, frozen=True, kw_only=True):
     prices_read_at: datetime | None
     proposals: tuple[Proposal, ...] | None = None
     stale_market: tuple[StalePart, ...] = ()
+    forecast: Forecast | None = None
+    growth: GrowthHistory | None = None
 
 
 def read_own_state(installation: Installation, given: Inventory | None, now: datetime | None = None) -> OwnState:
@@ -384,6 +390,8 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
             prices_read_at=facts.prices_read_at if facts is not None else None,
             proposals=proposals,
             stale_market=facts.stale_parts(view.snapshot.now) if facts is not None else (),
+            forecast=stores.forecasts.forecast() if settings.forecast != OFF else None,
+            growth=stores.forecasts.history() if settings.forecast != OFF else None,
         )
     except PortError as error:
         raise InputError(f"cluster {installation.cluster} cannot be read: {error}", hint=_STATE_HINT) from error

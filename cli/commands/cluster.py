@@ -348,6 +348,7 @@ class Console:
             "/data/decisions": lambda _: self._command("log", *self._of_ledger()),
             "/data/replay": lambda asked: self._command("replay", _name(asked, "id"), *self._of_ledger()),
             "/data/savings": lambda _: self._command("savings", *_words(arguments, ("context", "region", "catalog"))),
+            "/data/week": lambda _: self._command("calendar", "--week", *self._cluster),
             "/data/what-if": self._what_if,
             "/data/why": lambda asked: self._command("explain", _name(asked, "of"), *self._cluster),
         }

@@ -387,6 +387,19 @@ class FleetCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     spot_hourly: float
 
 
+class ForecastRampAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A ramp that the functions forecast; `recentPercent`: how much of its room was used in the last days."""
+
+    node_pool: str
+    when: str
+    pods: int
+    hourly: float
+    recent_percent: int | None
+    acts: bool
+    stopped: bool
+    message: str
+
+
 class StatusAnswer(JsonAnswer):
     """`fleetwright status -o json`. Null if it was not read: only `--cluster` reads commands, brakes, breakers and sweeps."""
 
@@ -405,6 +418,7 @@ class StatusAnswer(JsonAnswer):
     sweeps: SweepsAnswer | None
     prices: PricesAnswer
     groups: list[GroupAnswer] = []
+    forecast: list[ForecastRampAnswer] = []
 
 
 class UnreadableAnswer(msgspec.Struct, kw_only=True):

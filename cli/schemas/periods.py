@@ -491,6 +491,34 @@ class CalendarAnswer(JsonAnswer):
     node_pools: list[PoolCalendarAnswer]
 
 
+class CalendarHourAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """One hour of a NodePool; `came`: by how many pods it grew in that hour a week before. Null without a forecast."""
+
+    begins: str = msgspec.field(name="from")
+    day: str
+    hour: int
+    open_percent: int
+    warm_pods: int
+    warm_dollars: float
+    forecast_pods: int | None
+    came: int | None
+
+
+class PoolWeekAnswer(msgspec.Struct, kw_only=True):
+    """The hours of one NodePool, in order."""
+
+    name: str
+    hours: list[CalendarHourAnswer]
+
+
+class CalendarWeekAnswer(JsonAnswer):
+    """`fleetwright calendar --week -o json`: the next seven days."""
+
+    kind: Literal["CalendarWeek"]
+    time_zone: str
+    node_pools: list[PoolWeekAnswer]
+
+
 # The answer of `forecast`.
 
 
@@ -535,6 +563,7 @@ ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
     "savings": SavingsAnswer,
     "explain": ExplanationAnswer,
     "calendar": CalendarAnswer,
+    "calendar-week": CalendarWeekAnswer,
     "validate": ValidationAnswer,
     "diff": DifferenceAnswer,
     "simulate": SimulationSummaryAnswer,

@@ -359,6 +359,7 @@ def assemble(
     cluster: str = "",
     is_live: bool = False,
     readers: ObjectReaders | None = None,
+    forecast: tuple[Calendar, ...] = (),
 ) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
     """Translate objects, as `core.manifests.wire.decoding` decodes them, into a snapshot.
 
@@ -366,10 +367,10 @@ def assemble(
     nodes: a NodePool or EC2NodeClass marked with its problem, a pod or node with its identity and place, a PodDisruptionBudget
     that protects its whole namespace, a DaemonSet as its newest pod. All others are left out. A NodePool without a class is not
     ready in a live cluster; for files it is planned with the catalogue, with a warning. `readers` replace `core.api`, whose
-    models take long to load.
+    models take long to load. `forecast` are Calendars beside those of objects.
     """
     return _Assembly(objects, is_live=is_live, readers=readers).snapshot(
-        now=now, catalogue=catalogue, options=options, cluster=cluster
+        now=now, catalogue=catalogue, options=options, cluster=cluster, forecast=forecast
     )
 
 
@@ -388,7 +389,7 @@ class _Assembly:
         self._successors = Successors(self._objects, self._admission, self._pods)
 
     def snapshot(
-        self, *, now: datetime, catalogue: Catalogue, options: Options, cluster: str
+        self, *, now: datetime, catalogue: Catalogue, options: Options, cluster: str, forecast: tuple[Calendar, ...]
     ) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
         read = self._readers or _models()
         pods = self._each(resources.PODS, self._pod, self._pods.unreadable)
@@ -405,7 +406,7 @@ class _Assembly:
             node_pools=self._with_readiness(node_pools, node_classes),
             node_classes=node_classes,
             overlays=self._each(resources.NODE_OVERLAYS, read.node_overlay),
-            calendars=self._each(resources.CALENDARS, read.calendar),
+            calendars=(*forecast, *self._each(resources.CALENDARS, read.calendar)),
             buffers=self._buffers(),
             provisioning_requests=self._provisioning_requests(),
             group_objects=self._group_objects(),

@@ -68,10 +68,11 @@ class CalendarWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WarmRoom(msgspec.Struct, frozen=True, kw_only=True):
-    """Room that is kept free: how many pods, each with these requests."""
+    """Room that is kept free: how many pods, each with these requests; of a forecast, with its evidence in a sentence."""
 
     pods: int
     requests: dict[str, int] = {}
+    evidence: str = ""
 
 
 class CalendarSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -133,6 +133,11 @@ class RunReason(ReasonCode):
         "By the forecast, a day or month of a Calendar's cap ends at or above a percentage of its limit.",
         "Nothing is evicted. Raise the cap, or stop what may wait: `fleetwright status` has the spending of each cap.",
     )
+    FORECAST_STOPPED = (
+        "ForecastStopped",
+        "Pods used little of the room that was forecast for the last days, so this recurring ramp gets none.",
+        "Nothing: it gets room again once it recurs. `fleetwright forecast` has the evidence.",
+    )
     BREAKER_CLOSED = ("NodePoolBreakerClosed", "A new node of the NodePool is ready, so its breaker closed.")
 
 

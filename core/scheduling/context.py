@@ -39,7 +39,7 @@ from core.scheduling.constraints.ec2_quotas import Ec2Quotas, RemainingCapacity
 from core.scheduling.constraints.registry import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
 from core.scheduling.existing_node import ExistingNodes, KnownRooms, NodeIndex, daemon_pods, fits_nowhere
 from core.scheduling.instance_types import index_of
-from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate, templates_of
+from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate, paid_for_waiting, templates_of
 from core.scheduling.pods import (
     KnownQuestions,
     PodDemands,
@@ -623,12 +623,13 @@ class SchedulingContext:
         return other
 
     def _without_waiting(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
-        """Return the context without new nodes for pods that may wait, except spot nodes; None if the plan has none.
+        """Return the context without new nodes for pods that may wait, except spot and prepaid ones; None if the plan has none.
 
         Members of groups that start together do not wait: a group is complete or has nothing.
         """
         known, now, members = self.holds.waiting, self.snapshot.now, self._members()
-        placed = [(pod, claim) for claim in claims for pod in claim.pods if pod.annotations]
+        paid = paid_for_waiting(claims, self.may_wait)
+        placed = [(pod, claim) for claim in paid for pod in claim.pods if pod.annotations]
         waiting = {
             pod.key: WaitingPod(
                 pod.key,

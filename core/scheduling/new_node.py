@@ -568,3 +568,12 @@ class InFlightClaim(msgspec.Struct, eq=False):
         """Add a pod; the caller updates `used` and what depends on it."""
         self.pods.append(pod)
         self.pod_groups.append(pod_group)
+
+
+def paid_for_waiting(claims: Sequence[InFlightClaim], may_wait: Callable[[Pod], bool]) -> Sequence[InFlightClaim]:
+    """Return the claims that cost something for pods that may wait: those that no idle commitment or reservation pays for.
+
+    All of them, while a pod that may not wait needs one that costs: the commitment is for that pod first.
+    """
+    paid = [claim for claim in claims if not claim.commitment and not claim.reservations]
+    return paid if all(may_wait(pod) for claim in paid for pod in claim.pods) else claims

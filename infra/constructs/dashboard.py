@@ -61,6 +61,9 @@ MONEY: Final = (
     Graph("Commands that make it cheaper, and interruptions", ("CommandsStarted", "DecisionsInterrupt"), "Sum"),
     Graph("Launches refused for capacity", ("RefusedLaunches",), "Sum"),
     Graph("Caps that would be nearly spent at the end of their day or month", ("CapsNearlySpent",)),
+    Graph(
+        "Forecast room that was used in percent, and ramps without room", ("ForecastUsedPercent", "ForecastsStopped")
+    ),
 )
 """Graphs of the money dashboard, two per row."""
 

@@ -74,7 +74,7 @@ class Permissions:
                 *observes,
                 state.marks_claims,
                 state.wakes_disrupt,
-                state.keeps_ledger,
+                self._keeps_ledger_and_learns,
                 self._announces,
             ],
             "execute": [
@@ -123,6 +123,12 @@ class Permissions:
     def _enters_cluster(self, role: iam.Role) -> None:
         """Allow reading the API server's address; the signed token needs no permission."""
         allow(role, ["eks:DescribeCluster"], [self.place.arn("eks", f"cluster/{self.config.cluster}")])
+
+    def _keeps_ledger_and_learns(self, role: iam.Role) -> None:
+        """Allow writing decisions and, for a forecast, reading them back."""
+        self.state.keeps_ledger(role)
+        if self.config.forecasts:
+            self.state.reads_decisions(role)
 
     def _announces(self, role: iam.Role) -> None:
         if self.topic_arns:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lambdas.controllers.audit_log import AuditLog
     from lambdas.controllers.disruption import DisruptionController, ShadowDisruption
     from lambdas.controllers.execution import Execution
+    from lambdas.controllers.forecast import ForecastRuns
     from lambdas.controllers.interruption import Interruptions
     from lambdas.controllers.planning import ShadowProvisioning
     from lambdas.controllers.provisioning import Provisioning
@@ -49,6 +50,22 @@ class Application:
         from lambdas.application.disruption import disruption
 
         return disruption(self.shared)
+
+    @cached_property
+    def forecast(self) -> ForecastRuns:
+        """The other controller of `disrupt`."""
+        from lambdas.controllers.forecast import ForecastRuns
+
+        given = self.adapters
+        return ForecastRuns(
+            observer=self.shared.observer,
+            recorded=given.recorded,
+            store=given.stores.forecasts,
+            ledger=given.ledger,
+            kubernetes=given.kubernetes,
+            settings=given.settings,
+            clock=given.clock,
+        )
 
     @cached_property
     def shadow_provisioning(self) -> ShadowProvisioning:

@@ -12,6 +12,7 @@ PUBLIC = (
     "draining",
     "events",
     "execution",
+    "forecast",
     "hand_made_claims",
     "instance_notices",
     "interruption",

@@ -32,7 +32,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.plan import Plan, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Options, Snapshot
-from core.pods import is_pending, is_reschedulable, mark_untried_pods
+from core.pods import is_pending, is_reschedulable, mark_untried_pods, names_group
 from core.pool_admission import as_acting, observed_pools
 from core.reasons.code import ClaimReason, DecisionKind
 from core.reasons.pods import PodReason
@@ -62,6 +62,9 @@ LISTS_MAX: Final = 30
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
+GROUP_UNTRIED_FOR: Final = timedelta(seconds=10)
+"""kube-scheduler (1.37) says nothing of an incomplete group: only we can tell its pods why they wait."""
+
 WHOLE_SECONDS: Final = timedelta(seconds=1)
 """Kubernetes truncates creation times to whole seconds, so a pod may be this much younger than it seems."""
 
@@ -70,7 +73,7 @@ class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
     """The work to plan for, in counts.
 
     Attributes:
-        marked: Pending pods that the scheduler cannot place: reported, or implied by other verdicts (`mark_untried_pods`).
+        marked: Pending pods that it cannot place: reported, implied (`mark_untried_pods`), or a group's (`GROUP_UNTRIED_FOR`).
         unmarked: Pending pods that it has not tried yet.
         unlaunched: Claims that are stored but not launched.
         awaited: Pending pods whose node is being launched (`expected_pods.awaits_pods`); they are not planned again.
@@ -155,7 +158,8 @@ def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datet
         if is_pending(candidate, requires_mark=True):
             marked += 1
         elif is_pending(candidate, requires_mark=False):
-            unmarked += 1
+            is_held = names_group(pod) and now - _waits_since(pod) >= GROUP_UNTRIED_FOR
+            marked, unmarked = marked + is_held, unmarked + (not is_held)
     unlaunched = sum(map(is_unlaunched, records))
     return PendingWork(marked=marked, unmarked=unmarked, unlaunched=unlaunched, awaited=awaited)
 

@@ -12,11 +12,10 @@ from typing import Final
 import msgspec
 
 from adapters.brakes import skipped
-from adapters.current_target import current_target
 from adapters.messages import HOPS_MAX, WokenBy, between_schedules, wake_up, work_on_claims
 from adapters.observability import logger
 from adapters.observation.observer import ClusterState, Observer
-from adapters.observation.stores import OwnRows, Stores, snapshot_digest
+from adapters.observation.stores import OwnRows, Stores, current_target, snapshot_digest
 from adapters.ports import Clock, CloudProvider, Instance, PortError, Queue, reason_of
 from adapters.run_report import RunReport
 from adapters.runtime import PATIENCE, stopwatch

@@ -10,6 +10,7 @@ from adapters.messages import hops_of, is_window, is_woken
 from adapters.observability import reported
 from adapters.run_report import RunReport
 from adapters.runtime import deadline_of
+from installation.settings import OFF
 from lambdas.bootstrap import application, reads_cluster, starts
 from lambdas.repeated_runs import repeated_by_schedule
 
@@ -33,3 +34,5 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
         hops=hops_of(event),
     )
     app.adapters.ledger.record_outcomes("disrupt", report.outcomes)
+    if app.adapters.settings.forecast != OFF and not is_woken(event):
+        app.forecast.run(report, deadline=deadline)

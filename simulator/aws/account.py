@@ -42,7 +42,10 @@ from simulator.invocation.faults import Faults, MessageFaults, latency
 from simulator.record import Recorder
 from simulator.step_forms import Silences, Tokens
 
-# The S3 bucket: whole objects, and conditional reads.
+# The S3 bucket: whole objects, conditional reads, and lists.
+
+
+KEYS_A_PAGE: Final = 1000
 
 
 class _Object(msgspec.Struct, frozen=True):
@@ -88,6 +91,15 @@ class Bucket:
         content_type = request.get("ContentType", "binary/octet-stream")
         self._objects[request["Key"]] = _Object(body, etag, content_type, self._clock.now())
         return {"ETag": etag}
+
+    def list(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer s3:ListObjectsV2: a page of the names in the order of their bytes, behind StartAfter."""
+        self._check(request)
+        prefix, after = request.get("Prefix", ""), request.get("StartAfter", "")
+        names = sorted((name for name in self._objects if name.startswith(prefix) and name > after), key=str.encode)
+        page = names[:KEYS_A_PAGE]
+        contents = [{"Key": name, "Size": len(self._objects[name].body)} for name in page]
+        return {"Contents": contents, "KeyCount": len(page), "IsTruncated": len(names) > len(page)}
 
     def _check(self, request: dict[str, Any]) -> None:
         if request["Bucket"] != self._name:
@@ -533,6 +545,7 @@ class Account:
             "arc-zonal-shift:GetManagedResource": self.brakes.get_managed_resource,
             "s3:GetObject": self._bucket.get,
             "s3:PutObject": self._bucket.put,
+            "s3:ListObjectsV2": self._bucket.list,
             "scheduler:ListSchedules": self.schedules.list,
             "scheduler:GetSchedule": self.schedules.get,
             "scheduler:CreateSchedule": self.schedules.create,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -380,6 +381,10 @@ def draw_options(rng: Random, objects: list[JsonObject], steps: Sequence[JsonObj
     claim_steps = [*(_static(rng, objects, last) if is_static else ()), *_node_claims(rng, objects, last)]
     if rng.random() < _CAPPED:
         objects.append(_calendar(rng, written))
+    if rng.random() < _WITH_HOURS:
+        objects.append(_hours(rng, objects, last))
+    if rng.random() < _FORECASTING:
+        settings["forecast"] = rng.choice(("on", "shadow"))
     return Options(
         quotas=quotas, settings=settings, gates={STATIC_CAPACITY: True} if is_static else {}, steps=claim_steps
     )
@@ -408,6 +413,34 @@ def _calendar(rng: Random, objects: Sequence[JsonObject]) -> JsonObject:
     ]
     metadata = {"name": "costs"}
     return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Calendar", "metadata": metadata, "spec": {"caps": caps}}
+
+
+_WITH_HOURS: Final = 0.15
+"""Share of worlds whose Calendar closes a NodePool for minutes of the faults, and keeps room warm afterwards."""
+
+_FORECASTING: Final = 0.05
+"""Share of worlds whose functions learn ramps from the ledger. A world is too short for any to recur."""
+
+
+def _hours(rng: Random, objects: Sequence[JsonObject], last: int) -> JsonObject:
+    """Draw a Calendar for one NodePool, which is open again when the faults end."""
+    pool = rng.choice([obj["metadata"]["name"] for obj in objects if obj["kind"] == "NodePool"])
+    start, lasting = rng.randint(1, last // 120), rng.choice((1, 2))
+    moments = [_START + timedelta(minutes=start + number * lasting) for number in range(3)]
+    closed, warm = ({"start": f"{begin:{_WALL}}", "end": f"{end:{_WALL}}"} for begin, end in pairwise(moments))
+    settings = {"closed": True, "leadTime": "30s", "podsThatStay": rng.choice(("Leave", "TerminationGracePeriod"))}
+    room = {"warm": {"pods": rng.choice((1, 3)), "requests": {"cpu": "500m", "memory": "512Mi"}}, "leadTime": "30s"}
+    rules = [
+        {"name": "closed", "windows": [closed], "settings": settings},
+        {"name": "warm", "windows": [warm], "settings": room},
+    ]
+    spec = {"nodePools": {"names": [pool]}, "rules": rules}
+    return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Calendar", "metadata": {"name": "hours"}, "spec": spec}
+
+
+_WALL: Final = "%Y-%m-%dT%H:%M"
+_START: Final = datetime(2026, 11, 20, tzinfo=UTC)
+"""When scenarios start unless they say otherwise, on the clocks of UTC."""
 
 
 def _quotas(rng: Random) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -51,18 +52,33 @@ def _is_named(config: pytest.Config) -> bool:
 @pytest.fixture(scope="session")
 def world(pytestconfig: pytest.Config) -> Iterator[World]:
     """All real parts, started once; their logs stay in build/e2e, in a folder named by the run's process."""
-    from tests.e2e.world import World
-
-    for former in (BUILD / "e2e").glob("*"):
-        if not Path("/proc", former.name).exists():
-            shutil.rmtree(former, ignore_errors=True)
-    with World(BUILD / "e2e" / str(os.getpid()), dynamodb=shared_dynamodb(pytestconfig)) as started:
+    with opened_world(pytestconfig) as started:
         yield started
 
 
 @pytest.fixture(scope="session")
 def report(world: World, pytestconfig: pytest.Config) -> Iterator[Report]:
     """What this world shows."""
+    with gathered_report(world, pytestconfig) as collected:
+        yield collected
+
+
+@contextmanager
+def opened_world(config: pytest.Config, *, starts_groups: bool = False) -> Iterator[World]:
+    """A world for as long as the block lasts; with `starts_groups`, its Kubernetes knows groups of pods itself."""
+    from tests.e2e.world import World
+
+    for former in (BUILD / "e2e").glob("*"):
+        if not Path("/proc", former.name.partition("-")[0]).exists():
+            shutil.rmtree(former, ignore_errors=True)
+    folder = BUILD / "e2e" / f"{os.getpid()}{'-groups' if starts_groups else ''}"
+    with World(folder, dynamodb=shared_dynamodb(config), starts_groups=starts_groups) as started:
+        yield started
+
+
+@contextmanager
+def gathered_report(world: World, config: pytest.Config) -> Iterator[Report]:
+    """A report that is handed over at the end of the block, with what the world's functions did."""
     from tests.e2e.report import Report
 
     collected = Report()
@@ -70,6 +86,6 @@ def report(world: World, pytestconfig: pytest.Config) -> Iterator[Report]:
     audit_record = world.read_audit_record()
     collected.refused, collected.used = sorted(audit_record.refused), sorted(audit_record.used)
     collected.add_invocations(world.functions.invocations)
-    suite = pytestconfig.pluginmanager.get_plugin(Suite.__name__)
+    suite = config.pluginmanager.get_plugin(Suite.__name__)
     assert isinstance(suite, Suite)
     suite.hand_over(collected)

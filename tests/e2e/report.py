@@ -84,7 +84,7 @@ NOT_PLAYED: Final = frozenset(
         Verb(
             "karpenter.sh", "nodeoverlays/status", "patch"
         ),  # for fields that our definitions lack, which the server drops
-        Verb("scheduling.k8s.io", "podgroups", "list"),  # Kubernetes serves them behind a feature gate
+        Verb("scheduling.k8s.io", "podgroups", "list"),  # served behind a gate, which only the module of 1.37 has
         Verb("scheduling.k8s.io", "workloads", "list"),
     }
 )

@@ -29,6 +29,7 @@ POLLING: Final = "polling"
 WORLD_OF: Final = {
     "test_outage.py": "outage",
     "test_burst.py": "burst",
+    "test_groups.py": "groups",
     "test_scenarios.py": POLLING,
     "test_audit_delivery.py": POLLING,
     "test_access.py": POLLING,

@@ -8,18 +8,20 @@ import pytest
 
 from tests.e2e.play import Outcome, Scene, play_together
 from tests.e2e.report import Report
-from tests.e2e.scenarios import examples
+from tests.e2e.scenarios import examples, groups
 from tests.e2e.world import World
 
 SCENES: dict[str, Scene] = {
     "examples": partial(examples.all_examples, apart=5),
     "zonal volumes": examples.volumes_in_zones,
+    groups.JOB_SET: groups.job_set,
+    groups.LEADER_WORKER_SET: groups.leader_worker_set,
 }
 
 
 @pytest.fixture(scope="module")
 def outcomes(world: World, report: Report) -> dict[str, Outcome]:
-    """Both, played at once."""
+    """All of them, played at once."""
     return play_together(world, report, SCENES, audit=False)
 
 

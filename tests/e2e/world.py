@@ -78,6 +78,7 @@ class World(Together):
 
     `dynamodb` is the address of a DynamoDB Local that is shared with others; without it the world has its own. `hollow` is
     the program of a hollow kubelet (`parts.builds`), for a world that is not played by kwok; `shrinks` says what each offers.
+    With `starts_groups`, Kubernetes knows groups of pods itself.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class World(Together):
         dynamodb: str = "",
         hollow: Path | None = None,
         shrinks: Shrink = lambda _: 100,
+        starts_groups: bool = False,
     ) -> None:
         self._pace = pace
         self._kubelet_pace = kubelet_pace
@@ -96,6 +98,7 @@ class World(Together):
         self._dynamodb = dynamodb
         self._hollow = hollow
         self._shrinks = shrinks
+        self._starts_groups = starts_groups
         self._environment: dict[str, str] = {}
         self._is_played_on = False
         self._reading = threading.Lock()
@@ -165,7 +168,11 @@ class World(Together):
         self.authenticator = Authenticator(self.cloud.identities, self.cloud.settings.cluster_name)
         self.opened.enter_context(self.authenticator)
         webhook = self.authenticator.write_webhook_config(self.folder / "webhook.json")
-        self.start_control_plane(authentication_webhook=webhook, has_hollow_kubelets=self._hollow is not None)
+        self.start_control_plane(
+            authentication_webhook=webhook,
+            has_hollow_kubelets=self._hollow is not None,
+            starts_groups=self._starts_groups,
+        )
         self.cloud.host_cluster(HostedCluster(endpoint=self.control_plane.url, ca=self.control_plane.ca))
         self.admin.apply([*crds.definitions(), *cluster_roles.manifests()])
         hollow = None

@@ -25,6 +25,7 @@ from adapters.store import (
 from core.approval.proposal import Proposal, ProposalVerdict, deciding
 from core.disruption.move_history import MoveHistory
 from core.disruption.target.stored import decode, encode
+from core.forecast import Forecast, GrowthHistory
 from core.launch.denials import PROBE, LaunchDenial
 from core.lifecycle.metering import SpendMeter
 from core.lifecycle.records import ClaimRecord, CommandRecord
@@ -56,6 +57,8 @@ class Rows:
         self.changed_at: datetime | None = None
         self.pod_ends: dict[str, datetime] = {}
         self.quotas = MemoryQuotas()
+        self.growth: GrowthHistory | None = None
+        self.forecast: Forecast | None = None
         self.unreadable: dict[str, UnreadableRow] = {}
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
@@ -75,7 +78,30 @@ class Rows:
             breakers=brakes,
             quotas=self.quotas,
             unreadable=MemoryUnreadableRows(self),
+            forecasts=MemoryForecasts(self),
         )
+
+
+class MemoryForecasts:
+    """`adapters.store.ForecastStore`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def history(self) -> GrowthHistory | None:
+        return self._rows.growth
+
+    def write_history(self, history: GrowthHistory) -> None:
+        self._rows.before_call("write")
+        self._rows.growth = history
+
+    def forecast(self) -> Forecast | None:
+        self._rows.before_call("read")
+        return self._rows.forecast
+
+    def write_forecast(self, forecast: Forecast) -> None:
+        self._rows.before_call("write")
+        self._rows.forecast = forecast
 
 
 class MemoryUnreadableRows:

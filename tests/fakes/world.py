@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -367,6 +367,9 @@ class MemoryObjects:
         if key not in self.objects:
             raise NotFoundError("s3:GetObject", key)
         return self.objects[key]
+
+    def keys(self, prefix: str, after: str = "") -> Iterator[str]:
+        return iter(sorted(key for key in self.objects if key.startswith(prefix) and key > after))
 
 
 class FakeTopic:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urljoin
 
 import yaml
 from jsonschema import Draft7Validator
@@ -190,10 +191,10 @@ def bill_of_materials(place: Place) -> str:
 def _bill_schema() -> Draft7Validator:
     folder = schemas("cyclonedx")
     found = {path.name: json.loads(path.read_text()) for path in folder.glob("*.SNAPSHOT.schema.json")}
-    named = [(schema["$id"], DRAFT7.create_resource(schema)) for schema in found.values()]
-    return Draft7Validator(
-        found[f"bom-{SPECIFICATION}.SNAPSHOT.schema.json"], registry=Registry().with_resources(named)
-    )
+    whole = found[f"bom-{SPECIFICATION}.SNAPSHOT.schema.json"]
+    # The schemas refer to each other by the names of these files, which their own ids lack.
+    named = [(urljoin(whole["$id"], name), DRAFT7.create_resource(schema)) for name, schema in found.items()]
+    return Draft7Validator(whole, registry=Registry().with_resources(named))
 
 
 def image(place: Place) -> str:
@@ -250,7 +251,8 @@ def _taken_by_a_registry(place: Place) -> str:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     image = f"127.0.0.1:{port}/fleetwright:{place.version}"
-    with subprocess.Popen([crane, "registry", "serve", "--address", f"127.0.0.1:{port}"]) as serving:  # noqa: S603
+    serve = [crane, "registry", "serve", "--address", f"127.0.0.1:{port}"]
+    with subprocess.Popen(serve, stderr=subprocess.DEVNULL) as serving:  # noqa: S603
         try:
             _until_open(port)
             _run([crane, "push", "--insecure", str(place.work / "layout"), image])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -15,13 +16,15 @@ import yaml
 from adapters.kube import CONTINUED_MIN
 from cli.answers.periods import ramp_calendars
 from core import labels
-from core.forecast import ForecastRules, PodLife, ramps
+from core.forecast import ForecastRules, GrowthHistory, PodLife, extended, ramps
+from core.ledger.entry import decode_entry
+from core.reasons.runs import RunReason
 from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock
 from simulator.events import Pump
 from simulator.record import Event, Recorder
 from simulator.scenario import read_scenario
-from simulator.world import Result, open_world, run, seeded
+from simulator.world import Result, World, open_world, run, seeded
 from tests.e2e.peer import objects
 from tests.e2e.scenarios.objects import node_class
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play, write
@@ -249,10 +252,9 @@ RAMP_AT, RAMP_EVERY, RAMP_PODS, BASE_PODS = timedelta(minutes=30), timedelta(sec
 FORECAST_RULES = ForecastRules(time_zone="UTC")
 
 
-def _forecast() -> list[dict[str, Any]]:
-    """Return the Calendars of the four Mondays before, each with the same ramp."""
-    first = RAMP_MONDAY - timedelta(weeks=4)
-    lives = [
+def _lives(days: Iterable[int] = (-28, -21, -14, -7)) -> list[PodLife]:
+    """Return the pods of the same ramp so many days from now."""
+    return [
         PodLife(
             pool="default",
             created_at=created,
@@ -260,25 +262,49 @@ def _forecast() -> list[dict[str, Any]]:
             requests={"pods": 1, "cpu": 1000, "memory": 1 << 30},
             waited=timedelta(seconds=60),
         )
-        for week in range(4)
+        for day in days
         for number in range(RAMP_PODS)
-        for created in (first + timedelta(weeks=week) + RAMP_AT + number * RAMP_EVERY,)
+        for created in (RAMP_MONDAY + timedelta(days=day) + RAMP_AT + number * RAMP_EVERY,)
     ]
-    recurring = ramps(lives, first - timedelta(hours=8), RAMP_MONDAY - timedelta(hours=8), FORECAST_RULES)
+
+
+def _forecast() -> list[dict[str, Any]]:
+    """Return the Calendars of the four Mondays before, each with the same ramp."""
+    first = RAMP_MONDAY - timedelta(weeks=4)
+    recurring = ramps(_lives(), first - timedelta(hours=8), RAMP_MONDAY - timedelta(hours=8), FORECAST_RULES)
     return ramp_calendars(recurring, FORECAST_RULES, RAMP_MONDAY)
 
 
-def _ramp_played(folder: Path, *objects: dict[str, Any]) -> Result:
+def _remembered(lives: Sequence[PodLife]) -> Callable[[World], object]:
+    """Return what puts the growth of earlier weeks into a world's table, as `disrupt` has read it from the ledger."""
+    read_until = RAMP_MONDAY.replace(minute=0)
+    first = read_until - timedelta(days=30)
+    history = GrowthHistory(time_zone="UTC", since=first, read_until=first)
+    read = extended(history, lives, read_until, FORECAST_RULES)
+    return lambda world: world.application().adapters.stores.forecasts.write_history(read)
+
+
+def _ramp_played(
+    folder: Path,
+    *objects: dict[str, Any],
+    forecast: str = "off",
+    lives: Sequence[PodLife] = (),
+    pods: int = RAMP_PODS,
+    ledger: Path | None = None,
+    duration: str = "90m",
+) -> Result:
     folder.mkdir()
     steps = [
         {
             "at": f"{(RAMP_AT + number * RAMP_EVERY) // timedelta(seconds=1)}s",
             "scale": {"kind": "Deployment", "name": "web", "replicas": BASE_PODS + number + 1},
         }
-        for number in range(RAMP_PODS)
+        for number in range(pods)
     ]
-    fields = {"start": f"{RAMP_MONDAY:%Y-%m-%dT%H:%M:%SZ}", "duration": "90m", "nodeBootSeconds": 45}
-    return play(folder, node_pool(), deployment(BASE_PODS), *objects, steps=steps, **fields)
+    settings = {"forecast": forecast, "forecastDollarsPerHour": "20"}
+    fields = {"start": f"{RAMP_MONDAY:%Y-%m-%dT%H:%M:%SZ}", "duration": duration, "nodeBootSeconds": 45}
+    path = write(folder, node_pool(), deployment(BASE_PODS), *objects, steps=steps, settings=settings, **fields)
+    return run(path, beside=_remembered(lives), ledger=ledger)
 
 
 def _ramp_waits(result: Result) -> list[float]:
@@ -307,3 +333,46 @@ def test_pods_of_a_forecast_ramp_do_not_wait(tmp_path: Path) -> None:
     assert median(_ramp_waits(ahead)) <= 2
     assert max(_ramp_waits(ahead)) <= max(_ramp_waits(without)) / 2
     assert ahead.summary["dollars"] <= 1.1 * without.summary["dollars"]
+
+
+@pytest.mark.ci
+def test_a_forecast_from_the_table_keeps_room_by_itself(tmp_path: Path) -> None:
+    off = _ramp_played(tmp_path / "off")
+    known_but_off = _ramp_played(tmp_path / "known", lives=_lives())
+    assert (known_but_off.events, known_but_off.decisions) == (off.events, off.decisions), "off, nothing of it is read"
+    on = _ramp_played(tmp_path / "on", forecast="on", lives=_lives())
+    assert_lawful(on)
+    assert median(_ramp_waits(off)) > 30
+    assert median(_ramp_waits(on)) <= 2
+    assert max(_ramp_waits(on)) <= max(_ramp_waits(off)) / 2
+    assert on.summary["dollars"] <= 1.1 * off.summary["dollars"]
+
+
+def test_a_forecast_in_shadow_only_records_what_it_would_launch(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    result = _ramp_played(tmp_path / "played", forecast="shadow", lives=_lives(), pods=4, ledger=ledger, duration="45m")
+    assert_lawful(result)
+    assert max(_ramp_waits(result)) > 30, "no room is kept"
+    keys = [key for day in (ledger / "decisions").rglob("*") if day.is_file() for key in (day,)]
+    entries = [entry for key in keys if (entry := decode_entry(key.read_bytes())).is_observed]
+    (first, *_) = sorted(entries, key=lambda entry: entry.at)
+    assert first.at < RAMP_MONDAY + RAMP_AT
+    assert first.what.startswith("only observed: launch ")
+    assert "ahead of NodePool default: Mon 08:00 to 08:05: p90 of 4 days is 10 pods of cpu 1, memory 1Gi" in first.what
+    assert len(entries) == 2, "one for each ramp"
+
+
+def test_a_ramp_that_no_longer_comes_gets_no_room(tmp_path: Path) -> None:
+    weekdays = [day for day in range(-28, 0) if (RAMP_MONDAY + timedelta(days=day)).weekday() < 5]
+    lives = _lives(weekdays[:-3])
+    result = _ramp_played(tmp_path / "played", forecast="on", lives=lives, pods=0, duration="45m")
+    assert not [
+        event
+        for event in result.events
+        if event.event == "instanceLaunched" and event.t > f"{RAMP_MONDAY:%Y-%m-%dT07:50}"
+    ]
+    told = [decision for decision in result.decisions if decision["reason"] == RunReason.FORECAST_STOPPED]
+    assert told
+    assert "40 % in the last 5 days" in told[0]["message"]
+    events = [fields["object"]["reason"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
+    assert events.count(RunReason.FORECAST_STOPPED) == 2, "one for each ramp"

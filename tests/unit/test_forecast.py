@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -12,20 +13,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.calendars import instant, wall_time, zone
+from adapters.ledger import LedgerWriter, RecordedSnapshots, SearchBound
+from adapters.ports import TransientError
+from adapters.run_report import RunReport
+from core.calendars import at as calendar_at
+from core.calendars import hours_of, instant, wall_time, zone
 from core.forecast import (
+    SLOTS_MAX,
+    Forecast,
     ForecastRules,
+    GrowthHistory,
     PodLife,
     PodLives,
     Ramp,
+    SlotGrowth,
+    calendars_of,
     capped,
     clock_text,
     days_text,
+    due,
+    extended,
+    forecast_from,
+    growths,
+    is_stopped,
     pays,
     ramps,
     room_price,
 )
+from core.ledger.entry import PROVISION, DecisionSummary, LedgerPart
+from core.ledger.reading import DECISIONS
+from core.model.plan import Plan
+from core.model.pod import Pod
+from lambdas.controllers.forecast import ForecastRuns
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
+from tests.fakes.account import FakeBrakes
+from tests.fakes.lab import SETTINGS
+from tests.fakes.store import Rows
+from tests.fakes.world import FakeClock, MemoryObjects
 
 BERLIN = "Europe/Berlin"
 RULES = ForecastRules(time_zone=BERLIN)
@@ -173,3 +197,216 @@ def test_room_never_exceeds_the_most_that_came_on_one_day(drawn: list[tuple[int,
 def _slot(moment: datetime) -> timedelta:
     wall = wall_time(moment, zone(BERLIN))
     return timedelta(minutes=(wall.hour * 60 + wall.minute) // 5 * 5)
+
+
+# The forecast that keeps room by itself.
+
+
+def a_ramp(pool: str = "base", starts: timedelta = timedelta(hours=9), **changes: Any) -> Ramp:
+    ramp = Ramp(
+        pool=pool,
+        weekdays=(0, 1, 2, 3, 4),
+        starts=starts,
+        pods=10,
+        requests={"cpu": 1000, "memory": GIB},
+        days=20,
+        used_percent=90,
+        covered_percent=90,
+        waited=timedelta(seconds=60),
+    )
+    return msgspec.structs.replace(ramp, **changes)
+
+
+def test_the_last_days_are_forecast_from_those_before_alone() -> None:
+    lives = [life for life in weekday_ramps() if life.created_at < at(7 * WEEKS - 5, 0)]
+    (ramp,) = found(lives)
+    assert [(use.room, use.came) for use in ramp.recent] == [(10, 10), (10, 10), (10, 0), (10, 0), (10, 0)]
+    assert (ramp.recent_percent, ramp.used_percent) == (40, 85)
+    assert pays(ramp, RULES)
+    assert is_stopped(ramp, RULES)
+    (still,) = found([*lives, *(a_life(at(7 * WEEKS - 4, 9.05), 60) for _ in range(10))])
+    assert not is_stopped(still, RULES), "one missing day is a holiday"
+
+
+def test_the_room_of_all_node_pools_together_stays_within_the_amount() -> None:
+    types = (a_type("m.large", cpu="4", memory="16Gi"),)
+    snapshot = a_snapshot(node_pools=(a_pool("a"), a_pool("b")), types=types)
+    history = GrowthHistory(time_zone=BERLIN, since=SINCE, read_until=SINCE)
+    lives = [*weekday_ramps(pool="a"), *weekday_ramps(pool="b"), *weekday_ramps(pool="b", hour=15)]
+    history = extended(history, lives, at(7 * WEEKS, 0), RULES)
+    whole = forecast_from(history, snapshot, RULES)
+    price = whole.ramps[0].hourly
+    assert {(ramp.pool, ramp.pods, ramp.hourly) for ramp in whole.ramps} == {("a", 10, price), ("b", 10, price)}
+    rules = msgspec.structs.replace(RULES, nanodollars_per_hour=price + price // 2)
+    one, beside, later = forecast_from(history, snapshot, rules).ramps
+    assert (one.pods, beside.pods, later.pods) == (10, 5, 10), "an afternoon has the whole amount again"
+    assert one.hourly + beside.hourly <= price + price // 2
+
+
+def test_the_history_of_hours_is_that_of_the_whole_period() -> None:
+    lives = sorted([*weekday_ramps(), *weekday_ramps(pods=3, hour=14.99)], key=lambda life: life.created_at)
+    history = GrowthHistory(time_zone=BERLIN, since=SINCE, read_until=SINCE)
+    end = at(7 * WEEKS, 0)
+    while history.read_until < end:
+        until = min(end, history.read_until + timedelta(hours=1))
+        near = [
+            life
+            for life in lives
+            if life.created_at < until and (life.gone_at is None or life.gone_at > history.read_until)
+        ]
+        history = extended(history, near, until, RULES)
+    assert history.days == growths(lives, RULES)
+
+
+def test_a_forecast_is_a_calendar_that_sorts_before_written_ones() -> None:
+    forecast = Forecast(at=at(28, 0), rules=RULES, ramps=(a_ramp(), a_ramp("other", used_percent=10)))
+    (calendar,) = calendars_of(forecast)
+    assert calendar.name < "0"
+    moment = at(28, 8 + 58 / 60)
+    hours = calendar_at(a_pool("base"), (calendar,), moment).hours
+    assert hours is not None
+    assert hours.warm is not None
+    assert (hours.warm.pods, hours.rules) == (10, ())
+    assert "by forecast: Mon-Fri 09:00 to 09:05: p90 of 20 days is 10 pods" in " ".join(
+        hours_of(calendar_at(a_pool("base"), (calendar,), moment))
+    )
+    assert due(forecast, moment) == (forecast.ramps[0],)
+    assert due(forecast, at(28, 8.9)) == ()
+    late = at(28 + 7, 9)
+    unheld = calendar_at(a_pool("base"), (calendar,), late).hours
+    assert unheld is None or unheld.warm is None, "a forecast that is not computed again ends"
+
+
+# `disrupt` learns ramps from the ledger that it keeps, an hour at a time, whatever of it cannot be read.
+
+
+HOUR = datetime(2026, 11, 30, 8, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+_, NODE = a_node_of(a_type(), "n1", pool="base")
+
+
+class Course:
+    """A ledger with a ramp of five pods at 08:02, and what `disrupt` learns from it."""
+
+    def __init__(self) -> None:
+        self.objects, self.rows, self.clock = MemoryObjects(), Rows(), FakeClock(HOUR)
+        self.writer = LedgerWriter(self.objects, "test", self.clock)
+        self.observed = a_snapshot(node_pools=(a_pool("base"),), types=(a_type(cpu="8", memory="32Gi"),))
+        for minute in range(-20, 80, 4):
+            self.record(HOUR + minute * MINUTE)
+
+    def pods(self, now: datetime) -> tuple[Pod, ...]:
+        old = a_pod("old", node_name="n1", created_at=HOUR - timedelta(days=2))
+        new = [
+            a_pod(
+                f"new-{number}", node_name="n1", created_at=HOUR + 2 * MINUTE, started_at=HOUR + 3 * MINUTE, cpu="500m"
+            )
+            for number in range(5)
+        ]
+        return (old, *(new if now >= HOUR + 3 * MINUTE else ()))
+
+    def record(self, now: datetime) -> None:
+        self.clock.pause(now - self.clock.now())
+        snapshot = a_snapshot(now=now, nodes=(NODE,), pods=self.pods(now))
+        draft = self.writer.draft(PROVISION, snapshot, Plan(now=now), SearchBound())
+        self.writer.write(draft, DecisionSummary("x", "Launched", (LedgerPart(id=f"c{now}", reason="Launched"),)))
+
+    def run(self, now: datetime, **settings: Any) -> RunReport:
+        self.clock.pause(now - self.clock.now())
+        chosen = msgspec.structs.replace(SETTINGS, forecast="on", **settings)
+        view = SimpleNamespace(snapshot=msgspec.structs.replace(self.observed, now=now), node_pools={})
+        runs = ForecastRuns(
+            observer=SimpleNamespace(observe=lambda: view),  # type: ignore[arg-type]  # what it uses of it
+            recorded=RecordedSnapshots(self.objects, "test", self.clock),
+            store=self.rows.stores(FakeBrakes(self.clock)).forecasts,
+            ledger=self.writer,
+            kubernetes=None,  # type: ignore[arg-type]  # no ramp stops here
+            settings=chosen,
+            clock=self.clock,
+        )
+        report = RunReport()
+        runs.run(report, deadline=now + timedelta(minutes=5))
+        return report
+
+    @property
+    def growth(self) -> dict[str, dict[str, tuple[SlotGrowth, ...]]]:
+        assert self.rows.growth is not None
+        return self.rows.growth.days
+
+
+@pytest.fixture
+def course() -> Course:
+    return Course()
+
+
+def test_each_settled_hour_of_the_ledger_is_read_once(course: Course) -> None:
+    listed: list[str] = []
+    keys = course.objects.keys
+    course.objects.keys = lambda prefix, after="": listed.append(prefix) or keys(prefix, after)  # type: ignore[method-assign, func-returns-value]  # counts
+    first = course.run(HOUR + timedelta(hours=1, minutes=14))
+    assert len(listed) < 50, "a day that is over is listed once"
+    assert first.counts["forecastHours"] == 29 * 24 - 1, "weeks without decisions cost nothing"
+    assert course.growth == {}, "08:00 to 09:00 is settled at 09:15"
+    assert course.run(HOUR + timedelta(hours=1, minutes=15)).counts["forecastHours"] == 1
+    (slots,) = (pools["base"] for pools in course.growth.values())
+    assert [(growth.slot, growth.pods, growth.waited) for growth in slots] == [(96, 5, 60)]
+    assert course.rows.growth is not None
+    assert course.rows.growth.since == HOUR - 20 * MINUTE
+    assert course.run(HOUR + timedelta(hours=1, minutes=16)).counts["forecastHours"] == 0
+    assert course.rows.forecast is not None
+
+
+def test_other_clocks_start_an_empty_history(course: Course) -> None:
+    course.run(HOUR + timedelta(hours=2))
+    course.run(HOUR + timedelta(hours=2), forecast_time_zone="Europe/Berlin")
+    assert course.rows.growth is not None
+    assert course.rows.growth.time_zone == "Europe/Berlin"
+    assert [growth.slot for growth in course.growth["2026-11-30"]["base"]] == [108]
+
+
+def test_entries_that_cannot_be_read_are_left_out(course: Course) -> None:
+    for number, key in enumerate(sorted(key for key in course.objects.objects if key.startswith(DECISIONS))):
+        if number % 2:
+            course.objects.objects[key] = b"damaged"
+    report = course.run(HOUR + timedelta(hours=2))
+    assert report.counts.get("unexpectedErrors", 0) == 0
+    assert course.growth["2026-11-30"]["base"][0].pods == 5
+
+
+def test_a_table_that_fails_harms_nothing_else(course: Course) -> None:
+    def fails(what: str) -> None:
+        raise TransientError("dynamodb:PutItem", what)
+
+    course.rows.before_call = fails
+    report = course.run(HOUR + timedelta(hours=2))
+    assert report.counts["portErrors"] == 1
+    course.rows.before_call = lambda _: None
+    course.run(HOUR + timedelta(hours=2))
+    assert "2026-11-30" in course.growth
+
+
+def test_the_history_of_a_day_is_bounded() -> None:
+    rules, start = ForecastRules(time_zone="UTC"), HOUR.replace(hour=0)
+    history = GrowthHistory(time_zone="UTC", since=start, read_until=start)
+    for hour in range(24):
+        now = start + timedelta(hours=hour)
+        day = {"2026-11-30": {"base": [SlotGrowth(12 * hour + n, hour + 1, 1, 1, 1) for n in range(12)]}}
+        lives = _lives_of(day, now)
+        history = extended(history, lives, now + timedelta(hours=1), rules)
+    slots = history.days["2026-11-30"]["base"]
+    assert len(slots) == SLOTS_MAX
+    assert min(growth.pods for growth in slots) > 20, "the largest stay"
+
+
+def _lives_of(day: dict[str, dict[str, list[SlotGrowth]]], now: datetime) -> list[PodLife]:
+    return [
+        PodLife(
+            pool="base",
+            created_at=now + (growth.slot % 12) * 5 * MINUTE,
+            gone_at=now + (growth.slot % 12) * 5 * MINUTE + MINUTE,
+            requests={"pods": 1, "cpu": 1, "memory": 1},
+            waited=timedelta(0),
+        )
+        for growth in day["2026-11-30"]["base"]
+        for _ in range(growth.pods)
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -25,6 +25,11 @@ from adapters.aws.dynamodb.table import (
 from adapters.ports import ConflictError
 from adapters.store import Lease, SweepState
 from installation.wiring import TABLE
+
+if TYPE_CHECKING:
+    from core.forecast import Forecast, GrowthHistory
+
+T = TypeVar("T")
 
 # Stores when the cluster was last seen to have changed, in one DynamoDB item per cluster.
 
@@ -197,3 +202,45 @@ def _later_than(at: datetime) -> dict[str, Any]:
         "ExpressionAttributeNames": {"#f": _FIELD},
         "ExpressionAttributeValues": {":at": {"S": at.isoformat()}},
     }
+
+
+# Stores what is forecast of a cluster's pods, in two DynamoDB items per cluster.
+
+
+_HISTORY: Final = "history"
+_FORECAST: Final = "forecast"
+
+
+class DynamoForecasts:
+    """`adapters.store.ForecastStore`. A damaged history is read from the ledger again, and a damaged forecast keeps no room."""
+
+    def __init__(self, table: DynamoTable, cluster: str) -> None:
+        self._table = table
+        self._partition = partition_of(cluster, "forecast")
+
+    def history(self) -> GrowthHistory | None:
+        """Return what was read so far."""
+        from core.forecast import GrowthHistory  # only installations with a forecast need it
+
+        return readable_row(self._table.get(self._partition, _HISTORY), lambda item: _body(item, GrowthHistory))
+
+    def write_history(self, history: GrowthHistory) -> None:
+        """Replace it."""
+        self._write(_HISTORY, history)
+
+    def forecast(self) -> Forecast | None:
+        """Return the last forecast."""
+        from core.forecast import Forecast
+
+        return readable_row(self._table.get(self._partition, _FORECAST), lambda item: _body(item, Forecast))
+
+    def write_forecast(self, forecast: Forecast) -> None:
+        """Replace it."""
+        self._write(_FORECAST, forecast)
+
+    def _write(self, sort: str, record: msgspec.Struct) -> None:
+        self._table.put({**key(self._partition, sort), "body": packed(msgspec.json.encode(record))})
+
+
+def _body(item: Item, type_: type[T]) -> T:
+    return msgspec.json.decode(unpacked(item["body"]), type=type_)

@@ -110,6 +110,10 @@ class StateGrants:
         allow(role, ["s3:GetObject", "s3:PutObject"], bases)
         self._hears_what_is_missing(role, self.bucket)
 
+    def reads_decisions(self, role: iam.Role) -> None:
+        """Allow reading decisions, for the forecast; those who keep them may list the bucket."""
+        allow(role, ["s3:GetObject"], [self.bucket.arn_for_objects("ledger/decisions/*")])
+
     def records_outcomes(self, role: iam.Role) -> None:
         """Allow writing what became of decisions."""
         allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("ledger/outcomes/*")])

@@ -8,10 +8,9 @@ from typing import Final
 
 import msgspec
 
-from adapters.current_target import current_target
 from adapters.messages import work_on_claim
 from adapters.observation.observer import ClusterState
-from adapters.observation.stores import Stores
+from adapters.observation.stores import Stores, current_target
 from adapters.ports import CloudProvider, JsonObject, Kubernetes, Queue
 from adapters.store import Targets
 from core import labels

@@ -11,7 +11,7 @@ import msgspec
 
 from adapters.aws.dynamodb.claims import DynamoClaims
 from adapters.aws.dynamodb.commands import DynamoCommands, DynamoMoves, DynamoNominations
-from adapters.aws.dynamodb.coordination import DynamoChanges, DynamoLeases, DynamoPodEnds, DynamoSweeps
+from adapters.aws.dynamodb.coordination import DynamoChanges, DynamoForecasts, DynamoLeases, DynamoPodEnds, DynamoSweeps
 from adapters.aws.dynamodb.launch_memory import DynamoDenials, DynamoOfferings
 from adapters.aws.dynamodb.table import DynamoTable, DynamoUnreadableRows
 from adapters.observation.stores import Stores
@@ -57,6 +57,7 @@ def dynamo(table: DynamoTable, cluster: str) -> Store:
         breakers=NO_BRAKES,
         quotas=MemoryQuotas(),
         unreadable=DynamoUnreadableRows([table]),
+        forecasts=DynamoForecasts(table, cluster),
     )
     return Store(stores, DynamoLeases(table, cluster), DynamoSweeps(table, cluster))
 

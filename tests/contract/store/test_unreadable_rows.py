@@ -22,6 +22,7 @@ from adapters.store import CLAIMS, PLANNER, SweepState
 from core.approval.proposal import ProposalVerdict
 from core.brakes import Brake, BrakeKind
 from core.disruption.move_history import MoveHistory
+from core.forecast import Forecast, ForecastRules, GrowthHistory, Ramp, RoomUse, SlotGrowth
 from core.launch.denials import LaunchDenial
 from core.lifecycle.records import ClaimPhase, CommandRecord
 from core.model.plan import Command, StoredDrain
@@ -389,7 +390,23 @@ def every_kind(table: DynamoTable, cluster: str) -> dict[str, tuple[Reader, ...]
     targets.write(a_stored_target(StoredDrain("n", 1, 1), settings="s", kept_price=1, new_price=2))
     pace.wait(NOW)
     names.add(["t"])
+    ramp = Ramp(
+        pool="default",
+        weekdays=(0, 1),
+        starts=timedelta(hours=9),
+        pods=3,
+        requests={"cpu": 1000},
+        days=4,
+        used_percent=90,
+        covered_percent=90,
+        waited=MINUTE,
+        recent=(RoomUse("2026-11-29", 3, 2),),
+    )
+    stores.forecasts.write_forecast(Forecast(at=NOW, rules=ForecastRules(time_zone="UTC"), ramps=(ramp,)))
+    growth = {"2026-11-30": {"default": (SlotGrowth(96, 3, 1000, 1 << 30, 60),)}}
+    stores.forecasts.write_history(GrowthHistory(time_zone="UTC", since=NOW, read_until=NOW, days=growth))
     return {
+        "forecast": (stores.forecasts.forecast, stores.forecasts.history),
         "claims": (stores.claims.all, lambda: stores.claims.get("a")),
         "instances": (lambda: stores.claims.of_instance(launched.instance_id), stores.claims.indexed),
         "usage": (stores.claims.usage, lambda: mismatches(stores.claims, [launched])),

@@ -50,6 +50,9 @@ _ANNOTATED: Final = (
 )
 """For kwok where other kubelets play, too."""
 
+_GROUPS_GATE: Final = ("--feature-gates=GenericWorkload=true",)
+_GROUPS_API: Final = "--runtime-config=scheduling.k8s.io/v1beta1=true"
+
 GARBAGE_PERCENT: Final = "400"
 """Collect garbage a quarter as often as Go does by itself: here is memory to spare, and two cores for all."""
 
@@ -73,6 +76,8 @@ KUBELETS: Final = _Identity("kwok", ("system:masters", "system:nodes"))
 class ControlPlane:
     """etcd, kube-apiserver, kube-scheduler, kube-controller-manager and kwok.
 
+    With `starts_groups`, the gate of Kubernetes' own groups is open, which is off by default in 1.37.
+
     Attributes:
         url: The API server's URL; it stays the same after a restart.
         ca: Certificate authority of the server, PEM.
@@ -89,6 +94,7 @@ class ControlPlane:
         authentication_webhook: Path | None = None,
         qps: int = CLIENT_QPS,
         has_hollow_kubelets: bool = False,
+        starts_groups: bool = False,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._processes = processes
@@ -96,6 +102,7 @@ class ControlPlane:
         self._webhook = authentication_webhook
         self._qps = qps
         self._has_hollow_kubelets = has_hollow_kubelets
+        self._starts_groups = starts_groups
         self._binaries: Binaries | None = None
         self._etcd_port, self._peer_port, self._port = free_ports(3)
         self._tokens = {identity: secrets.token_urlsafe(24) for identity in (ADMIN, SCHEDULER, CONTROLLERS, KUBELETS)}
@@ -238,6 +245,7 @@ class ControlPlane:
             f"--service-account-signing-key-file={key}",
             f"--token-auth-file={self._folder / 'tokens.csv'}",
             *(webhook if self._webhook else ()),
+            *((*_GROUPS_GATE, _GROUPS_API) if self._starts_groups else ()),
             "--authorization-mode=RBAC",
             "--disable-admission-plugins=ServiceAccount",
             "--allow-privileged=true",
@@ -252,6 +260,7 @@ class ControlPlane:
             f"--kubeconfig={self.kubeconfig(self._tokens[SCHEDULER])}",
             "--leader-elect=false",
             "--secure-port=0",
+            *(_GROUPS_GATE if self._starts_groups else ()),
             f"--kube-api-qps={self._qps}",
             f"--kube-api-burst={2 * self._qps}",
         ]
@@ -268,6 +277,7 @@ class ControlPlane:
             f"--kubeconfig={self.kubeconfig(self._tokens[CONTROLLERS])}",
             "--leader-elect=false",
             "--secure-port=0",
+            *(_GROUPS_GATE if self._starts_groups else ()),
             "--use-service-account-credentials=true",
             f"--service-account-private-key-file={self._folder / 'service-account.key'}",
             f"--root-ca-file={authority}",
@@ -336,7 +346,11 @@ class Together(ABC):
         """Start all parts. Raises PartError."""
 
     def start_control_plane(
-        self, *, authentication_webhook: Path | None = None, has_hollow_kubelets: bool = False
+        self,
+        *,
+        authentication_webhook: Path | None = None,
+        has_hollow_kubelets: bool = False,
+        starts_groups: bool = False,
     ) -> None:
         """Start it in a folder of its own; it has an `admin` from now on. Raises PartError."""
         self.control_plane = ControlPlane(
@@ -344,6 +358,7 @@ class Together(ABC):
             self.folder / "control-plane",
             authentication_webhook=authentication_webhook,
             has_hollow_kubelets=has_hollow_kubelets,
+            starts_groups=starts_groups,
         )
         self.opened.callback(self.control_plane.stop)
         self.control_plane.start()

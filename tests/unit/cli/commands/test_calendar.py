@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
-from cli.__main__ import main
-from cli.schemas.periods import CalendarAnswer
+from cli.__main__ import command_parser, main
+from cli.commands.calendar import week_document
+from cli.inputs import read_inputs
+from cli.schemas.periods import CalendarAnswer, CalendarWeekAnswer
+from core.forecast import Forecast, ForecastRules, GrowthHistory, Ramp, SlotGrowth
 from tests.simulation.worlds import catalogue, deployment, node_pool
 
 CALENDAR = {
@@ -114,3 +119,51 @@ def test_explain_at_a_time_and_plan_at_that_time_agree(
     assert {pod["reason"] for pod in plan["unschedulable"]} == ({reason} if reason else set())
     if reason:
         assert "is outside its hours until" in plan["unschedulable"][0]["message"]
+
+
+def test_the_week_shows_each_hour_with_its_warm_room_and_its_dollars(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answer(capsys, "calendar", *files, "--week", "--now", "2026-11-29T22:30:00Z")
+    week = msgspec.convert(found, CalendarWeekAnswer)
+    assert week.time_zone == "Europe/Berlin"
+    (default,) = week.node_pools
+    assert len(default.hours) == 7 * 24
+    monday = {hour.hour: hour for hour in default.hours if hour.day == "Mon 2026-11-30"}
+    assert [hour for hour in range(24) if monday[hour].open_percent == 100] == list(range(8, 19))
+    assert monday[7].open_percent == 16, "it wakes ten minutes before eight"
+    assert [hour for hour in range(24) if monday[hour].warm_pods] == [12]
+    assert monday[12].warm_dollars > 0
+    assert {hour.forecast_pods for hour in default.hours} == {None}
+    sunday = [hour for hour in default.hours if hour.day.startswith("Sun") and hour.warm_pods]
+    assert sunday == [], "a closed NodePool keeps no room"
+
+
+def test_the_week_is_drawn_by_days(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calendar", *files[:-2], "--week", "--now", "2026-11-29T22:30:00Z"]) == 0
+    drawn = capsys.readouterr().out
+    assert "Mon 2026-11-30  .......-====#======....." in drawn
+    assert "clocks of Europe/Berlin" in drawn
+
+
+def test_the_week_has_what_is_forecast_and_what_came(files: list[str]) -> None:
+    arguments = command_parser("calendar").parse_args([*files, "--now", "2026-11-29T22:30:00Z"])
+    snapshot = read_inputs(arguments).snapshot
+    ramp = Ramp(
+        pool="default",
+        weekdays=(0,),
+        starts=timedelta(hours=9, minutes=5),
+        pods=4,
+        requests={"cpu": 500},
+        days=4,
+        used_percent=90,
+        covered_percent=90,
+        waited=timedelta(seconds=60),
+    )
+    forecast = Forecast(at=snapshot.now, rules=ForecastRules(time_zone="Europe/Berlin"), ramps=(ramp,))
+    days = {"2026-11-23": {"default": (SlotGrowth(109, 3, 1500, 0, 60), SlotGrowth(112, 1, 500, 0, 60))}}
+    growth = GrowthHistory(time_zone="Europe/Berlin", read_until=snapshot.now, days=days)
+    (default,) = week_document(snapshot, forecast, growth)["nodePools"]
+    monday = {hour["hour"]: hour for hour in default["hours"] if hour["day"] == "Mon 2026-11-30"}
+    assert (monday[9]["forecastPods"], monday[9]["came"]) == (4, 4)
+    assert (monday[10]["forecastPods"], monday[10]["came"]) == (0, 0)

@@ -211,6 +211,7 @@ def test_the_tables_are_those_of_top() -> None:
         ("/data/why?of=--help", "is no name"),
         ("/data/why", "is no name"),
         ("/data/what-if?price=1;rm", "is no price"),
+        ("/data/week", "clocks of UTC"),
         ("/data/decisions", "start the console with --cluster NAME or --ledger PLACE"),
         ("/data/replay?id=81c0", "start the console with --cluster NAME or --ledger PLACE"),
     ],

@@ -133,6 +133,7 @@ def test_the_ledger_has_none_of_them() -> None:
         "/",
         "/data/cluster",
         "/data/savings",
+        "/data/week",
         "/data/what-if?price=0.05",
         *(f"/data/why?of={name}" for name in ("shop/p", "shop/web", "node/n", "nodeclaim/claim", "nodepool/default")),
     ],

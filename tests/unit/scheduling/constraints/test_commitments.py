@@ -6,17 +6,21 @@ import msgspec
 import pytest
 
 from core import labels
+from core.explain import explain_pod
 from core.model.catalogue import Offering
 from core.model.plan import Plan
+from core.model.pod import Pod
 from core.model.snapshot import Options
 from core.model.values.commitment import Commitment, CommittedRate, ReservedInstances, SavingsPlan
 from core.model.values.quotas import STANDARD
 from core.model.values.requirements import Requirement
+from core.reasons.pods import PodReason
+from core.scheduling import schedule
 from core.scheduling.constraints.commitments import Commitments
 from core.scheduling.pods import Avoids
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
-from tests.unit.scheduling.reading import context_of, plan_of
+from tests.unit.scheduling.reading import context_of, plan_of, reasons_of
 
 SIZES = {"large": 2, "xlarge": 4, "2xlarge": 8}
 TYPES = tuple(
@@ -209,3 +213,43 @@ def test_drafts_change_while_any_commitment_was_unused(used: tuple[str, ...], ch
     commitments = context.plan_constraints(()).commitments
     assert commitments is not None
     assert commitments.changes_drafts is changes
+
+
+# Pods that may wait take what is paid for already.
+
+
+def _patient(name: str, **annotations: str) -> Pod:
+    return a_pod(name, cpu="7", annotations={labels.START_BEFORE: "8h", **annotations})
+
+
+@pytest.mark.parametrize("kind", ["spot", "room"])
+def test_a_pod_that_may_wait_takes_an_idle_commitment_at_once(kind: str) -> None:
+    only_on_demand = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND))
+    pods = tuple(_patient(name, **{labels.WAITS_FOR: kind}) for name in ("first", "second"))
+    world = {"types": TYPES, "pods": pods, "node_pools": (only_on_demand,), "options": Options(commitments=(ONE,))}
+    snapshot = a_snapshot(**world)
+    plan = schedule(snapshot)
+    assert [(claim.commitment, claim.pods) for claim in plan.claims] == [("one", ("default/first",))]
+    assert reasons_of(plan) == {"second": PodReason.HELD_BACK}
+    details = explain_pod(snapshot, pods[0]).details
+    assert "it may wait, but commitment one lies idle and pays for the node" in details
+
+
+def test_a_pod_that_may_not_wait_takes_the_commitment_first() -> None:
+    only_on_demand = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND))
+    pods = (_patient("a-patient"), a_pod("urgent", cpu="7"))
+    plan = plan_of(types=TYPES, pods=pods, node_pools=(only_on_demand,), options=Options(commitments=(ONE,)))
+    assert [(claim.commitment, claim.pods) for claim in plan.claims] == [("one", ("default/urgent",))]
+    assert reasons_of(plan) == {"a-patient": PodReason.HELD_BACK}
+
+
+def test_a_pod_that_waits_for_room_takes_an_idle_capacity_reservation() -> None:
+    held = Offering("m7.2xlarge", ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
+    types = tuple(
+        msgspec.structs.replace(one, offerings=(*one.offerings, held)) if one.name == held.instance_type else one
+        for one in TYPES
+    )
+    pods = tuple(_patient(name, **{labels.WAITS_FOR: "room"}) for name in ("first", "second"))
+    plan = plan_of(types=types, pods=pods)
+    assert [(claim.capacity_types, claim.pods) for claim in plan.claims] == [((labels.RESERVED,), ("default/first",))]
+    assert reasons_of(plan) == {"second": PodReason.HELD_BACK}

@@ -273,6 +273,16 @@ def test_a_pod_that_we_nominated_is_work(lab: Lab) -> None:
     assert pending_work([others], [record], NOW, Options()) == PendingWork()
 
 
+@pytest.mark.parametrize(("seconds", "marked"), [(9, 0), (10, 1)])
+def test_a_member_of_a_group_without_a_verdict_is_work(seconds: int, marked: int) -> None:
+    """kube-scheduler says nothing of an incomplete group; where nothing else waited, its pods were never told why they do."""
+    since = NOW - timedelta(seconds=seconds)
+    member = a_pod("m", pod_group="g", created_at=since, is_marked_unschedulable=False)
+    single = a_pod("s", created_at=since, is_marked_unschedulable=False)
+    assert pending_work([member], [], NOW, Options()) == PendingWork(marked=marked, unmarked=1 - marked)
+    assert pending_work([single], [], NOW, Options()) == PendingWork(unmarked=1)
+
+
 def test_nothing_is_planned_if_every_pending_pod_has_a_node_in_flight(lab: Lab) -> None:
     """Each verdict of the scheduler wakes a run, and each plan of a burst takes seconds of CPU time."""
     lab.kubernetes.put(a_pending_pod("p"))
