@@ -210,6 +210,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         improve_iterations=0 if arguments.time_budget == 0 else arguments.improve_iterations,
         moves=getattr(arguments, "moves", BALANCED_MOVES),
         move_price=getattr(arguments, "move_price", None),
+        part_nodes=getattr(arguments, "part_nodes", None),
         seed=arguments.seed,
     )
 

@@ -214,6 +214,7 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
         ignore_budgets=asked.ignore_budgets,
         moves=asked.moves,
         move_price=asked.move_price,
+        part_nodes=asked.part_nodes or deployed.part_nodes,
         seed=asked.seed,
     )
     snapshot = msgspec.structs.replace(own_state_view.snapshot, options=options)

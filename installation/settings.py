@@ -78,6 +78,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             NodePool's annotation `fleetwright.dev/evictions-per-hour` sets its own ceiling besides.
         shrink_percent: The share of a NodePool's vCPUs that consolidation and drift may remove within an hour, in percent;
             100: any. With `mode: approve`, commands beyond it wait for approval.
+        part_nodes: The most nodes that consolidation plans together; a larger cluster is divided between NodePools that share
+            no pods (`core.disruption.decision`). None: never.
         validate_launches: Ask EC2 with DryRun if it would launch from each EC2NodeClass. Turn it off if an organization's
             policy denies such requests, but not launches (Karpenter's DISABLE_DRY_RUN).
         launch_tokens: How many instances EC2 lets the account and region launch at once (its resource limit of RunInstances).
@@ -139,6 +141,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     steer_scale_in: bool = False
     evictions_per_hour: Annotated[int, msgspec.Meta(ge=0)] | None = None
     shrink_percent: Annotated[int, msgspec.Meta(ge=0, le=100)] = 50
+    part_nodes: Count | None = None
     validate_launches: bool = True
     launch_tokens: Count = 1000
     launch_tokens_per_second: Count = 2
@@ -284,6 +287,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             requires_unschedulable_mark=True,
             evictions_per_hour=self.evictions_per_hour,
             shrink_percent=None if self.mode == APPROVE or self.shrink_percent == 100 else self.shrink_percent,
+            part_nodes=self.part_nodes,
             ranks_by_own_prices=terms is not None and terms.reorder,
             dedicated_ppm=terms.dedicated_ppm if terms is not None else 0,
             commitments=terms.commitments if terms is not None else (),

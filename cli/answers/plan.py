@@ -153,6 +153,9 @@ def disruption_document(plan: DisruptionPlan) -> JsonObject:
             "after": dollars(plan.cost.after),
             "lowerBound": None if bound is None else dollars(bound),
         },
+        **(
+            {"division": {"parts": plan.parts, "undivided": plan.undivided}} if plan.parts > 1 or plan.undivided else {}
+        ),
     }
 
 
@@ -522,10 +525,20 @@ def disruption_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _blocked(document["blocked"], shows_all=shows_all),
         set_aside_lines(document),
         _budgets(document["budgets"], has_commands=bool(document["commands"])),
+        _division(document.get("division")),
         time_limit_line(document.get("timing", {}).get("stoppedBy")),
         prices_line(document),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _division(division: JsonObject | None) -> str:
+    """Return in how many parts the cluster was planned, or why it was not divided; empty if nobody asked."""
+    if division is None:
+        return ""
+    if division["undivided"]:
+        return output.wrapped(f"planned as a whole: {division['undivided']}")
+    return f"planned in {division['parts']} parts that share no pods"
 
 
 def disruption_names(document: JsonObject) -> str:

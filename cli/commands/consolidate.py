@@ -76,6 +76,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DOLLARS_PER_HOUR",
         help="what a move counts, instead of --moves",
     )
+    parser.add_argument(
+        "--part-nodes",
+        type=_nodes,
+        metavar="N",
+        help="plan at most so many nodes together: a larger cluster is divided between NodePools that share no pods",
+    )
+
+
+def _nodes(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of one or more")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:

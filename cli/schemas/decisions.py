@@ -186,6 +186,13 @@ class DisruptionCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     gap_parts: GapPartsAnswer | None = None
 
 
+class DivisionAnswer(msgspec.Struct, kw_only=True):
+    """With `partNodes` or `--part-nodes`: in how many parts the cluster was planned, or why it was not divided."""
+
+    parts: int
+    undivided: str
+
+
 class DisruptionPlanAnswer(JsonAnswer):
     """`fleetwright consolidate -o json`. Commands are in the order in which they are carried out."""
 
@@ -197,6 +204,7 @@ class DisruptionPlanAnswer(JsonAnswer):
     cost: DisruptionCostAnswer
     timing: TimingAnswer
     prices: PricesAnswer
+    division: DivisionAnswer | None = None
 
 
 class SavingsEndAnswer(msgspec.Struct, kw_only=True, rename="camel"):

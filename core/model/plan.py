@@ -339,10 +339,12 @@ class StoredNewNode(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: Its name in the plan that decided it.
         pods: Kind → how many of its pods go there, in the order of kinds.
+        price: Nano-dollars per hour when it was decided; 0 in rows older than this field.
     """
 
     name: str
     pods: dict[str, int]
+    price: int = 0
 
 
 class StoredTarget(msgspec.Struct, frozen=True, kw_only=True):
@@ -355,6 +357,7 @@ class StoredTarget(msgspec.Struct, frozen=True, kw_only=True):
         settings: Digest of the settings that decide: the price of moves, the spot gate, the NodePools' settings for moves.
         drains: The nodes still to be drained.
         kept_price: Nano-dollars per hour of the candidates that stay.
+        kept_by_pool: The same by NodePool; empty in rows older than this field.
         drained_price: Nano-dollars per hour of `drains`.
         new_price: Nano-dollars per hour of `new_nodes`.
         slots: Places on existing nodes.
@@ -370,6 +373,7 @@ class StoredTarget(msgspec.Struct, frozen=True, kw_only=True):
     slots: tuple[StoredSlots, ...] = msgspec.field(default=(), name="seats")
     """Stored rows and ledgers have the name `seats`."""
     new_nodes: tuple[StoredNewNode, ...] = ()
+    kept_by_pool: dict[str, int] = {}
 
     @property
     def saving(self) -> int:
@@ -385,6 +389,8 @@ class DisruptionPlan(msgspec.Struct, frozen=True, kw_only=True):
         target: The target to store for the next pass; the commands of method `repack` are its next wave.
         target_reason: Why the previous target was continued or replaced (`core.reasons.code`), empty if there was none to
             decide about.
+        parts: In how many parts the cluster was planned (`core.disruption.decision`).
+        undivided: Why a cluster that is to be divided was planned as a whole, else empty.
     """
 
     now: datetime
@@ -394,6 +400,8 @@ class DisruptionPlan(msgspec.Struct, frozen=True, kw_only=True):
     cost: DisruptionCost = DisruptionCost()
     target: StoredTarget | None = None
     target_reason: str = ""
+    parts: int = 1
+    undivided: str = ""
 
 
 # The complete launch order of one claim: the controller creates it, and the EC2 request is rendered from it.

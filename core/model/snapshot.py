@@ -387,6 +387,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         moves: How much moving pods counts against savings: thorough (nothing), balanced or gentle.
         evictions_per_hour: How many pods commands may evict in any hour, None for any number.
         shrink_percent: What share of a NodePool's vCPUs commands may remove in any hour, None for any.
+        part_nodes: The most nodes that consolidation plans together, as far as NodePools share no pods
+            (`core.disruption.decision`); None for all.
         ranks_by_own_prices: Whether the catalogue's prices rank types differently from EC2's list, so that launches follow the
             catalogue.
         dedicated_ppm: How much more nodes on dedicated hardware cost than the catalogue says, in millionths.
@@ -408,6 +410,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     move_price: int | None = None
     evictions_per_hour: int | None = None
     shrink_percent: int | None = None
+    part_nodes: int | None = None
     ranks_by_own_prices: bool = False
     dedicated_ppm: int = 0
     commitments: tuple[Commitment, ...] = ()

@@ -342,7 +342,12 @@ def _nominates(request: Any) -> bool:
 
 
 def _is_unschedulable(body: dict[str, Any]) -> bool:
-    return any(condition.get("reason") == "Unschedulable" for condition in _conditions(body))
+    """Whether kube-scheduler says that no node takes the pod; of a group in a cluster without nodes it says SchedulerError."""
+    return any(
+        condition.get("reason") == "Unschedulable"
+        or (condition.get("reason") == "SchedulerError" and "PodGroupPostFilter" in str(condition.get("message")))
+        for condition in _conditions(body)
+    )
 
 
 def _conditions(body: dict[str, Any]) -> Iterable[dict[str, Any]]:

@@ -28,7 +28,7 @@ from core.brakes import Action, BrakeKind, EngagedBrakes, action_of
 from core.breakers import one_at_a_time
 from core.containment import contained
 from core.disruption.consolidation_nodes import payback_minutes
-from core.disruption.decision import disrupt, startable
+from core.disruption.decision import LEFT_FOR_THE_TARGET, disrupt, startable
 from core.disruption.move_history import MoveHistory
 from core.disruption.node_health import has_unhealthy_node
 from core.disruption.shrink_limit import brake as shrinking_brake
@@ -359,8 +359,8 @@ class _Decided(msgspec.Struct, frozen=True):
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the search ended for lack of time, so that the same snapshot may give a different plan."""
-        return bool(self.time.elapsed) and self.time.elapsed[-1] >= THOUSANDTHS
+        """Whether something was left out for lack of time, so that the same snapshot may give a different plan."""
+        return bool(self.time.elapsed) and self.time.elapsed[-1] >= THOUSANDTHS * (1 - LEFT_FOR_THE_TARGET)
 
 
 @dataclass(kw_only=True)
@@ -427,6 +427,8 @@ class DecisionPass:
             (plan, time), snapshot = decided.result, decided.snapshot
             self.warnings.set_aside(decided.set_aside, report)
         report.count("commands", len(plan.commands))
+        if plan.parts > 1 or plan.undivided:
+            report.count("parts", plan.parts)
         for reason, number in sorted(Counter(blocked.reason for blocked in plan.blocked).items()):
             report.count(f"blocked{reason}", number)
         _report_shrinking(plan, snapshot, report)

@@ -187,24 +187,24 @@ def stored(
         settings=settings_digest(snapshot),
         drains=tuple(drains),
         kept_price=_kept_price(fleet, realization.keeps),
+        kept_by_pool=_kept_by_pool(fleet, realization.keeps),
         drained_price=sum(drain.price for drain in drains),
         new_price=sum(claim.price for claim in claims),
         slots=tuple(StoredSlots(kind, node, count) for (kind, node), count in sorted(slots.items())),
-        new_nodes=tuple(StoredNewNode(name=claim.name, pods=_counted(claim, kind_of)) for claim in claims),
+        new_nodes=tuple(_stored_new_node(claim, kind_of) for claim in claims),
     )
 
 
 def joined(waiting: StoredTarget | None, made: StoredTarget | None, fleet: TargetFleet) -> StoredTarget | None:
     """Return a target that waits and one of other nodes, made beside it, as one; `fleet` has the candidates of both."""
     if waiting is None or made is None:
-        return waiting or (made and msgspec.structs.replace(made, kept_price=_kept_price(fleet, kept_by(made, fleet))))
+        return waiting or (made and _with_kept(made, fleet))
     slots: Counter[tuple[str, str]] = Counter()
     for slot in (*waiting.slots, *made.slots):
         slots[slot.kind, slot.node] += slot.pods
     both = msgspec.structs.replace(waiting, drains=(*waiting.drains, *made.drains))
     return msgspec.structs.replace(
-        both,
-        kept_price=_kept_price(fleet, kept_by(both, fleet)),
+        _with_kept(both, fleet),
         drained_price=waiting.drained_price + made.drained_price,
         new_price=waiting.new_price + made.new_price,
         slots=tuple(StoredSlots(kind, node, count) for (kind, node), count in sorted(slots.items())),
@@ -212,9 +212,29 @@ def joined(waiting: StoredTarget | None, made: StoredTarget | None, fleet: Targe
     )
 
 
+def _with_kept(target: StoredTarget, fleet: TargetFleet) -> StoredTarget:
+    """Return the target with the price of all nodes of the fleet that it leaves."""
+    keeps = kept_by(target, fleet)
+    return msgspec.structs.replace(
+        target, kept_price=_kept_price(fleet, keeps), kept_by_pool=_kept_by_pool(fleet, keeps)
+    )
+
+
 def _kept_price(fleet: TargetFleet, keeps: Bools) -> int:
     """Return the price of the nodes that a target leaves, which a later pass compares."""
     return int(fleet.prices[keeps].sum())
+
+
+def _kept_by_pool(fleet: TargetFleet, keeps: Bools) -> dict[str, int]:
+    """Return NodePool → the price of its nodes that a target leaves."""
+    kept: Counter[str] = Counter()
+    for candidate, price, stays in zip(fleet.candidates, fleet.prices, keeps, strict=True):
+        kept[candidate.pool.name] += int(price) if stays else 0
+    return dict(sorted(kept.items()))
+
+
+def _stored_new_node(claim: PlannedClaim, kind_of: Mapping[str, str]) -> StoredNewNode:
+    return StoredNewNode(name=claim.name, pods=_counted(claim, kind_of), price=claim.price)
 
 
 def _counted(claim: PlannedClaim, kind_of: Mapping[str, str]) -> dict[str, int]:

@@ -10,8 +10,10 @@ from typing import Final
 
 import msgspec
 
+from core.disruption.target.move_price import settings_digest
 from core.model.plan import Command, StoredNewNode, StoredSlots, StoredTarget
 from core.model.pod import Pod, PodSpec
+from core.model.snapshot import Snapshot
 
 VERSION: Final = 1
 """Version of the stored bytes; a target of another version is planned again."""
@@ -92,6 +94,7 @@ def after_commands(
         target,
         drains=drains,
         kept_price=target.kept_price + sum(launched.values()),
+        kept_by_pool=_with_launched(target.kept_by_pool, commands),
         drained_price=sum(drain.price for drain in drains),
         new_price=target.new_price - sum(price for name, price in launched.items()),
         slots=tuple(_less(sorted(slots), renamed)),
@@ -116,4 +119,71 @@ def _less(slots: Collection[StoredSlots], taken: Mapping[tuple[str, str], int]) 
 def _rest_of(new: StoredNewNode, taken: Mapping[tuple[str, str], int]) -> StoredNewNode:
     """Return a new node that was not launched, without the pods that commands have moved there."""
     pods_left = {kind: count - taken.get((kind, new.name), 0) for kind, count in new.pods.items()}
-    return StoredNewNode(name=new.name, pods={kind: count for kind, count in pods_left.items() if count > 0})
+    return msgspec.structs.replace(new, pods={kind: count for kind, count in pods_left.items() if count > 0})
+
+
+def _with_launched(kept: Mapping[str, int], commands: Sequence[Command]) -> dict[str, int]:
+    """Return NodePool → the price of its nodes that stay, with the commands' new nodes."""
+    prices = Counter(kept)
+    for command in commands:
+        for claim in command.replacements:
+            prices[claim.node_pool] += claim.price if kept else 0
+    return dict(sorted(prices.items())) if kept else {}
+
+
+# Divides a target between parts of a cluster, and joins the targets of parts.
+
+
+def target_of_part(snapshot: Snapshot, part: Snapshot, pool_of_node: Mapping[str, str]) -> StoredTarget | None:
+    """Return what the stored target of a snapshot says about a part of it.
+
+    None if that is nothing, cannot be told, or was decided by other settings.
+
+    Args:
+        snapshot: The whole cluster, with the target.
+        part: Some of its NodePools and their nodes.
+        pool_of_node: Name of a node or claim of the cluster → its NodePool.
+    """
+    target, pools = snapshot.stored_target, {pool.name for pool in part.node_pools}
+    if target is None or (target.kept_price and not target.kept_by_pool):
+        return None
+    if target.settings != settings_digest(snapshot):
+        return None
+    drains = tuple(drain for drain in target.drains if pool_of_node.get(drain.node, "") in pools)
+    if not drains:
+        return None
+    all_new = sum(new.price for new in target.new_nodes)
+    new_nodes = tuple(new for new in target.new_nodes if new.name.rpartition("-")[0] in pools)
+    kept = {pool: price for pool, price in target.kept_by_pool.items() if pool in pools}
+    return msgspec.structs.replace(
+        target,
+        settings=settings_digest(part),
+        drains=drains,
+        kept_price=sum(kept.values()),
+        kept_by_pool=kept,
+        drained_price=sum(drain.price for drain in drains),
+        # Waves may launch cheaper nodes than planned, so the sum is less than that of the nodes.
+        new_price=target.new_price * sum(new.price for new in new_nodes) // all_new if all_new else target.new_price,
+        slots=tuple(slot for slot in target.slots if pool_of_node.get(slot.node, "") in pools),
+        new_nodes=new_nodes,
+    )
+
+
+def joined_targets(targets: Sequence[StoredTarget], snapshot: Snapshot) -> StoredTarget | None:
+    """Return the targets of parts of the snapshot as one; None if there is none."""
+    if not targets:
+        return None
+    kept = Counter[str]()
+    for target in targets:
+        kept.update(target.kept_by_pool)
+    return StoredTarget(
+        made_at=min(target.made_at for target in targets),
+        settings=settings_digest(snapshot),
+        drains=tuple(drain for target in targets for drain in target.drains),
+        kept_price=sum(target.kept_price for target in targets),
+        kept_by_pool=dict(sorted(kept.items())),
+        drained_price=sum(target.drained_price for target in targets),
+        new_price=sum(target.new_price for target in targets),
+        slots=tuple(sorted(slot for target in targets for slot in target.slots)),
+        new_nodes=tuple(new for target in targets for new in target.new_nodes),
+    )

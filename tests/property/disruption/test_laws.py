@@ -28,7 +28,7 @@ from core.disruption.validation import ValidCommand
 from core.model.catalogue import Catalogue
 from core.model.plan import Command, DisruptionPlan, NodeClaim
 from core.model.pod import NodeSelectorTerm, PodAffinityTerm
-from core.model.snapshot import Node, Snapshot
+from core.model.snapshot import BALANCED_MOVES, THOROUGH_MOVES, Node, Snapshot
 from core.model.state_node import state_nodes
 from core.model.values.commitment import Commitment, CommittedRate, ReservedInstances, SavingsPlan
 from core.model.values.requirements import Requirement
@@ -39,7 +39,7 @@ from core.reasons.nodes import NodeReason
 from core.scheduling.claim_search import Solution
 from core.scheduling.optimization.repacker import Repacker
 from tests.builders import a_node_of, a_selector, a_type
-from tests.property.disruption.worlds import worlds
+from tests.property.disruption.worlds import of_team, together, worlds, worlds_of_teams
 from tests.property.naive.limits import DOLLAR, charged, running
 from tests.property.naive_disruption.judge import violations
 from tests.property.naive_disruption.worlds import random_world, under_both_policies
@@ -124,6 +124,34 @@ def test_the_parts_of_a_gap_are_what_decisions_with_fewer_limits_save(snapshot: 
     assert min(parts.moves, parts.spot_to_spot, parts.rest) >= 0
     assert parts.moves + parts.spot_to_spot + parts.rest == cost.after - cost.lower_bound
     assert cost.lower_bound + parts.rest == min([cost.after, *ends])
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("moves", [THOROUGH_MOVES, BALANCED_MOVES])
+def test_a_cluster_in_parts_that_share_no_pods_ends_where_the_whole_does(tmp_path: Path, moves: str) -> None:
+    """Within one percent of the cost: the price of a move and the search's steps are of all nodes that it sees.
+
+    Of so small parts each new node counts; larger ones differ less (docs/engineering/handbook/scale.md).
+    """
+    catalogue = ec2_catalogue(tmp_path)
+    drawn = (fragmented(60, seed, catalogue) for seed in (1, 2, 3))
+    teams = [of_team(decoded(written(one, tmp_path / str(n))), f"team{n}") for n, one in enumerate(drawn)]
+    whole = disrupt(together(teams, ignore_budgets=True, moves=moves), proves=False)
+    parts = disrupt(together(teams, ignore_budgets=True, moves=moves, part_nodes=60), proves=False)
+    assert (whole.parts, parts.parts) == (1, 3)
+    assert whole.cost.before == parts.cost.before
+    assert parts.cost.after == pytest.approx(whole.cost.after, rel=0.01)
+
+
+@few
+@given(worlds_of_teams())
+def test_a_part_is_decided_about_as_a_cluster_of_its_own_would_be(teams: tuple[Snapshot, ...]) -> None:
+    parts = disrupt(together(teams, part_nodes=1))
+    alone = [disrupt(team) for team in teams]
+    assert parts.parts >= len(teams) or not any(team.nodes for team in teams)
+    assert sorted(map(repr, parts.commands)) == sorted(repr(command) for plan in alone for command in plan.commands)
+    assert parts.budgets == {pool: left for plan in alone for pool, left in plan.budgets.items()}
+    assert parts.cost.after == sum(plan.cost.after for plan in alone)
 
 
 @few

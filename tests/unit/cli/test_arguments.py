@@ -80,11 +80,12 @@ def test_moves_policy_and_budgets_of_a_disruption_reach_the_planner() -> None:
             "ignore_budgets": True,
             "moves": "few",
             "move_price": 7,
+            "part_nodes": 9,
         }
     )
     found = options_of(given)
     assert (found.karpenter_moves_only, found.ignore_budgets, found.moves, found.move_price) == (True, True, "few", 7)
-    assert found.improve_iterations is None
+    assert (found.improve_iterations, found.part_nodes) == (None, 9)
     assert not options_of(argparse.Namespace(**{**vars(given), "policy": "fleetwright"})).karpenter_moves_only
 
 

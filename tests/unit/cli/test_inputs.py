@@ -236,7 +236,7 @@ class Cluster:
     """What the functions of an installation see, and what was given to read them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
-        self.options = Options(evictions_per_hour=9, seed=3, improve_iterations=50)
+        self.options = Options(evictions_per_hour=9, seed=3, improve_iterations=50, part_nodes=500)
         fields = {"snapshot": a_snapshot(), "stale_market": (), "prices_read_at": NOW, **changes}
         view = SimpleNamespace(problems=fields.pop("problems", ()))
         self.own = SimpleNamespace(view=view, **fields)
@@ -275,6 +275,8 @@ def test_a_cluster_of_ours_is_decided_about_with_its_own_settings(monkeypatch: p
         move_price=5,
     )
     assert found.snapshot.options == expected
+    assert cluster.observed(part_nodes=70).snapshot.options.part_nodes == 70
+    cluster.asked.pop()
     assert found.own is cluster.own
     assert found.prices == {"source": "the functions of s", "region": "eu-west-1", "date": f"{NOW:%Y-%m-%d}"}
     assert cluster.asked == [(None, None)]

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from core.errors import InvalidInputError
-from installation.settings import Settings
+from installation.settings import Settings, problem_of
 from tests.fakes.lab import SETTINGS, Lab, a_pending_pod
 
 
@@ -88,6 +88,13 @@ def test_default_spreads_reach_the_plan() -> None:
     lab.provision()
     assert settings.options().default_spreads[0].max_skew == 1
     assert len({claim.machine.offering.zone for claim in lab.claims if claim.machine}) == 3
+
+
+def test_the_size_of_a_part_is_an_option_and_at_least_one_node() -> None:
+    assert SETTINGS.options().part_nodes is None
+    assert msgspec.structs.replace(SETTINGS, part_nodes=2000).options().part_nodes == 2000
+    assert problem_of("part_nodes", "0")
+    assert not problem_of("part_nodes", "1")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cli.__main__ import main
+from cli.answers.plan import disruption_document, disruption_table
 from cli.commands import consolidate, diff, ledger
 from cli.search_time import TimeLimit
 from core.model.plan import Blocked, Command, DisruptionCost, DisruptionPlan
@@ -34,7 +35,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def test_the_core_is_asked_once_with_the_time_that_may_be_used(
     cluster: list[str], asked: list[dict[str, Any]], capsys: Capture
 ) -> None:
-    words = ("--policy", "karpenter", "--ignore-budgets", "--move-price", "0.5", "--moves", "gentle")
+    words = (
+        "--policy",
+        "karpenter",
+        "--ignore-budgets",
+        "--move-price",
+        "0.5",
+        "--moves",
+        "gentle",
+        "--part-nodes",
+        "7",
+    )
     for more, has_clock in (((), True), (("--improve-iterations", "3"), False)):
         assert main(["consolidate", *cluster, *words, *more, "-o", "json"]) == 0
         found = asked.pop()
@@ -42,7 +53,7 @@ def test_the_core_is_asked_once_with_the_time_that_may_be_used(
         assert found["proves_continued"] is True
         options = found["options"]
         assert (options.karpenter_moves_only, options.ignore_budgets) == (True, True)
-        assert (options.move_price, options.moves) == (500_000_000, "gentle")
+        assert (options.move_price, options.moves, options.part_nodes) == (500_000_000, "gentle", 7)
         timing = json.loads(capsys.readouterr().out)["timing"]
         assert timing["solveSeconds"] is None if not has_clock else 0 <= timing["solveSeconds"] < 60
     assert asked == []
@@ -168,6 +179,27 @@ def parsed(command: Any, *words: str) -> argparse.Namespace:
 @pytest.mark.parametrize(("text", "nano"), [("0", 0), ("0.05", 50_000_000), ("1e-9", 1), ("2", 2_000_000_000)])
 def test_the_price_of_a_move_is_dollars(text: str, nano: int) -> None:
     assert parsed(consolidate, "-f", "x", "--move-price", text).move_price == nano
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", ""])
+def test_a_part_has_at_least_one_node(text: str) -> None:
+    with pytest.raises(argparse.ArgumentError, match="is not a whole number of one or more"):
+        parsed(consolidate, "-f", "x", f"--part-nodes={text}")
+
+
+@pytest.mark.parametrize(
+    ("division", "line"),
+    [
+        ({}, None),
+        ({"parts": 3}, "planned in 3 parts that share no pods"),
+        ({"undivided": "all NodePools share commitments"}, "planned as a whole: all NodePools share commitments"),
+    ],
+)
+def test_the_answer_says_how_a_large_cluster_was_planned(division: dict[str, Any], line: str | None) -> None:
+    document = disruption_document(DisruptionPlan(now=datetime(2026, 11, 20, tzinfo=UTC), **division))
+    assert document.get("division") == ({"parts": 1, "undivided": "", **division} if division else None)
+    lines = disruption_table(document | {"prices": None}).splitlines()
+    assert [text for text in lines if text.startswith("planned")] == ([line] if line else [])
 
 
 @pytest.mark.parametrize("text", ["-0.01", "NaN", "Infinity", "-Infinity", "much", ""])

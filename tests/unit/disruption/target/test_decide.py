@@ -588,13 +588,15 @@ def test_two_targets_are_joined_into_one_that_has_the_nodes_places_and_prices_of
         settings="s",
         drains=(StoredDrain("n0", 7, 3), StoredDrain("n1", 5, 2)),
         kept_price=2 * each,
+        kept_by_pool={"default": 2 * each},
         drained_price=12,
         new_price=110,
         slots=(StoredSlots("api", "n3", 2), StoredSlots("web", "n2", 8), StoredSlots("web", "n3", 5)),
         new_nodes=(StoredNewNode(name="x", pods={"web": 1}), StoredNewNode(name="y", pods={"api": 1})),
     )
     assert joined(waiting, None, fleet) == waiting
-    assert joined(None, made, fleet) == msgspec.structs.replace(made, kept_price=3 * each)
+    kept = {"kept_price": 3 * each, "kept_by_pool": {"default": 3 * each}}
+    assert joined(None, made, fleet) == msgspec.structs.replace(made, **kept)
     assert joined(None, None, fleet) is None
 
 

@@ -87,6 +87,12 @@ def test_what_is_no_object_has_no_fields(value: Any, found: dict[str, Any]) -> N
 UNSCHEDULABLE = {"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}
 
 
+def scheduler_error(message: str) -> dict[str, Any]:
+    """What kube-scheduler 1.37 says of a group in a cluster without nodes, or of a mistake in one."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": message}
+    return {"status": {"conditions": [condition]}}
+
+
 def pod_ends() -> PodEnds:
     return Rows().stores(FakeBrakes(FakeClock(NOW))).pod_ends
 
@@ -116,6 +122,7 @@ def queues(wake_ups: FakeQueue, work: FakeQueue | None = None, looks: FakeQueue 
     [
         (an_entry(requestObject=UNSCHEDULABLE), "PodUnschedulable"),
         (an_entry(responseObject=UNSCHEDULABLE), "PodUnschedulable"),
+        (an_entry(requestObject=scheduler_error("PodGroupPostFilter plugins: not found")), "PodUnschedulable"),
         (an_entry(requestObject={"status": {"phase": "Running"}}), ""),
         (an_entry(part="", responseObject=UNSCHEDULABLE), ""),
         (an_entry(requestObject={"status": {"nominatedNodeName": "n"}}, responseObject=UNSCHEDULABLE), ""),

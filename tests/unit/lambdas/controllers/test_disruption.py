@@ -711,3 +711,26 @@ def test_an_unchanged_cluster_is_decided_again_after_five_minutes_and_not_before
         observed_commands_lab.clock.pause(pause)
         commands.record(snapshot, RunReport(), until=observed_commands_lab.clock.now() + timedelta(minutes=1))
     assert decided == [began, began + REUSED_FOR]
+
+
+@pytest.mark.parametrize(
+    ("thousandths", "is_cut_off"), [((), False), ((10, 749), False), ((10, 750), True), ((1200,), True)]
+)
+def test_a_decision_is_cut_off_once_there_is_no_time_for_a_target(
+    thousandths: tuple[int, ...], is_cut_off: bool
+) -> None:
+    """From then on targets and parts are left out, so that the same state is decided about again."""
+    readings = iter(thousandths)
+    time = RecordedTime(lambda: next(readings) / 1000)
+    for _ in thousandths:
+        time()
+    decided = disruption._Decided(a_snapshot(), DisruptionPlan(now=NOW), "", NOW, time, is_new=True)
+    assert decided.is_cut_off is is_cut_off
+
+
+@pytest.mark.parametrize(("plan", "counted"), [({}, None), ({"parts": 3}, 3), ({"undivided": "commitments"}, 1)])
+def test_a_run_counts_the_parts_of_a_large_cluster(
+    plan: dict[str, Any], counted: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disruption, "disrupt", lambda snapshot, **_: DisruptionPlan(now=snapshot.now, **plan))
+    assert passed(emptied()).counts.get("parts") == counted
