@@ -293,6 +293,7 @@ CLASSES = (
     "GreedyScheduler",
     "Solution",
     "AssignedMachine",
+    "BarePlan",
     "DrainedFleet",
     "RepackScope",
     "_Replaceable",
