@@ -99,6 +99,7 @@ class Permissions:
                 state.keeps_state,
                 instances.launches,
                 instances.resolves_node_classes,
+                state.counts_launches,
                 state.wakes_provision,
                 instances.describes_instances,
                 instances.describes_statuses,

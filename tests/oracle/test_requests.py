@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from adapters.aws.ec2.fleet import UNPACED
 from adapters.aws.ec2.instances import LaunchTemplates, LaunchValidator
 from adapters.aws.node_class import rendering_problem
 from adapters.aws.services import AwsService, ClusterDescription
@@ -127,7 +128,9 @@ def ours(name: str) -> Asked:
     launch.call("CreateFleet", **rendered.request)
     if not refusal:
         templates = LaunchTemplates(validation, cluster=CLUSTER)
-        validator = LaunchValidator(validation, templates, _FixedClock(), lambda _: seen.catalogue.types_for(name))
+        validator = LaunchValidator(
+            validation, templates, _FixedClock(), lambda _: seen.catalogue.types_for(name), turns=UNPACED
+        )
         validator.validate(node_class, manifest, description.cluster, seen.node_pools)
     return Asked(launch=tuple(launch.calls), validation=tuple(validation.calls), refusal=refusal)
 

@@ -175,6 +175,7 @@ def test_each_option_is_drawn() -> None:
         "REBALANCE_POLICY",
         "SURGE_RESTARTS",
         "STEER_SCALE_IN",
+        "FORECAST",
         "BIND_PODS",
         "MIRROR_NODE_CLAIMS",
     }

@@ -91,7 +91,7 @@ class StateGrants:
         self._on_shared_rows(role, REFUSALS, "dynamodb:UpdateItem", "dynamodb:DeleteItem")
 
     def counts_launches(self, role: iam.Role) -> None:
-        """Allow counting launches for all clusters: EC2 limits the rate of requests per account and region."""
+        """Allow counting launches and DryRuns for all clusters: EC2 limits the rate of requests per account and region."""
         self._on_shared_rows(role, REQUEST_RATES, "dynamodb:GetItem", "dynamodb:UpdateItem")
 
     def writes_catalogue(self, role: iam.Role) -> None:

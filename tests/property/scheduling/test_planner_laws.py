@@ -58,7 +58,8 @@ def test_a_what_if_agrees_with_a_cluster_without_the_node(seed: int) -> None:
     """Otherwise, counts, limits or capacity of the removed node remain.
 
     Where pods are left over, which of them may differ: the next law bounds their number. Pods that stay until the node is gone
-    are taken out of both: they count in a what-if (Karpenter, kube-scheduler), and nowhere without the node.
+    are taken out of both: they count in a what-if (Karpenter, kube-scheduler), and nowhere without the node. In both, pods
+    that wait already have their places first.
     """
     snapshot = random_cluster(seed, most_pods=25)
     free = _free_nodes(snapshot)
@@ -66,10 +67,14 @@ def test_a_what_if_agrees_with_a_cluster_without_the_node(seed: int) -> None:
     snapshot = msgspec.structs.replace(
         snapshot, pods=tuple(p for p in snapshot.pods if p.node_name != free[0] or is_reschedulable(p))
     )
-    asked = Planner(snapshot).what_if(free[:1], consolidation=False).plan
+    context = SchedulingContext(snapshot)
+    asked = Planner(snapshot, context).what_if(free[:1], consolidation=False).plan
     without = SchedulingContext(_without(snapshot, free[0]))
-    queue = queue_of(without, [((*without.pending, *without.moving), Avoids.NO_NODE)])
-    alone = GreedyScheduler(without, queue, without.leaving, frozenset(), shares_node=True).run()
+    waiting = {pod.key for pod in (*context.pending, *context.moving)}
+    pods = (*without.pending, *without.moving)
+    first = frozenset(without.pod_groups.of(pod).index for pod in pods if pod.key in waiting)
+    queue = queue_of(without, [(pods, Avoids.NO_NODE)])
+    alone = GreedyScheduler(without, queue, without.leaving, frozenset(), first, shares_node=True).run()
     assert asked.unschedulable or _decided(asked) == _decided(
         Planner(without.snapshot, without)._results(alone, []).plan
     )

@@ -159,6 +159,7 @@ def test_work_of_the_functions_is_listed() -> None:
         brakes=SimpleNamespace(brakes=()),
         breakers=(),
         sweeps={},
+        forecast=None,
     )
     (row,) = found(own=own).tables[WORK].rows
     assert row.cells == ("command c-1 draining", "Drifted", "3m", "n")
