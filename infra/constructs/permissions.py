@@ -53,16 +53,17 @@ class Permissions:
             self.state.sends_work,
         ]
 
-    def _to_launch(self) -> Sequence[Grant]:
+    def _to_validate(self) -> Sequence[Grant]:
         return [
             self.instances.launches,
-            self.state.learns_refusals,
-            self.state.tries_refusals_again,
             self.state.counts_launches,
             self.instances.describes_instances,
             self.instances.resolves_node_classes,
             self.state.wakes_provision,
         ]
+
+    def _to_launch(self) -> Sequence[Grant]:
+        return [*self._to_validate(), self.state.learns_refusals, self.state.tries_refusals_again]
 
     def _to_act(self) -> Mapping[str, Sequence[Grant]]:
         observes, launches = self._to_observe(), self._to_launch()
@@ -97,11 +98,7 @@ class Permissions:
             "reconcile": [
                 *observes,
                 state.keeps_state,
-                instances.launches,
-                instances.resolves_node_classes,
-                state.counts_launches,
-                state.wakes_provision,
-                instances.describes_instances,
+                *self._to_validate(),
                 instances.describes_statuses,
                 instances.names_instances,
                 instances.prunes_templates,
