@@ -58,8 +58,7 @@ class Peer:
             raise PeerError("Go is not installed")
         self._program.parent.mkdir(parents=True, exist_ok=True)
         command = [go, "build", "-o", str(self._program.resolve()), "."]
-        # Karpenter asks for a newer Go than some distributions have; Go fetches it if it may.
-        environment = {**os.environ, "GOTOOLCHAIN": _toolchain()}
+        environment = {**os.environ, "GOTOOLCHAIN": go_toolchain()}
         built = subprocess.run(  # noqa: S603 - the program and its arguments are ours
             command,
             cwd=_SOURCE,
@@ -144,7 +143,8 @@ def _plan_figures(plan: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _toolchain() -> str:
+def go_toolchain() -> str:
+    """Return the setting that lets Go fetch the release which a module asks for; images with Go in them forbid it (`local`)."""
     wanted = os.environ.get("GOTOOLCHAIN", "")
     return "auto" if wanted in ("", "local") else wanted
 

@@ -461,8 +461,8 @@ def _within_amount(priced: Sequence[Ramp], rules: ForecastRules) -> tuple[Ramp, 
         for other in kept:
             if other.pool != ramp.pool and acts(other, rules) and _overlap(ramp, other, rules):
                 beside[other.pool] = max(beside.get(other.pool, 0), other.hourly)
-        left = max(0, rules.nanodollars_per_hour - sum(beside.values()))
-        kept.append(capped(ramp, ramp.hourly, msgspec.structs.replace(rules, nanodollars_per_hour=left)))
+        remaining = max(0, rules.nanodollars_per_hour - sum(beside.values()))
+        kept.append(capped(ramp, ramp.hourly, msgspec.structs.replace(rules, nanodollars_per_hour=remaining)))
     return tuple(sorted(kept, key=lambda ramp: (ramp.pool, ramp.starts, ramp.weekdays)))
 
 

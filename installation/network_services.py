@@ -21,7 +21,7 @@ BY_SETTING: Final[Mapping[str, tuple[str, ...]]] = {
     "monitoring": ("PAUSING_ALARMS",),
     ANNOUNCING: ("APPROVAL_TOPIC_ARN", "COMMAND_TOPIC_ARN"),
 }
-"""Service → the environment variables without any of which no function calls it."""
+"""Service → environment variables. Functions call the service only if one of them is set."""
 
 
 def called(environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -239,8 +239,8 @@ def _reservation_ends(resolved: EC2NodeClass | None) -> dict[str, datetime]:
 
 
 def _reservation_places(resolved: EC2NodeClass | None) -> dict[str, int]:
-    known = reservations_of(resolved) if resolved is not None else ()
-    return {reservation.id: reservation.places for reservation in known if reservation.places is not None}
+    reservations = reservations_of(resolved) if resolved is not None else ()
+    return {reservation.id: reservation.places for reservation in reservations if reservation.places is not None}
 
 
 def _upcoming(resolved: EC2NodeClass | None) -> tuple[CapacityReservation, ...]:

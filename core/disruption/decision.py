@@ -337,8 +337,8 @@ def _have_room(snapshot: Snapshot, context: SchedulingContext) -> bool:
 
     Then parts need not count each other's nodes: all of today's could be launched once more.
     """
-    left = context.remaining.quotas
-    return all(left.get(code, 0) * _HALF >= vcpus * VCPU for code, vcpus in snapshot.vcpu_quotas.items())
+    remaining = context.remaining.quotas
+    return all(remaining.get(code, 0) * _HALF >= vcpus * VCPU for code, vcpus in snapshot.vcpu_quotas.items())
 
 
 class _Sets:

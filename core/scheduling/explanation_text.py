@@ -439,9 +439,9 @@ class TypeElimination:
         named = [f"{daemon} {amount_of(amount, name)}" for amount, daemon in taking[:DAEMONS_NAMED_MAX]]
         named += [f"and {len(taking) - len(named)} more"] * (len(taking) > len(named))
         requested = amount_of(sum(amount for amount, _ in taking), name)
-        given = amount_of(types.empty_rooms(axis)[position][column], name)
+        offered = amount_of(types.empty_rooms(axis)[position][column], name)
         return (
-            f"without DaemonSets' pods {types.types[position].name} would do, and they request {requested} of its {given} "
+            f"without DaemonSets' pods {types.types[position].name} would do, and they request {requested} of its {offered} "
             f"{name} ({', '.join(named)}): lower their requests, keep some of them off these nodes by node affinity or a "
             "taint, or allow larger types"
         )

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -35,6 +36,7 @@ from core.scheduling.claim_search import Solution
 from core.scheduling.context import GangPlan, HeldGang, SchedulingContext, is_virtual
 from core.scheduling.explanation import Diagnosis
 from core.scheduling.pods import Avoids, PendingGroup
+from core.scheduling.primitives import memo
 from core.scheduling.replanning import Extra, planned_within_ec2_limits
 from core.scheduling.scheduler import GreedyScheduler, queue_of
 
@@ -106,7 +108,7 @@ class _Admission:
         """The turn from which on a domain has no room for such a group: equal ones fail together."""
         self._prices: dict[tuple[_Kind, tuple[Domain, ...]], list[Domain]] = {}
         self._domains: dict[str, Domain] = {}
-        self._values_of: dict[str, tuple[str, ...]] = {}
+        self._values: Callable[[str], tuple[str, ...]] = memo(partial(_values, context))
 
     def guess(self) -> SchedulingContext | None:
         """Return the context as if groups took nothing from each other; None if they share room on existing nodes.
@@ -229,17 +231,6 @@ class _Admission:
                 if value is not None:
                     by_key.setdefault(key, {})[value] = None
         return {key: tuple(sorted(values)) for key, values in by_key.items()}
-
-    def _values(self, key: str) -> tuple[str, ...]:
-        """Return the values of a label that nodes have or NodePools offer."""
-        known = self._values_of.get(key)
-        if known is not None:
-            return known
-        values = {value for value in self._context.node_index.domains(key) if value is not None}
-        for template in self._context.templates:
-            values.update(template.types.values(template.mask, template.offered, key))
-        self._values_of[key] = tuple(sorted(values))
-        return self._values_of[key]
 
     def _ranked(
         self, running: GreedyScheduler, unit: _Unit, kind: _Kind, candidates: Sequence[Domain]
@@ -442,6 +433,14 @@ def _planned_group(
         reason=held.refusal.reason if held is not None else "",
         message=held.refusal.message if held is not None else "",
     )
+
+
+def _values(context: SchedulingContext, key: str) -> tuple[str, ...]:
+    """Return the values of a label that nodes have or NodePools offer."""
+    values = {value for value in context.node_index.domains(key) if value is not None}
+    for template in context.templates:
+        values.update(template.types.values(template.mask, template.offered, key))
+    return tuple(sorted(values))
 
 
 def _pin(domain: Domain) -> Requirements:

@@ -360,7 +360,7 @@ def _converted(resource: Resource, obj: dict[str, Any]) -> Any:
 
 
 _MANY: Final = (resources.PODS, resources.NODES, resources.NODE_CLAIMS)
-"""Kinds without a template, of which a cluster has too many to look through each."""
+"""Kinds without a template. A cluster has too many of these objects to search each."""
 
 
 def _too_large(resource: Resource, obj: dict[str, Any], field: str) -> InvalidInputError:

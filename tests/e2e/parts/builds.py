@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.peer import go_toolchain
 from tests.e2e.parts.processes import LackingError, PartError
 
 MODULES: Final = Path(__file__).parents[1] / "modules"
@@ -203,12 +204,11 @@ def _kubernetes(name: str) -> Recipe:
 
 
 def _go() -> tuple[tuple[str, str], ...]:
-    """Return Go's settings. Images with Go in them forbid it to fetch the release that a module asks for (`local`)."""
-    toolchain = os.environ.get("GOTOOLCHAIN", "")
+    """Return Go's settings."""
     return (
         ("CGO_ENABLED", "0"),
         ("GOFLAGS", f"{os.environ.get('GOFLAGS', '')} -p=2".strip()),
-        ("GOTOOLCHAIN", "auto" if toolchain in ("", "local") else toolchain),
+        ("GOTOOLCHAIN", go_toolchain()),
     )
 
 

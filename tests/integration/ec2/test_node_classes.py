@@ -153,7 +153,7 @@ def test_ec2_is_asked_with_each_image_and_nothing_is_launched(account: Account) 
 
 
 class Turns(EC2Turns):
-    """Counts turns of DryRuns, and what is told about throttling."""
+    """Counts the turns that DryRuns take, and their reports of throttling."""
 
     def __init__(self) -> None:
         self.taken = 0

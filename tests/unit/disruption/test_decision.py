@@ -238,7 +238,7 @@ def machine(team: str, number: int, zone: str = ZONES[0]) -> tuple[NodeClaim, No
 
 
 def teams(*pods: Pod, number: int = 3, **changes: Any) -> Snapshot:
-    """A NodePool for each team, with nodes of which each has a pod that uses a tenth and may go to nodes of its team alone."""
+    """A NodePool for each team. Each node has one pod, which uses a tenth of it and may use nodes of its team only."""
     pairs = [machine(team, n) for team in TEAMS for n in range(number)]
     running = [on(team, n) for team in TEAMS for n in range(number)]
     pools = [a_pool(team, ON_DEMAND, taints=(Taint("team", "NoSchedule", team),), disruption=OPEN) for team in TEAMS]
@@ -391,9 +391,9 @@ def test_a_part_without_time_is_left_alone_and_has_its_turn_in_a_later_minute() 
 
 def slow(number: int = 6, **changes: Any) -> Snapshot:
     """The same teams; a node of each may go at a time."""
-    one = Disruption(budgets=(Budget("1"),))
+    one_at_a_time = Disruption(budgets=(Budget("1"),))
     snapshot = teams(number=number, **changes)
-    pools = tuple(msgspec.structs.replace(pool, disruption=one) for pool in snapshot.node_pools)
+    pools = tuple(msgspec.structs.replace(pool, disruption=one_at_a_time) for pool in snapshot.node_pools)
     return in_parts(msgspec.structs.replace(snapshot, node_pools=pools))
 
 
