@@ -373,7 +373,7 @@ def test_each_settled_hour_of_the_ledger_is_read_once(course: Course) -> None:
     assert course.rows.forecast is not None
 
 
-def test_shadow_says_what_the_room_would_have_cost_and_spared(course: Course) -> None:
+def test_a_recorded_room_says_what_it_would_have_cost(course: Course) -> None:
     rules, first = ForecastRules(time_zone="UTC"), HOUR - timedelta(days=29)
     lives = [a_life(HOUR - timedelta(weeks=week), 60) for week in (1, 2, 3, 4) for _ in range(10)]
     history = GrowthHistory(time_zone="UTC", since=first, read_until=first)
