@@ -23,7 +23,7 @@ from core.model.pod import (
 )
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Refusal
+from core.reasons.code import Refusal, Stated
 from core.reasons.pods import PodReason
 
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -385,7 +385,7 @@ class VolumeIndex:
 
 
 def _problem(reason: PodReason, message: str) -> VolumeNeeds:
-    return VolumeNeeds(refusal=Refusal(reason, message))
+    return VolumeNeeds(refusal=Stated(reason, message))
 
 
 def _term_alternatives(terms: Iterable[NodeSelectorTerm]) -> Alternatives:

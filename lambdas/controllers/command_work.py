@@ -35,7 +35,7 @@ from core.model.values.quantity import CPU
 from core.model.values.taints import LEAVING
 from core.pods import is_reschedulable
 from core.pools import limits_by_counter
-from core.reasons.code import DecisionKind, Refusal, TerminationReason
+from core.reasons.code import DecisionKind, Refusal, Stated, TerminationReason
 from core.reasons.runs import CommandReason, FailureReason
 from installation.metric_names import COMMANDS_STARTED
 from lambdas.controllers.claim_deletion import ClaimDeletion
@@ -134,7 +134,7 @@ class CommandValidator:
             command = _with_hashes(verdict.command, view.snapshot)
             if self._starts(record, command, view, lease, report):
                 for node, why in verdict.left_out.items():
-                    report.decide(DecisionKind.SKIP, node, CommandReason.LEFT_OUT, why)
+                    report.decide(DecisionKind.SKIP, node, CommandReason.LEFT_OUT, why.message)
                 with collector_paused():
                     validation.carry_out(command)
 
@@ -188,7 +188,7 @@ class CommandValidator:
         if done.spent:
             self._release(done)
             message = f"NodePools {', '.join(done.spent)} let no more nodes go for {command.reason}"
-            self._drop(record, Refusal(CommandReason.BUDGET_SPENT, message), report)
+            self._drop(record, Stated(CommandReason.BUDGET_SPENT, message), report)
         return not done.spent
 
     def _release(self, done: Disrupted) -> None:
