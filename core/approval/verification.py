@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from core.approval.proposal import Proposal
+from core.approval.proposal import Proposal, moved_namespaces, namespaces_of
 from core.disruption.node_health import HealthCheck
 from core.disruption.validation import Validation
 from core.model.plan import Command, Hold
@@ -14,7 +14,7 @@ from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
 from core.reasons.code import Refusal
 from core.reasons.nodes import NodeReason
-from core.reasons.runs import OTHER_COMMAND, ApprovalOver, Invalid, Lapsed
+from core.reasons.runs import OTHER_COMMAND, ApprovalOver, Invalid, Lapsed, MovesMore
 
 
 class Verification:
@@ -43,6 +43,12 @@ class Verification:
             return Lapsed(verdict)
         if not _is_same(verdict.command, proposal.command):
             return OTHER_COMMAND
+        unannounced = sorted(
+            moved_namespaces(proposal.command, self._snapshot)
+            - namespaces_of(proposal.command).union(proposal.namespaces)
+        )
+        if unannounced:
+            return MovesMore(tuple(unannounced))
         return None
 
     def start(self, proposal: Proposal) -> Command | Refusal:

@@ -240,9 +240,10 @@ def objection(candidate: Candidate, disruption_pass: DisruptionPass) -> Refusal 
     now, after = disruption_pass.snapshot.now, pool.disruption.consolidate_after
     if pool.is_static:
         return KeepsReplicas(pool.name, pool.replicas)
-    if after is None:
+    is_half_bought = disruption_pass.is_half_bought(candidate)
+    if after is None and not is_half_bought:
         return NeverConsolidated(pool.name)
-    if not candidate.is_consolidatable(now) and name not in disruption_pass.half_bought:
+    if after is not None and not candidate.is_consolidatable(now) and not is_half_bought:
         since = candidate.claim.idle_since or now
         return ConsolidatedLater(pool.name, since + after)
     if candidate.is_empty:

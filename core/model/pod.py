@@ -6,7 +6,7 @@ Most pods of a workload are alike, so the inputs of placement are one shared `Po
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -188,6 +188,11 @@ class GroupSource(StrEnum):
     LEADER_WORKER_SET = "LeaderWorkerSet"
     JOB_SET = "JobSet"
     PROVISIONING_REQUEST = "ProvisioningRequest"
+
+
+MEMBERS_COME_WITHIN: Final = timedelta(seconds=45)
+"""How long a node that was bought for a group waits for members that do not exist or have a mistake. EC2 bills at least a
+minute."""
 
 
 class MemberTemplate(msgspec.Struct, frozen=True, kw_only=True):

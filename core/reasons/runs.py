@@ -194,6 +194,30 @@ class Lapsed(Refusal, frozen=True):
 OTHER_COMMAND: Final = Stated(CommandReason.PROPOSAL_LAPSED, "another command applies to its nodes by now")
 
 
+class MovesMore(Refusal, frozen=True):
+    """The proposal would move pods of namespaces that were not announced."""
+
+    reason: ClassVar = CommandReason.PROPOSAL_LAPSED
+    namespaces: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return f"it would now move pods of {', '.join(self.namespaces)} as well"
+
+
+class TakesApproval(Refusal, frozen=True):
+    """The command would move pods of namespaces that it takes approval to move."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    namespaces: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return f"it would now move pods of {', '.join(self.namespaces)}, which takes approval"
+
+
 class ApprovalOver(Refusal, frozen=True):
     """The proposal's day is over."""
 

@@ -180,6 +180,8 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
     (runs.PlaceWanted("cr-1"), "a pod that waits would take the place in capacity reservation cr-1"),
     (runs.Lapsed(runs.NoLongerEmpty("n")), "node n is no longer empty"),
     (runs.OTHER_COMMAND, "another command applies to its nodes by now"),
+    (runs.MovesMore(("a", "b")), "it would now move pods of a, b as well"),
+    (runs.TakesApproval(("a", "b")), "it would now move pods of a, b, which takes approval"),
     (runs.ApprovalOver(False, AT), "nobody approved it within a day, until 2026-11-20 00:01 UTC"),
     (
         runs.ApprovalOver(True, AT),
