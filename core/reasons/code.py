@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from enum import StrEnum
 from typing import ClassVar, Final, Self
 
@@ -226,9 +227,9 @@ class Refusal(msgspec.Struct, frozen=True):
     words: ClassVar[str]
 
     @property
+    @abstractmethod
     def reason(self) -> ReasonCode:
         """The code; a class variable of most types."""
-        raise NotImplementedError
 
     @property
     def message(self) -> str:
