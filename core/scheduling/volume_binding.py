@@ -66,7 +66,8 @@ class VolumeBinding:
 
         Each waiting claim gets one of its own beforehand: the smallest that fits it and the node affinity of its pod.
         """
-        return self._assigned.get(claim)
+        volume: PersistentVolume | None = self._assigned.get(claim)
+        return volume
 
     def assigned_to(self, pods: Iterable[Pod]) -> Refused:
         """Return the unbound claims of pods, each with the free volume that is kept for it."""
