@@ -13,7 +13,9 @@ import msgspec
 
 from core.errors import InvalidInputError
 from core.model.plan import Command
+from core.model.snapshot import Snapshot
 from core.model.values.quantity import NANODOLLARS, dollars
+from core.pods import is_reschedulable
 from core.reasons.code import TerminationReason
 
 EXPIRES_AFTER: Final = timedelta(days=1)
@@ -21,6 +23,21 @@ EXPIRES_AFTER: Final = timedelta(days=1)
 
 PROPOSALS_MAX: Final = 10
 """The most proposals that may wait at once. Each is planned as if the other proposals' nodes stayed."""
+
+
+def moved_namespaces(command: Command, snapshot: Snapshot) -> frozenset[str]:
+    """Return the namespaces of the pods that the command moves, or that have come to its nodes.
+
+    A command may name no moves although its nodes have pods: their places are found once these nodes go.
+    """
+    going = frozenset(command.nodes)
+    there = {pod.namespace for pod in snapshot.pods if pod.node_name in going and is_reschedulable(pod)}
+    return namespaces_of(command) | there
+
+
+def namespaces_of(command: Command) -> frozenset[str]:
+    """Return the namespaces of the pods whose moves the command names."""
+    return frozenset(move.pod.partition("/")[0] for move in command.moves)
 
 
 class ProposalVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +65,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """A proposed command and its outcome. It keeps its id when it is carried out.
 
     Attributes:
+        namespaces: Those whose pods it moves: what a person reads is about them, and about no others.
         decision: Id of its decision in the ledger, empty where none is kept.
         why: Why it waits.
         text: The explanation that was announced.
@@ -58,6 +76,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     command: Command
+    namespaces: tuple[str, ...] = ()
     decision: str = ""
     why: str
     text: str
@@ -118,16 +137,19 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: tuple[str, ...] = ()
     shrink_percent: int = 100
 
-    def reason_to_wait(self, command: Command) -> str:
-        """Return why the command waits, empty if it need not.
+    def guarded(self, namespaces: Iterable[str]) -> list[str]:
+        """Return those of the namespaces whose pods are moved only with approval, by name."""
+        return sorted(name for name in namespaces if any(fnmatchcase(name, pattern) for pattern in self.namespaces))
+
+    def reason_to_wait(self, command: Command, namespaces: Iterable[str]) -> str:
+        """Return why the command, which moves pods of these namespaces, waits; empty if it need not.
 
         Unhealthy nodes are replaced without approval: their pods are down already.
         """
         if command.reason == TerminationReason.UNHEALTHY:
             return ""
         price = command.savings + sum(claim.price for claim in command.replacements)
-        moved = sorted({move.pod.partition("/")[0] for move in command.moves})
-        guarded = [name for name in moved if any(fnmatchcase(name, pattern) for pattern in self.namespaces)]
+        guarded = self.guarded(namespaces)
         reasons = []
         if self.above_dollars is not None and price > self.above_dollars:
             reasons.append(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from core.approval.proposal import Proposal
+from core.approval.proposal import Proposal, moved_namespaces, namespaces_of
 from core.disruption.node_health import HealthCheck
 from core.disruption.validation import Validation
 from core.model.plan import Command, Hold
@@ -46,6 +46,13 @@ class Verification:
             return Refusal(CommandReason.PROPOSAL_LAPSED, verdict.message)
         if not _is_same(verdict.command, proposal.command):
             return Refusal(CommandReason.PROPOSAL_LAPSED, "another command applies to its nodes by now")
+        unannounced = sorted(
+            moved_namespaces(proposal.command, self._snapshot)
+            - namespaces_of(proposal.command).union(proposal.namespaces)
+        )
+        if unannounced:
+            message = f"it would now move pods of {', '.join(unannounced)} as well"
+            return Refusal(CommandReason.PROPOSAL_LAPSED, message)
         return None
 
     def start(self, proposal: Proposal) -> Command | Refusal:

@@ -233,9 +233,10 @@ def objection(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked 
     if pool.is_static:
         text = f"NodePool {pool.name} keeps {pool.replicas} nodes, regardless of their use"
         return Blocked(name, NodeReason.STATIC_POOL, text)
-    if after is None:
+    is_half_bought = disruption_pass.is_half_bought(candidate)
+    if after is None and not is_half_bought:
         return Blocked(name, NodeReason.CONSOLIDATE_AFTER, f"consolidateAfter of NodePool {pool.name} is Never")
-    if not candidate.is_consolidatable(now) and name not in disruption_pass.half_bought:
+    if after is not None and not candidate.is_consolidatable(now) and not is_half_bought:
         since = candidate.claim.idle_since or now
         text = f"consolidateAfter of NodePool {pool.name} is over at {since + after:%Y-%m-%dT%H:%M:%SZ}"
         return Blocked(name, NodeReason.CONSOLIDATE_AFTER, text)

@@ -17,6 +17,7 @@ from core.disruption.expiration import EndingReservations, ending_reservations, 
 from core.disruption.move_history import gate_reason
 from core.disruption.pass_budgets import PassBudgets
 from core.model.plan import Blocked, Command, Move, Plan, PlannedClaim, StoredNewNode, StoredTarget
+from core.model.pod import MEMBERS_COME_WITHIN
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.reasons.code import ReasonCode, TerminationReason
@@ -450,14 +451,20 @@ class DisruptionPass:
         """Nodes whose free room a capacity buffer uses: they do not count as empty and have no other protection (Karpenter)."""
         return frozenset(self._simulators[None].base.buffer_nodes)
 
-    @property
-    def half_bought(self) -> frozenset[str]:
-        """Empty nodes that were bought for a group which cannot be complete now: it uses none of them without the others."""
-        held = {group.identity for group in self._simulators[None].base.plan.groups if group.reason}
-        if not held:
-            return frozenset()
-        candidates = (c for c in self.survey.candidates if c.is_empty and not c.pool.is_static)
-        return frozenset(c.name for c in candidates if c.claim.annotations.get(labels.GROUP_OF_CLAIM) in held)
+    def is_half_bought(self, candidate: Candidate) -> bool:
+        """Whether the node is empty, was bought for a group and is of no use to it.
+
+        It cannot be complete now, and uses none of its nodes without the others; or it is gone, and no pod came here in time.
+        """
+        claim, now = candidate.claim, self.snapshot.now
+        name = claim.annotations.get(labels.GROUP_OF_CLAIM)
+        if name is None or not candidate.is_empty or candidate.pool.is_static:
+            return False
+        group = next((group for group in self._simulators[None].base.plan.groups if group.identity == name), None)
+        if group is not None:
+            return bool(group.reason)
+        is_new = claim.idle_since is None or now - claim.idle_since < MEMBERS_COME_WITHIN
+        return claim.last_pod_event_at is None and not is_new
 
     def _simulator_below(self, price: int | None) -> Simulator:
         if price not in self._simulators:
@@ -512,13 +519,13 @@ def leaving_later(disruption_pass: DisruptionPass) -> frozenset[str]:
     An empty node whose room a capacity buffer uses stays (`methods.emptiness`).
     """
     now, remaining = disruption_pass.snapshot.now, disruption_pass.budgets.remaining
-    kept, half_bought = disruption_pass.buffer_nodes, disruption_pass.half_bought
+    kept = disruption_pass.buffer_nodes
     return short_lived(disruption_pass) | {
         candidate.name
         for candidate in disruption_pass.survey.candidates
         if candidate.is_empty
         and candidate.name not in kept
         and not candidate.pool.is_static
-        and (candidate.is_consolidatable(now) or candidate.name in half_bought)
+        and (candidate.is_consolidatable(now) or disruption_pass.is_half_bought(candidate))
         and remaining.get(candidate.pool.name, {}).get(TerminationReason.EMPTY) != 0
     }

@@ -104,15 +104,14 @@ def _order(candidate: Candidate, disruption_pass: DisruptionPass) -> tuple[bool,
 def find_empty(disruption_pass: DisruptionPass) -> list[Command]:
     """Return a command for each empty node that budgets let go, highest ratio of price to disruption first, ties by name.
 
-    A node of a group that cannot be complete goes without waiting for consolidateAfter: no pod of it is expected there.
+    A node of a group that cannot be complete, or is gone, does not wait for consolidateAfter: no pod of it is expected there.
     """
     now, kept = disruption_pass.snapshot.now, disruption_pass.buffer_nodes
-    half_bought = disruption_pass.half_bought
     empty = [
         c
         for c in disruption_pass.candidates(TerminationReason.EMPTY)
         if c.is_empty and not c.pool.is_static and c.name not in kept
-        if c.is_consolidatable(now) or c.name in half_bought
+        if c.is_consolidatable(now) or disruption_pass.is_half_bought(c)
     ]
     ordered = sorted(empty, key=lambda c: (-c.savings_ratio, c.name))
     return [

@@ -9,7 +9,7 @@ from typing import Final
 from core import labels
 from core.disruption.move_history import next_relief
 from core.model.plan import INITIALIZED, NodeClaim
-from core.model.pod import Pod
+from core.model.pod import MEMBERS_COME_WITHIN, Pod
 from core.model.snapshot import Snapshot
 from core.model.values.taints import protected_until
 
@@ -66,6 +66,8 @@ def _moments(snapshot: Snapshot) -> Iterator[datetime]:
         after = consolidate_after.get(claim.node_pool)
         if after is not None:
             yield from (since + after for since in _idle_since(claim))
+        if labels.GROUP_OF_CLAIM in claim.annotations:
+            yield from (since + MEMBERS_COME_WITHIN for since in _idle_since(claim))
     marked = [(node.annotations.get(labels.DO_NOT_DISRUPT), node.created_at) for node in snapshot.nodes]
     marked += [(pod.annotations.get(labels.DO_NOT_DISRUPT), pod.started_at) for pod in snapshot.pods if pod.annotations]
     ends = (protected_until(text, since) for text, since in marked if text is not None)

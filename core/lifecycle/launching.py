@@ -14,8 +14,8 @@ start with the launch's name instead of a claim's; `reconcile` names them after 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import chain
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from core.lifecycle.registration import claim_tags
 from core.model.catalogue import Offering
 from core.model.node_pool import NodeClass
 from core.model.plan import Plan
+from core.model.pod import MEMBERS_COME_WITHIN
 from core.model.snapshot import Snapshot
 from core.reasons.pods import PodReason
 
@@ -189,10 +190,6 @@ def least_instances(record: ClaimRecord) -> int:
 # Gives back the nodes of a group that start although the rest of the group cannot be bought.
 
 
-MEMBERS_COME_WITHIN: Final = timedelta(seconds=45)
-"""How long a starting node waits for members of its group that do not exist or have a mistake. EC2 bills at least a minute."""
-
-
 def starts_for_nobody(plan: Plan, snapshot: Snapshot, records: Iterable[ClaimRecord]) -> list[tuple[ClaimRecord, str]]:
     """Return the claims of groups whose nodes start in vain, each with why.
 
@@ -232,14 +229,28 @@ def starting_for_groups(records: Iterable[ClaimRecord]) -> list[ClaimRecord]:
     ]
 
 
+def may_start_for_nobody(records: Iterable[ClaimRecord], waiting: Collection[str], now: datetime) -> bool:
+    """Whether a node starts for a group of which none of these pods waits, so that a plan must say if it is given back.
+
+    It is not to be asked while a ProvisioningRequest is open or booked: a node may start for that.
+    """
+    return any(
+        now - record.phase_since >= MEMBERS_COME_WITHIN and not any(key in waiting for key in record.plan.pods)
+        for record in starting_for_groups(records)
+    )
+
+
 def _has_pods(record: ClaimRecord, snapshot: Snapshot, *, is_known: bool) -> bool:
-    """Whether any of the pods that it was launched for exists or is still to come; `is_known`: whether its group exists."""
+    """Whether any of the pods that it was launched for waits, runs on it or is still to come.
+
+    `is_known`: whether its group exists.
+    """
     if record.plan.buffer_pods:
         requests = {f"{request.namespace}/{request.name}" for request in snapshot.provisioning_requests}
         _, _, name = record.plan.annotations[labels.GROUP_OF_CLAIM].partition("/")
         return is_known or name in requests
     wanted = frozenset(record.plan.pods)
-    return not wanted or any(pod.key in wanted for pod in snapshot.pods)
+    return not wanted or any(pod.key in wanted and pod.node_name in ("", record.node_name) for pod in snapshot.pods)
 
 
 # Distributes the claims of a plan over the subnets of a zone, where all of them have few free addresses.

@@ -6,7 +6,7 @@ Most pods of a workload are alike, so the inputs of placement are one shared `Po
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -105,6 +105,7 @@ class VolumeRequest(msgspec.Struct, frozen=True, order=True):
     access_modes: tuple[str, ...] = ()
     mode: str = "Filesystem"
     selector: LabelSelector | None = None
+    attributes_class: str = ""
 
 
 class VolumeUse(msgspec.Struct, frozen=True, order=True):
@@ -188,6 +189,11 @@ class GroupSource(StrEnum):
     LEADER_WORKER_SET = "LeaderWorkerSet"
     JOB_SET = "JobSet"
     PROVISIONING_REQUEST = "ProvisioningRequest"
+
+
+MEMBERS_COME_WITHIN: Final = timedelta(seconds=45)
+"""How long a node that was bought for a group waits for members that do not exist or have a mistake. EC2 bills at least a
+minute."""
 
 
 class MemberTemplate(msgspec.Struct, frozen=True, kw_only=True):
@@ -368,6 +374,7 @@ class PersistentVolume(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
     access_modes: tuple[str, ...] = ()
     mode: str = "Filesystem"
+    attributes_class: str = ""
     phase: str = ""
     claim: tuple[str, str] | None = None
 

@@ -18,7 +18,17 @@ def execution(shared: SharedControllers) -> Execution:
     given, work = shared.adapters, shared.adapters.queues.work
     kubernetes, stores, leases, clock = given.kubernetes, given.stores, given.leases, given.clock
     tasks, requests = given.run_tasks.messages, given.queues.run_requests
-    validator = CommandValidator(kubernetes, shared.observer, stores, given.targets, leases, requests, clock, tasks)
+    validator = CommandValidator(
+        kubernetes=kubernetes,
+        observer=shared.observer,
+        stores=stores,
+        targets=given.targets,
+        leases=leases,
+        run_requests=requests,
+        clock=clock,
+        run_tasks=tasks,
+        rule=given.settings.approval_rule(),
+    )
     events = DecisionEvents(kubernetes, clock, tasks)
     start = CommandStarter(kubernetes, stores, leases, shared.launcher, shared.observer, work, events, clock)
     giving_up = CommandRollback(kubernetes, stores, shared.claim_deletion, given.queues, clock)

@@ -10,7 +10,7 @@ from adapters.ports import Clock, ConflictError, PortError, TooLargeError, Topic
 from adapters.run_report import RunReport
 from adapters.store import ProposalStore
 from core.approval import announcement
-from core.approval.proposal import PROPOSALS_MAX, ApprovalRule, Proposal, ProposalEnd
+from core.approval.proposal import PROPOSALS_MAX, ApprovalRule, Proposal, ProposalEnd, moved_namespaces
 from core.approval.verification import Verification
 from core.disruption.shrink_limit import shrinking
 from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part
@@ -23,10 +23,11 @@ from lambdas.controllers.events import DecisionEvents
 
 
 class UnapprovedCommand(msgspec.Struct, frozen=True):
-    """A command that needs approval: its id, and why."""
+    """A command that needs approval: its id, and why; and the namespaces of the pods that it moves."""
 
     id: str
     command: Command
+    namespaces: tuple[str, ...]
     why: str
 
 
@@ -152,11 +153,12 @@ class Approvals:
         room = PROPOSALS_MAX - sum(proposal.end is None for proposal in waiting)
         startable, unapproved = list[tuple[str, Command]](), list[UnapprovedCommand]()
         for command_id, command in commands:
-            why = self._rule.reason_to_wait(command) or too_fast.get(command_id, "")
+            namespaces = tuple(sorted(moved_namespaces(command, snapshot)))
+            why = self._rule.reason_to_wait(command, namespaces) or too_fast.get(command_id, "")
             if not why:
                 startable.append((command_id, command))
             elif len(unapproved) < room:
-                unapproved.append(UnapprovedCommand(command_id, command, why))
+                unapproved.append(UnapprovedCommand(command_id, command, namespaces, why))
             else:
                 message = f"{PROPOSALS_MAX} proposals wait already; this one is proposed after them"
                 report.decide(DecisionKind.SKIP, ", ".join(command.nodes), CommandReason.AWAITS_APPROVAL, message)
@@ -168,6 +170,7 @@ class Approvals:
             proposal = Proposal(
                 id=waiting.id,
                 command=waiting.command,
+                namespaces=waiting.namespaces,
                 decision=report.decision_id,
                 why=waiting.why,
                 text=announcement.explanation(waiting.command, plan),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -18,6 +19,7 @@ from adapters.ports import Clock, ConflictError, FunctionQueues, Kubernetes, Not
 from adapters.run_report import RunReport
 from adapters.runtime import RunTasks
 from adapters.store import DISRUPTION, PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, Requested, Targets
+from core.approval.proposal import ApprovalRule, moved_namespaces, namespaces_of
 from core.brakes import Brake, BrakeKind, action_of
 from core.disruption.node_health import drain_bound
 from core.interpreter import collector_paused
@@ -79,57 +81,52 @@ MARKED_WITHIN: Final = timedelta(seconds=8)
 """How many nodes one run marks, and for how long: two calls each, ten side by side."""
 
 
+@dataclass(kw_only=True)
 class CommandValidator:
-    """Starts commands that still hold and drops the others."""
+    """Starts commands that still hold and drops the others. `rule`: which commands wait for approval, None if none does."""
 
-    def __init__(
-        self,
-        kubernetes: Kubernetes,
-        observer: Observer,
-        stores: Stores,
-        targets: Targets,
-        leases: Leases,
-        run_requests: Queue,
-        clock: Clock,
-        run_tasks: RunTasks,
-    ) -> None:
-        self._kubernetes = kubernetes
-        self._run_tasks = run_tasks
-        self._run_requests = run_requests
-        self._targets = targets
-        self._observer = observer
-        self._stores = stores
-        self._leases = leases
-        self._clock = clock
+    kubernetes: Kubernetes
+    observer: Observer
+    stores: Stores
+    targets: Targets
+    leases: Leases
+    run_requests: Queue
+    clock: Clock
+    run_tasks: RunTasks
+    rule: ApprovalRule | None
 
     def run(self, owner: str, report: RunReport) -> None:
         """Validate due commands, unless another run holds the lease. Raises PortError."""
-        lease = self._leases.acquire(DISRUPTION, owner, now=self._clock.now(), for_=LEASE_FOR)
+        lease = self.leases.acquire(DISRUPTION, owner, now=self.clock.now(), for_=LEASE_FOR)
         if lease is None:
             return
         try:
-            self._check(self._observer.observe(), lease, report)
+            self._check(self.observer.observe(), lease, report)
         finally:
-            self._leases.release(lease)
+            self.leases.release(lease)
 
     def _check(self, view: ClusterState, lease: Lease, report: RunReport) -> None:
         view.require_commands()
-        self._stores.moves.read(self._clock.now())  # a stopped rollout that cannot be read would begin again
-        begun = self._clock.now()
+        self.stores.moves.read(self.clock.now())  # a stopped rollout that cannot be read would begin again
+        begun = self.clock.now()
         due = sorted(self._due(view), key=lambda record: (record.created_at, record.id))
         with collector_paused():
             from core.disruption.validation import Validation
 
-            snapshot = msgspec.structs.replace(view.snapshot, stored_target=self._targets.read())
+            snapshot = msgspec.structs.replace(view.snapshot, stored_target=self.targets.read())
             validation = Validation([record.command for record in due], snapshot)
         self._mark(snapshot, report)
         for record in due:
-            if self._clock.now() - begun > CHECKS_FOR:
+            if self.clock.now() - begun > CHECKS_FOR:
                 return
             with collector_paused():
                 verdict = validation.check(record.command)
             if isinstance(verdict, Refusal):
                 self._drop(record, verdict, report)
+                continue
+            unapproved = self._unapproved(record, snapshot)
+            if unapproved is not None:
+                self._drop(record, unapproved, report)
                 continue
             command = _with_hashes(verdict.command, view.snapshot)
             if self._starts(record, command, view, lease, report):
@@ -137,6 +134,18 @@ class CommandValidator:
                     report.decide(DecisionKind.SKIP, node, CommandReason.LEFT_OUT, why)
                 with collector_paused():
                     validation.carry_out(command)
+
+    def _unapproved(self, record: CommandRecord, snapshot: Snapshot) -> Refusal | None:
+        """Return why a command must not start: pods have come to its nodes which are moved only with approval.
+
+        A command that names no moves was decided, or approved, with the pods that its nodes had.
+        """
+        if self.rule is None or not record.command.moves or record.command.reason == TerminationReason.UNHEALTHY:
+            return None
+        arrived = moved_namespaces(record.command, snapshot) - namespaces_of(record.command)
+        unapproved = self.rule.guarded(arrived)
+        text = f"it would now move pods of {', '.join(unapproved)}, which takes approval"
+        return Refusal(CommandReason.VALIDATION_FAILED, text) if unapproved else None
 
     def _mark(self, snapshot: Snapshot, report: RunReport) -> None:
         """Mark the nodes that later waves drain, so that kube-scheduler sends the pods of this wave to others.
@@ -150,21 +159,21 @@ class CommandValidator:
         def mark(node: Node) -> None:
             marks = {LEAVING, *(taint for taint in node.taints if taint in MARKS)}
             try:
-                mark_node(self._kubernetes, node, marks)
+                mark_node(self.kubernetes, node, marks)
             except PortError as error:
                 logger.warning("node not marked", extra={"node": node.name, "problem": str(error)})
 
-        self._run_tasks([partial(mark, node) for node in marked], MARKED_WITHIN)
+        self.run_tasks([partial(mark, node) for node in marked], MARKED_WITHIN)
         report.count("markedNodes", len(marked))
 
     def _due(self, view: ClusterState) -> Sequence[CommandRecord]:
         """Return the commands that are due and that no brake stops."""
-        brakes = self._stores.brakes.engaged()
+        brakes = self.stores.brakes.engaged()
         return [
             record
             for record in view.commands
             if record.phase is CommandPhase.VERIFYING
-            and record.verify_at <= self._clock.now()
+            and record.verify_at <= self.clock.now()
             and not any(
                 brakes.stopping(action_of(record.command.reason), view.claims[name].plan.node_pool)
                 for name in record.command.claims
@@ -176,12 +185,12 @@ class CommandValidator:
         self, record: CommandRecord, command: Command, view: ClusterState, lease: Lease, report: RunReport
     ) -> bool:
         """Store that the command starts, with a place in the budgets for each of its nodes; return whether it was possible."""
-        now = self._clock.now()
-        bounds = BudgetPlaces(view, command.reason, self._clock, together=frozenset(command.claims)).now()
+        now = self.clock.now()
+        bounds = BudgetPlaces(view, command.reason, self.clock, together=frozenset(command.claims)).now()
         after = msgspec.structs.replace(record, phase=CommandPhase.STARTING, phase_since=now, command=command)
         changes = [ClaimChange(view.claims[name], view.claims[name]) for name in command.claims]
         try:
-            done = self._stores.claims.disrupt(changes, bounds, command=CommandChange(record, after), lease=lease)
+            done = self.stores.claims.disrupt(changes, bounds, command=CommandChange(record, after), lease=lease)
         except ConflictError as error:
             report.decide(DecisionKind.SKIP, record.id, FailureReason.CONFLICT, str(error))
             return False
@@ -194,20 +203,20 @@ class CommandValidator:
     def _release(self, done: Disrupted) -> None:
         """Release the places that a command took in earlier transactions, if a later one was refused."""
         for claim in done.claims:
-            self._stores.claims.change(claim, msgspec.structs.replace(claim, is_disrupting=False))
+            self.stores.claims.change(claim, msgspec.structs.replace(claim, is_disrupting=False))
 
     def _drop(self, record: CommandRecord, refusal: Refusal, report: RunReport) -> None:
         try:
-            self._stores.commands.remove(record)
+            self.stores.commands.remove(record)
         except ConflictError as error:
             report.decide(DecisionKind.SKIP, record.id, FailureReason.CONFLICT, str(error))
             return
-        now = self._clock.now()
+        now = self.clock.now()
         report.decide(DecisionKind.ABANDON, record.id, refusal.reason, refusal.message)
         report.outcomes.append(abandoned(record, refusal.reason, refusal.message, now))
-        request_run(self._run_requests, "command dropped")
+        request_run(self.run_requests, "command dropped")
         if refusal.reason == CommandReason.VALIDATION_FAILED:
-            self._stores.moves.write(self._stores.moves.read(now).after_failure(record.command, now), now)
+            self.stores.moves.write(self.stores.moves.read(now).after_failure(record.command, now), now)
 
 
 def _with_hashes(command: Command, snapshot: Snapshot) -> Command:

@@ -26,10 +26,10 @@ from core.disruption.move_history import LaunchedNode
 from core.disruption.static_capacity import lacks_nodes, static_claims, waiting_for_addresses
 from core.interpreter import collector_paused
 from core.lifecycle.deletion import CONSOLIDATION
-from core.lifecycle.launching import MEMBERS_COME_WITHIN, SHARES_MAX, starting_for_groups, starts_for_nobody
+from core.lifecycle.launching import SHARES_MAX, may_start_for_nobody, starting_for_groups, starts_for_nobody
 from core.lifecycle.records import ClaimRecord, Moments
 from core.model.plan import Plan, Unschedulable
-from core.model.pod import Pod
+from core.model.pod import MEMBERS_COME_WITHIN, Pod
 from core.model.snapshot import Snapshot
 from core.pools import limits_by_counter
 from core.reasons.code import DecisionKind, Refusal, TerminationReason
@@ -430,6 +430,8 @@ class Provisioning:
     def _is_quiet(self) -> bool:
         """Whether no pod lacks a node, no claim waits for its launch, and no buffer or ProvisioningRequest requests room.
 
+        Nor may a node start for a group that is gone.
+
         Warm room of calendars is no reason: `reconcile` sends a message while there is some.
         """
         if self.settings.options().feature_gates.capacity_buffer or self.observer.unbound_pods():
@@ -441,7 +443,9 @@ class Provisioning:
             return True
         records = self.stores.claims.all()
         self.absent.note(started_at, are_absent=not records)
-        return not any(record.deletion is not None or is_unlaunched(record) for record in records)
+        if any(record.deletion is not None or is_unlaunched(record) for record in records):
+            return False
+        return not may_start_for_nobody(records, (), started_at)
 
     def _rows_with_work(self, report: RunReport, deadline: datetime, until: datetime) -> OwnRows | None:
         """Return the rows for the plan, read after the batch of pods is complete; None if there is nothing to plan."""
@@ -453,7 +457,10 @@ class Provisioning:
         report.count("awaitedPods", work.awaited)
         if work.unmarked and not work.is_any:
             self.next_run.ask("pods that the scheduler has not looked at", until, self._poll())
-        if work.is_any or displaces_pods(self.observer, records, self.clock.now()) or self.observer.keeps_room():
+        now = self.clock.now()
+        if work.is_any or displaces_pods(self.observer, records, now) or self.observer.keeps_room():
+            return rows
+        if may_start_for_nobody(records, {pod.key for pod in pods}, now):
             return rows
         if work.awaited:
             message = f"{work.awaited} pods wait, and a node is on its way for each"

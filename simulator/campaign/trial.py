@@ -225,7 +225,7 @@ def play(plan: Plan, listener: Listener | None = None, ledger: Path | None = Non
         recorder.emit("simulationStarted", scenario=scenario.name, seed=plan.seed)
         world.play([])
         _play_on(world, drawn, judge)
-        remains = RemainsJudge(facts, read_remains(world), world.judges.report)
+        remains = RemainsJudge(facts, read_remains(world), world.judges.report, disrupts=_disrupts(judge))
         remains.finish(clock.now())
         judge.finish(clock.now(), at_rest=remains.is_at_rest(clock.now()))
         world.finish()
@@ -258,10 +258,19 @@ def _has_settled(world: World, judge: CallJudge) -> bool:
         return False
     unsettled: list[str] = []
     remains = RemainsJudge(
-        world.judges.ledger, read_remains(world), lambda law, _: unsettled.append(law), patience=timedelta(0)
+        world.judges.ledger,
+        read_remains(world),
+        lambda law, _: unsettled.append(law),
+        patience=timedelta(0),
+        disrupts=_disrupts(judge),
     )
     remains.finish(now)
     return not unsettled and remains.is_at_rest(now)
+
+
+def _disrupts(judge: CallJudge) -> bool:
+    """Whether `disrupt` can write its ledger, or keeps none: without a decision there, no node goes by choice."""
+    return ("disrupt", WRITE) not in judge.refused
 
 
 def _trouble(world: World, drawn: DrawnWorld, plan: Plan) -> Chances:

@@ -86,6 +86,7 @@ class CallJudge:
 
     Attributes:
         written_at: The time of the last write, periodic ones excepted; None before the first.
+        refused: Functions with calls whose newest attempt to write changed nothing.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class CallJudge:
         self._minute: dict[tuple[str, str], tuple[datetime, int]] = {}
         self._writes: dict[tuple[str, str, str], datetime] = {}
         self.written_at: datetime | None = None
+        self.refused: set[tuple[str, str]] = set()
 
     def record(self, now: datetime, function: str, call: str, subject: str = "", *, changes: bool = True) -> None:
         """Count one attempt; `subject` is the kind of row that it concerns, if any.
@@ -107,6 +109,7 @@ class CallJudge:
         `changes`: whether it may change something if the call writes.
         """
         self._count(now, function, call)
+        (self.refused.discard if changes else self.refused.add)((function, call))
         if changes and _is_write(call) and (function, call, subject) not in _BEATS:
             self._writes[function, call, subject] = self.written_at = now
 
@@ -217,15 +220,25 @@ def _reserved(claim: Row) -> dict[str, dict[str, int]]:
 
 
 class RemainsJudge:
-    """Judges the final state. Violations go to `report(law, message)`; `patience` is how long a step may take."""
+    """Judges the final state. Violations go to `report(law, message)`; `patience` is how long a step may take.
+
+    `disrupts`: whether nodes may go by choice: empty ones stay as long as no decision about them can be written.
+    """
 
     def __init__(
-        self, ledger: Ledger, remains: Remains, report: Report, *, patience: timedelta = UNDER_WAY_MAX
+        self,
+        ledger: Ledger,
+        remains: Remains,
+        report: Report,
+        *,
+        patience: timedelta = UNDER_WAY_MAX,
+        disrupts: bool = True,
     ) -> None:
         self._ledger = ledger
         self._remains = remains
         self._report = report
         self._patience = patience
+        self._disrupts = disrupts
 
     def finish(self, now: datetime) -> None:
         """Judge the current state."""
@@ -236,7 +249,8 @@ class RemainsJudge:
         self._taints(now)
         self._pods(now)
         self._replicas()
-        self._groups(now)
+        if self._disrupts:
+            self._groups(now)
         for queue, count in sorted(self._remains.dead_letters.items()):
             if count:
                 self._report("deadLetters", f"{count} messages of the queue {queue} were given up")

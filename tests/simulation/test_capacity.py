@@ -23,7 +23,19 @@ from simulator.market import node_facts
 from simulator.world import Result, run
 from tests.builders import a_class_manifest
 from tests.simulation.test_node_claims import BY_HAND
-from tests.simulation.worlds import ZONES, assert_lawful, deployment, happened, named, node_pool, play, write
+from tests.simulation.worlds import (
+    ZONES,
+    assert_lawful,
+    deployment,
+    group,
+    happened,
+    large_nodes,
+    lifetimes,
+    named,
+    node_pool,
+    play,
+    write,
+)
 
 # Limits in dollars an hour, of a NodePool or shared by several, are never overshot.
 #
@@ -641,24 +653,6 @@ def test_replicas_keep_within_the_free_addresses_of_subnets(tmp_path: Path) -> N
 # Where EC2 has too little capacity in each zone for a group, nothing of it is bought: judged from the world's side.
 
 
-def group(name: str, size: int) -> dict[str, Any]:
-    """A Deployment whose pods start together in one zone; each fills a node."""
-    found = deployment(size, name, cpu="12")
-    notes = {labels.GROUP: name, labels.GROUP_MINIMUM: str(size), labels.GROUP_TOPOLOGY: labels.ZONE}
-    found["spec"]["template"]["metadata"]["annotations"] = notes
-    return found
-
-
-def large_nodes() -> dict[str, Any]:
-    """A NodePool of one size, on demand: a group's request has one capacity in each zone."""
-    found = node_pool()
-    found["spec"]["template"]["spec"]["requirements"] = [
-        {"key": labels.CAPACITY_TYPE, "operator": "In", "values": [labels.ON_DEMAND]},
-        {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["test.large"]},
-    ]
-    return found
-
-
 def capacity(**left: int) -> list[dict[str, Any]]:
     """How many instances each zone has, by the last part of its name."""
     return [{"at": "0s", "capacity": {"zone": zone, "available": count}} for zone, count in left.items()]
@@ -733,15 +727,18 @@ def test_half_a_group_of_two_sizes_is_given_back_within_a_minute_and_not_bought_
     result = play(tmp_path, *objects, steps=steps, duration="24m", nodeBootSeconds=boot)
     assert_lawful(result)
     assert result.summary["podsPending"] == 0
-    ends = {event.fields["instance"]: event.t for event in result.events if event.event == "instanceTerminated"}
-    lives = [
-        seconds_between(event.t, ends[event.fields["instance"]])
-        for event in result.events
-        if event.event == "instanceLaunched" and event.fields["instance"] in ends
-    ]
+    lives = lifetimes(result)
     assert len(lives) == 2 * len(ZONES)
     assert max(lives) < 60
 
 
-def seconds_between(begin: str, end: str) -> float:
-    return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
+@pytest.mark.parametrize("boot", [35, 120])
+def test_the_nodes_of_a_group_that_is_deleted_while_they_start_are_given_back(tmp_path: Path, boot: int) -> None:
+    """No pod waits then, so nothing else needs a plan, and consolidateAfter is for nodes that have had pods."""
+    pool = large_nodes()
+    pool["spec"]["disruption"]["consolidateAfter"] = "Never"
+    steps = [{"at": "38s", "scale": {"kind": "Deployment", "name": "g", "replicas": 0}}]
+    result = play(tmp_path, pool, group("g", 3), steps=steps, duration="6m", nodeBootSeconds=boot)
+    assert_lawful(result)
+    assert len(lifetimes(result)) == 3
+    assert max(lifetimes(result)) < 240

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,24 @@ def deployment(replicas: int, name: str = "web", cpu: str = "1") -> dict[str, An
     }
 
 
+def group(name: str, size: int) -> dict[str, Any]:
+    """A Deployment whose pods start together in one zone; each fills a node."""
+    found = deployment(size, name, cpu="12")
+    notes = {labels.GROUP: name, labels.GROUP_MINIMUM: str(size), labels.GROUP_TOPOLOGY: labels.ZONE}
+    found["spec"]["template"]["metadata"]["annotations"] = notes
+    return found
+
+
+def large_nodes() -> dict[str, Any]:
+    """A NodePool of one size, on demand: a group's request has one capacity in each zone."""
+    found = node_pool()
+    found["spec"]["template"]["spec"]["requirements"] = [
+        {"key": labels.CAPACITY_TYPE, "operator": "In", "values": [labels.ON_DEMAND]},
+        {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["test.large"]},
+    ]
+    return found
+
+
 def write(folder: Path, *objects: dict[str, Any], steps: list[dict[str, Any]], **spec: Any) -> Path:
     """A scenario over these objects, and the usual EC2NodeClass where they bring none."""
     (folder / "catalog.json").write_text(json.dumps(catalogue()))
@@ -119,3 +138,13 @@ def assert_lawful(result: Result) -> None:
     raised = [failure.rstrip().rpartition("\n")[2] for failure in result.failures]
     assert [error for error in raised if not error.startswith("adapters.ports.")] == []
     assert [event for event in result.events if event.fields.get("reason") == "ImprovementFailed"] == []
+
+
+def lifetimes(result: Result) -> list[float]:
+    """Seconds for which instances ran that have ended."""
+    ends = {event.fields["instance"]: event.t for event in result.events if event.event == "instanceTerminated"}
+    return [
+        (datetime.fromisoformat(ends[event.fields["instance"]]) - datetime.fromisoformat(event.t)).total_seconds()
+        for event in result.events
+        if event.event == "instanceLaunched" and event.fields["instance"] in ends
+    ]

@@ -68,7 +68,7 @@ COMMAND = Command(
 
 
 def said(**rule: object) -> str:
-    return ApprovalRule(**rule).reason_to_wait(COMMAND)  # type: ignore[arg-type]
+    return ApprovalRule(**rule).reason_to_wait(COMMAND, {move.pod.partition("/")[0] for move in COMMAND.moves})  # type: ignore[arg-type]
 
 
 def test_without_bounds_every_command_waits() -> None:
@@ -97,12 +97,12 @@ def test_what_replacements_cost_is_part_of_what_the_nodes_cost() -> None:
     """A command that saves nothing may still replace the most expensive node of all."""
     plan = msgspec.structs.replace(a_plan(), price=1_000_000_000)
     command = msgspec.structs.replace(COMMAND, replacements=(plan,), savings=0)
-    assert ApprovalRule(above_dollars=999_999_999).reason_to_wait(command)
+    assert ApprovalRule(above_dollars=999_999_999).reason_to_wait(command, ())
 
 
 def test_unhealthy_nodes_never_wait() -> None:
     ill = Command(reason=TerminationReason.UNHEALTHY, method="repair", nodes=("a",), claims=("a",))
-    assert ApprovalRule().reason_to_wait(ill) == ""
+    assert ApprovalRule().reason_to_wait(ill, ()) == ""
 
 
 def test_the_settings_texts_are_read() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from core import labels
-from core.approval.proposal import EXPIRES_AFTER, Proposal, ProposalVerdict
+from core.approval.proposal import EXPIRES_AFTER, Proposal, ProposalVerdict, moved_namespaces
 from core.approval.verification import Verification, without_proposed
 from core.disruption.decision import disrupt
 from core.model.plan import Command, Move
@@ -71,6 +71,24 @@ def test_it_lapses_where_only_some_of_its_nodes_may_go_by_now() -> None:
     refusal = lapse(found, world(*nodes, pods=(pods[0], kept, pods[2])))
     assert refusal is not None
     assert refusal.message == "another command applies to its nodes by now"
+
+
+def test_it_lapses_where_it_would_move_pods_of_a_namespace_that_was_not_announced() -> None:
+    """Otherwise, pods whose namespace asks for approval move with an approval that was given before they came."""
+    before = world(a_node_of(LARGE, "one"), pods=(pod_on("one"),))
+    found = proposal(before, namespaces=("default",))
+    assert lapse(found, before) is None
+    came = msgspec.structs.replace(pod_on("one", "guest", cpu="10m"), namespace="payments")
+    refusal = lapse(found, msgspec.structs.replace(before, pods=(*before.pods, came)))
+    assert refusal is not None
+    assert refusal.message == "it would now move pods of payments as well"
+
+
+def test_pods_on_its_nodes_are_announced_although_it_names_no_moves() -> None:
+    """The places of a static NodePool's pods are found once its nodes go."""
+    snapshot = world(a_node_of(LARGE, "one"), pods=(pod_on("one"),))
+    command = msgspec.structs.replace(proposal(snapshot).command, moves=())
+    assert moved_namespaces(command, snapshot) == {"default"}
 
 
 def test_a_day_is_the_limit() -> None:

@@ -273,6 +273,29 @@ def test_half_a_group_is_given_back_before_consolidate_after(*, fits: bool, gone
     assert [command.nodes for command in methods.find_empty(DisruptionPass(world))] == gone
 
 
+@pytest.mark.parametrize(
+    ("age", "has_had_pods", "gone"),
+    [(60, False, [("node-1",)]), (30, False, []), (60, True, [])],
+    ids=["its members are late", "members may come", "it has served"],
+)
+@pytest.mark.parametrize("after", [timedelta(hours=1), None])
+def test_a_node_of_a_group_that_is_gone_is_given_back_before_consolidate_after(
+    after: timedelta | None, age: int, *, has_had_pods: bool, gone: list[tuple[str, ...]]
+) -> None:
+    """The group was deleted while its nodes started: no pod has come, and none is expected."""
+    claim, node = a_node_of(MIDDLE)
+    began = NOW - timedelta(seconds=age)
+    claim = msgspec.structs.replace(
+        claim,
+        annotations={labels.GROUP_OF_CLAIM: "Annotation/default/train"},
+        conditions={**claim.conditions, INITIALIZED: Condition("True", changed_at=began)},
+        last_pod_event_at=began if has_had_pods else None,
+    )
+    slow = a_pool("default", ON_DEMAND, disruption=msgspec.structs.replace(OPEN, consolidate_after=after))
+    world = a_world((claim, node), node_pools=(slow,))
+    assert [command.nodes for command in methods.find_empty(DisruptionPass(world))] == gone
+
+
 @pytest.mark.parametrize("ill", [0, 1, 2])
 def test_no_more_nodes_go_than_the_answer_says_may_go_whether_they_are_ready_or_not(ill: int) -> None:
     """A node that is not Ready takes a place of the budgets, and another one when it goes, as in Karpenter."""

@@ -10,7 +10,7 @@ from core import labels
 from core.disruption.resync import PERIOD_MAX, PERIOD_MIN, may_skip, next_known_moment, next_period, next_run_at
 from core.model.node_pool import Disruption
 from core.model.plan import Hold
-from core.model.pod import Owner
+from core.model.pod import MEMBERS_COME_WITHIN, Owner
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 
 MINUTE = timedelta(minutes=1)
@@ -83,3 +83,11 @@ def test_there_is_no_rest_while_pods_run_that_end_by_themselves() -> None:
     assert may_skip(a_snapshot(pods=(lasting,)))
     assert not may_skip(a_snapshot(pods=(lasting, job)))
     assert may_skip(a_snapshot(pods=(lasting, msgspec.structs.replace(job, phase="Succeeded"))))
+
+
+def test_a_node_that_was_bought_for_a_group_is_looked_at_once_its_members_are_late() -> None:
+    never = (a_pool(disruption=Disruption(consolidate_after=None)),)
+    bought = msgspec.structs.replace(
+        OLD, created_at=NOW, annotations={labels.GROUP_OF_CLAIM: "Annotation/default/train"}
+    )
+    assert next_known_moment(a_snapshot(node_claims=(bought,), node_pools=never)) == NOW + MEMBERS_COME_WITHIN

@@ -22,6 +22,7 @@ from core.lifecycle.launching import (
     is_unnamed,
     launch_name,
     least_instances,
+    may_start_for_nobody,
     name_tags,
     share_launches,
     starts_for_nobody,
@@ -352,6 +353,26 @@ def test_a_node_that_starts_for_nobody_is_given_back(
     )
     for plan in (used, no_time):
         assert starts_for_nobody(plan, snapshot, [record]) == []
+
+
+def test_a_node_whose_pods_run_elsewhere_starts_for_nobody() -> None:
+    """Otherwise nobody gives it back: its pods exist, and no plan expects one there."""
+    record = of_group(a_record("a"), GROUP)
+    plan, since = msgspec.structs.replace(record.plan, pods=("default/m-0",)), NOW - timedelta(minutes=1)
+    record = msgspec.structs.replace(record, plan=plan, phase=ClaimPhase.REGISTERED, phase_since=since, node_name="own")
+    for node, in_vain in (("other", True), ("own", False), ("", False)):
+        snapshot = Snapshot(now=NOW, pods=(a_pod("m-0", node_name=node, annotations={labels.GROUP: "g"}),))
+        assert bool(starts_for_nobody(Plan(now=NOW), snapshot, [record])) is in_vain
+
+
+def test_a_plan_decides_about_a_node_that_may_start_for_nobody() -> None:
+    """Otherwise nothing looks at it while no pod waits."""
+    record = of_group(a_record("a"), GROUP)
+    plan, since = msgspec.structs.replace(record.plan, pods=("default/m-0",)), NOW - timedelta(minutes=1)
+    record = msgspec.structs.replace(record, plan=plan, phase=ClaimPhase.LAUNCHED, phase_since=since)
+    assert may_start_for_nobody([record], (), NOW)
+    assert not may_start_for_nobody([record], {"default/m-0"}, NOW)
+    assert not may_start_for_nobody([record], (), NOW - timedelta(seconds=30))
 
 
 @pytest.mark.parametrize(("requests", "is_given_back"), [(("train",), False), ((), True)])

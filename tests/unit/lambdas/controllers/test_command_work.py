@@ -850,3 +850,21 @@ def test_the_drain_of_a_repair_is_bounded(lab: Lab, reason: str, minutes: int | 
     deletion = lab.claim.deletion
     assert deletion is not None
     assert deletion.deadline == (None if minutes is None else lab.clock.now() + timedelta(minutes=minutes))
+
+
+@pytest.mark.parametrize(("pattern", "begins"), [("pay*", False), ("other", True)])
+def test_pods_that_come_after_the_decision_do_not_move_without_their_approval(pattern: str, *, begins: bool) -> None:
+    """The bound on namespaces was applied to the pods that the nodes had then."""
+    lab = drifting()
+    lab.settings = msgspec.structs.replace(lab.settings, mode="approve", approve_namespaces=pattern)
+    lab.restart()
+    lab.disrupt()
+    (command,) = lab.rows.commands.values()
+    came = a_pending_pod("guest", cpu="10m")
+    came["metadata"]["namespace"] = "payments"
+    came["spec"]["nodeName"] = command.command.nodes[0]
+    came["status"] = {"phase": "Running", "conditions": []}
+    lab.kubernetes.put(came)
+    lab.clock.advance(seconds=16)
+    reasons = [decision.reason for decision in lab.execute(*lab.work.take()).decisions]
+    assert (CommandReason.VALIDATION_FAILED not in reasons) is begins
