@@ -174,13 +174,17 @@ def _fitting(
     claim: ClaimKey, request: VolumeRequest, class_name: str, volumes: Iterable[PersistentVolume]
 ) -> Iterator[PersistentVolume]:
     """Return the volumes that fit a claim, in the given order; only its own if a volume is kept for it (FindMatchingVolume)."""
-    volumes = tuple(volumes)
-    prebound = tuple(volume for volume in volumes if volume.claim == claim)
-    for volume in prebound or volumes:
-        is_large_enough = volume.size >= request.size and volume.mode == request.mode
-        if prebound and is_large_enough:
-            yield volume
-        if volume.claim is not None or not is_large_enough or volume.storage_class != class_name:
+    possible = [
+        volume
+        for volume in volumes
+        if volume.size >= request.size
+        and volume.mode == request.mode
+        and volume.attributes_class == request.attributes_class
+    ]
+    prebound = [volume for volume in possible if volume.claim == claim]
+    yield from prebound
+    for volume in () if prebound else possible:
+        if volume.claim is not None or volume.storage_class != class_name:
             continue
         is_selected = request.selector is None or request.selector.matches(volume.labels)
         if is_selected and set(request.access_modes) <= set(volume.access_modes):
