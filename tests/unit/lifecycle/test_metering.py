@@ -110,7 +110,9 @@ def test_what_a_period_has_spent_is_the_cost_of_its_part_of_every_claims_life(
         assert abs(entry.spent - expected) <= 2 * len(lives), "rounding of each claim alone"
 
 
-@pytest.mark.parametrize("place", ["Europe/Berlin", "America/New_York", "Pacific/Kiritimati", "Pacific/Pago_Pago", "UTC"])
+@pytest.mark.parametrize(
+    "place", ["Europe/Berlin", "America/New_York", "Pacific/Kiritimati", "Pacific/Pago_Pago", "UTC"]
+)
 def test_a_calendar_in_another_zone_keeps_what_the_month_has_spent(place: str) -> None:
     month = START.replace(day=1)
     table = Meters(a_cap(periods={MONTH: nanodollars(100)}))
