@@ -23,7 +23,7 @@ from core.model.pod import (
 )
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Refusal
+from core.reasons.code import Refusal, Stated
 from core.reasons.pods import PodReason
 
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -66,7 +66,8 @@ class VolumeBinding:
 
         Each waiting claim gets one of its own beforehand: the smallest that fits it and the node affinity of its pod.
         """
-        return self._assigned.get(claim)
+        volume: PersistentVolume | None = self._assigned.get(claim)
+        return volume
 
     def assigned_to(self, pods: Iterable[Pod]) -> Refused:
         """Return the unbound claims of pods, each with the free volume that is kept for it."""
@@ -389,7 +390,7 @@ class VolumeIndex:
 
 
 def _problem(reason: PodReason, message: str) -> VolumeNeeds:
-    return VolumeNeeds(refusal=Refusal(reason, message))
+    return VolumeNeeds(refusal=Stated(reason, message))
 
 
 def _term_alternatives(terms: Iterable[NodeSelectorTerm]) -> Alternatives:

@@ -21,7 +21,7 @@ from core.model.pod import (
     VolumeUse,
 )
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Refusal
+from core.reasons.code import Stated
 from core.reasons.pods import PodReason
 from core.scheduling.volume_binding import NO_VOLUMES, VolumeIndex, VolumeNeeds
 from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_snapshot, a_type
@@ -324,7 +324,7 @@ def test_a_pod_that_must_stay_in_its_zone_meets_its_volumes_there() -> None:
     assert needs.restricted_to(pin).alternatives == (pin,)
     elsewhere = Requirements((Requirement.one_of(labels.ZONE, ZONES[2]),))
     assert needs.restricted_to(elsewhere).alternatives == (elsewhere,)
-    broken = VolumeNeeds(refusal=Refusal(PodReason.VOLUME_MISSING, "gone"))
+    broken = VolumeNeeds(refusal=Stated(PodReason.VOLUME_MISSING, "gone"))
     assert broken.restricted_to(pin) is broken
 
 
