@@ -307,8 +307,8 @@ week: setup ## A simulated week in which nodes may go on Sunday alone: nodes, do
 	$(BIN)/python -m benchmarks.disruption.week
 
 .PHONY: month
-month: setup ## A simulated month of 200 nodes with hours: calendars beside Karpenter with CronJobs that patch limits (hours; SCALE=0.12 for 24 nodes); build/month.json
-	$(BIN)/python -m benchmarks.month --scale $(or $(SCALE),1)
+month: setup ## A simulated month of 200 nodes with hours: calendars beside Karpenter with CronJobs that patch limits (about an hour of processor for each of the three, PROCESSES=4 parts at once; SCALE=0.12 for 24 nodes); build/month.json
+	$(BIN)/python -m benchmarks.month --scale $(or $(SCALE),1) --processes $(or $(PROCESSES),2)
 
 scale: setup ## Memory, time and requests of the functions beside 5,000 nodes and 100,000 pods (10 minutes); figures in build/scale.json
 	$(BIN)/python -m benchmarks.scale
