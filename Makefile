@@ -214,7 +214,7 @@ lock: setup ## Pin what the functions, the development environment and the site 
 		--no-header --no-annotate --quiet --output-file requirements-$$name.lock; done
 	npm install --package-lock-only --no-audit --no-fund
 
-deploy-local: setup ## The synthesized stacks in MiniStack, an AWS emulator from PyPI: one node from an audit line to its end; build/deploy-local.json
+deploy-local: setup ## The synthesized stacks in MiniStack, an AWS emulator from PyPI: nodes from an audit line to their end, across an update and a roll-back; build/deploy-local.json
 	$(BIN)/python -m tests.deploy_local
 
 .PHONY: lint-templates

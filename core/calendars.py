@@ -404,11 +404,13 @@ def _warm(rules: Sequence[CalendarRule], now: datetime) -> tuple[WarmRoom | None
         lead = rule.settings.lead_time or _ZERO
         if rule.settings.warm is None:
             continue
-        if holds(rule, now) or holds(rule, now + lead):
+        is_held, change = holds(rule, now), next_change(rule, now)
+        begins = next_change(rule, change) if is_held and change is not None else change
+        ahead = begins - lead if begins is not None and (is_held or holds(rule, begins)) else None
+        if is_held or (ahead is not None and ahead <= now):
             room = rule.settings.warm
-        coming = next_change(rule, now + lead)
-        if coming is not None:
-            moments.append(coming - lead)
+        if ahead is not None:
+            moments.append(ahead)
     return room, moments
 
 

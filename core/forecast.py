@@ -19,7 +19,7 @@ from core import labels
 from core.calendars import as_written, holds, wall_time, warm_buffer, zone
 from core.model.node_pool import Calendar, CalendarRule, CalendarSettings, CalendarWindow, WarmRoom
 from core.model.snapshot import Snapshot
-from core.model.values.quantity import render
+from core.model.values.quantity import dollars, render
 from core.scheduling import schedule
 
 PODS, CPU, MEMORY = "pods", "cpu", "memory"
@@ -522,12 +522,37 @@ def _rule(ramp: Ramp, forecast: Forecast) -> CalendarRule:
 
 
 def due(forecast: Forecast, now: datetime) -> tuple[Ramp, ...]:
-    """Return the ramps whose room is kept at a moment."""
+    """Return the ramps whose room is kept at a moment; of one NodePool's the last takes the place of the others."""
     return tuple(
         ramp
         for ramp in forecast.ramps
         if acts(ramp, forecast.rules) and any(holds(_rule(ramp, forecast), moment) for moment in (now, now + LEAD_TIME))
     )
+
+
+class RoomBalance(msgspec.Struct, frozen=True, kw_only=True):
+    """What room ahead of a ramp costs and brings in its last days, whether it was kept or only recorded.
+
+    Attributes:
+        days: How many days these are.
+        cost: Nano-dollars for new nodes from the lead time to the slot's end, at today's prices.
+        pods: How many pods the room takes.
+        wait: The waits of these pods together, at the ramp's median.
+    """
+
+    days: int
+    cost: int
+    pods: int
+    wait: timedelta
+
+
+def balance(ramp: Ramp, rules: ForecastRules) -> RoomBalance:
+    """Return what the ramp's room of the last days costs and brings."""
+    room = sum(day.room for day in ramp.recent)
+    pods = sum(min(day.room, day.came) for day in ramp.recent)
+    lasting = (rules.slot + LEAD_TIME) // _SECOND
+    hourly = ramp.hourly * room // ramp.pods if ramp.pods else 0
+    return RoomBalance(days=len(ramp.recent), cost=hourly * lasting // 3600, pods=pods, wait=pods * ramp.waited)
 
 
 # What a person reads.
@@ -560,6 +585,16 @@ def ramp_sentence(ramp: Ramp, rules: ForecastRules) -> str:
     recent = f", and {ramp.recent_percent} % in the last {len(ramp.recent)} days" if is_tested else ""
     hours = f"{ramp.name} to {clock_text(ramp.starts + rules.slot)}"
     return f"{hours}: {room}{cap}; {tested}{recent}; pods waited {ramp.waited // _SECOND} s"
+
+
+def balance_sentence(ramp: Ramp, rules: ForecastRules) -> str:
+    """Return what room ahead of the ramp would have cost and brought in its last days; empty without such days."""
+    lately = balance(ramp, rules)
+    if not lately.days:
+        return ""
+    days = "the last day" if lately.days == 1 else f"the last {lately.days} days"
+    wait = f"{lately.wait // timedelta(minutes=1)} minutes of waiting"
+    return f"in {days} it would have cost ${dollars(lately.cost):.4f} and spared {_counted(lately.pods, 'pod')} {wait}"
 
 
 def room_requests(ramp: Ramp) -> dict[str, str]:

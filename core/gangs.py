@@ -29,7 +29,7 @@ from core import labels
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
 from core.model.snapshot import ProvisioningRequest, Snapshot
 from core.pods import names_group
-from core.reasons.code import Refusal
+from core.reasons.code import Refusal, Stated
 from core.reasons.pods import PodReason
 
 NO_GROUP: Final = "none"
@@ -419,15 +419,15 @@ class _Reading:
         """Return a mistake for which nothing is bought."""
         name = f"{_KINDS.get(self._source, self._source)} {self._namespace}/{self._name}"
         if self._spellings[0].source in _OF_OBJECTS and self._object is None:
-            return Refusal(PodReason.GROUP_NOT_FOUND, f"there is no {name}, or it cannot be read")
+            return Stated(PodReason.GROUP_NOT_FOUND, f"there is no {name}, or it cannot be read")
         if any(spelling.minimum == -1 for spelling in self._spellings):
-            return Refusal(
+            return Stated(
                 PodReason.GROUP_INVALID, f"{name}: the annotation with its size is not a whole number above zero"
             )
         if self._source is GroupSource.ANNOTATION and self._spellings[0].minimum is None:
-            return Refusal(PodReason.GROUP_INVALID, f"{name}: annotation {labels.GROUP_MINIMUM} is missing")
+            return Stated(PodReason.GROUP_INVALID, f"{name}: annotation {labels.GROUP_MINIMUM} is missing")
         if (stated := self._stated_total()) is not None and minimum > max(stated, total):
-            return Refusal(
+            return Stated(
                 PodReason.GROUP_MINIMUM_TOO_HIGH, f"{name} starts with {minimum} members and has only {stated}"
             )
         return self._contradiction(name, minimum)
@@ -440,22 +440,22 @@ class _Reading:
             if theirs is not None and theirs != minimum and other.source is not GroupSource.LEADER_WORKER_SET:
                 kind = _KINDS.get(other.source, other.source)
                 text = f"{name} starts with {minimum} members, and {kind} {other.name} with {theirs}"
-                return Refusal(PodReason.GROUP_SPELLINGS_DIFFER, text)
+                return Stated(PodReason.GROUP_SPELLINGS_DIFFER, text)
         stated = sorted({s.minimum for s in self._spellings_of_all() if s.minimum is not None})
         if len(stated) > 1:
             text = f"members of {name} state different numbers of members: {', '.join(map(str, stated))}"
-            return Refusal(PodReason.GROUP_SPELLINGS_DIFFER, text)
+            return Stated(PodReason.GROUP_SPELLINGS_DIFFER, text)
         key_sets = set(map(tuple, self._own_keys))
         if len(key_sets) > 1:
             shown = sorted(", ".join(each) or "none" for each in key_sets)
-            return Refusal(
+            return Stated(
                 PodReason.GROUP_DOMAINS_DIFFER, f"members of {name} name different domains: {'; '.join(shown)}"
             )
         if self._source in _NATIVE:
             kinds = {(pod.spec.priority, pod.spec.scheduler_name) for pod in self._pods}
             if len(kinds) > 1:
                 text = f"members of {name} have different priorities or schedulers, so kube-scheduler starts none"
-                return Refusal(PodReason.GROUP_INVALID, text)
+                return Stated(PodReason.GROUP_INVALID, text)
         return None
 
     def _spellings_of_all(self) -> Iterator[_Spelling]:
@@ -486,7 +486,7 @@ class _Reading:
         since = self.created_at()
         age = f" since {since:%Y-%m-%d %H:%M} UTC" if since is not None else ""
         text = f"{ready} of {minimum} members can be planned for: {' and '.join(parts)}; it waits for them{age}"
-        return Refusal(PodReason.GROUP_INCOMPLETE, text)
+        return Stated(PodReason.GROUP_INCOMPLETE, text)
 
 
 def _has(count: int) -> str:

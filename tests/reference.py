@@ -30,8 +30,8 @@ from core.launch.denials import FIRST_PAUSE, LONGEST_PAUSE, OTHER, RULES, Launch
 from core.launch.selection import FASTEST, QUIET, SLOWEST
 from core.model.snapshot import GATES, FeatureGates
 from core.reasons.code import ClaimReason, DecisionKind, DocumentedCode, TargetReason, TerminationReason
-from core.reasons.nodes import DrainReason, DriftReason, EvictionReason, HeldPodReason, NodeReason
-from core.reasons.pods import BindingReason, PodReason, RequestReason
+from core.reasons.nodes import DrainReason, DriftReason, NodeReason
+from core.reasons.pods import BindingReason, EvictionReason, HeldPodReason, PodReason, RequestReason
 from core.reasons.runs import CommandReason, FailureReason, RunReason
 from core.reasons.takeover import AdoptionReason, ReleaseReason
 from installation import metric_names

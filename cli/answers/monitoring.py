@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from core import labels
 from core.api.objects import JsonObject
+from core.calendars import closed_pools
 from core.cluster_status import cluster_status
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
@@ -61,6 +62,11 @@ HELP: Final[Mapping[str, str]] = {
     "fleetwright_proposals_waiting": "Commands that wait for approval",
     "fleetwright_brake_engaged": "1 for each brake that stops something now",
     "fleetwright_failing_sweeps": "Repeated checks of the functions that fail",
+    "fleetwright_forecast_ramps": "Recurring ramps, by whether they get room ahead of them",
+    "fleetwright_forecast_room_pods": "Pods for which a forecast keeps room now; with forecast: shadow, would keep",
+    "fleetwright_forecast_room_dollars_per_hour": "What new nodes for that room cost an hour",
+    "fleetwright_forecast_used_percent": "How much of the room of the last days pods used",
+    "fleetwright_forecast_recent_dollars": "What the room of the last days costs, kept or not",
 }
 """Metric → what it counts. All are gauges."""
 
@@ -69,6 +75,11 @@ OF_FUNCTIONS: Final = (
     "fleetwright_proposals_waiting",
     "fleetwright_brake_engaged",
     "fleetwright_failing_sweeps",
+    "fleetwright_forecast_ramps",
+    "fleetwright_forecast_room_pods",
+    "fleetwright_forecast_room_dollars_per_hour",
+    "fleetwright_forecast_used_percent",
+    "fleetwright_forecast_recent_dollars",
 )
 """Metrics that only an observation of the functions has (`--cluster`)."""
 
@@ -90,6 +101,7 @@ def exposition(snapshot: Snapshot, own: OwnState | None) -> str:
         *_of_caps(snapshot),
         *_of_nodes(snapshot),
         *_of_functions(own),
+        *_of_forecast(snapshot, own),
     ):
         by_name[sample.name].append(sample)
     lines: list[str] = []
@@ -187,6 +199,35 @@ def _of_functions(own: OwnState | None) -> Iterator[Sample]:
     yield Sample("fleetwright_failing_sweeps", {}, sum(bool(state.failures) for state in own.sweeps.values()))
 
 
+def _of_forecast(snapshot: Snapshot, own: OwnState | None) -> Iterator[Sample]:
+    """Yield what the functions forecast for NodePools; a closed one keeps no room."""
+    forecast = own.forecast if own is not None else None
+    if forecast is None:
+        return
+    from core.forecast import acts, balance, due, is_stopped  # few installations forecast anything
+
+    rules = forecast.rules
+    kept = {ramp.pool: ramp for ramp in due(forecast, snapshot.now)}
+    for pool in sorted({ramp.pool for ramp in forecast.ramps}):
+        named = {"nodepool": pool}
+        of_pool = [ramp for ramp in forecast.ramps if ramp.pool == pool]
+        states = Counter(
+            "room" if acts(ramp, rules) else "stopped" if is_stopped(ramp, rules) else "unused" for ramp in of_pool
+        )
+        for state in ("room", "stopped", "unused"):
+            yield Sample("fleetwright_forecast_ramps", {**named, "state": state}, states[state])
+        ramp = None if pool in closed_pools(snapshot) else kept.get(pool)
+        yield Sample("fleetwright_forecast_room_pods", named, 0 if ramp is None else ramp.pods)
+        hourly = 0 if ramp is None else dollars(ramp.hourly)
+        yield Sample("fleetwright_forecast_room_dollars_per_hour", named, hourly)
+        room = sum(day.room for ramp in of_pool for day in ramp.recent)
+        if room:
+            taken = sum(balance(ramp, rules).pods for ramp in of_pool)
+            yield Sample("fleetwright_forecast_used_percent", named, 100 * taken / room)
+        cost = sum(balance(ramp, rules).cost for ramp in of_pool)
+        yield Sample("fleetwright_forecast_recent_dollars", named, dollars(cost))
+
+
 def _requested(state: StateNode) -> dict[str, int]:
     return _sum(pod.spec.requests for pod in state.pods)
 
@@ -264,6 +305,11 @@ PANELS: Final = (
         "Age of the oldest node", "s", {"{{nodepool}}": "max by (nodepool) (karpenter_nodes_current_lifetime_seconds)"}
     ),
     DashboardPanel("Brakes", "short", {"{{brake}} {{nodepool}} {{zone}}": "fleetwright_brake_engaged"}),
+    DashboardPanel("Forecast room, pods", "short", {"{{nodepool}}": "fleetwright_forecast_room_pods"}),
+    DashboardPanel(
+        "Forecast room, dollars an hour", "currencyUSD", {"{{nodepool}}": "fleetwright_forecast_room_dollars_per_hour"}
+    ),
+    DashboardPanel("Forecast room used, percent", "percent", {"{{nodepool}}": "fleetwright_forecast_used_percent"}),
 )
 
 _STATS_IN_ROW, _GRAPHS_IN_ROW, _GRID = 4, 3, 24

@@ -345,8 +345,9 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
 
 
 def _ramps(forecast: Forecast) -> list[JsonObject]:
-    from core.forecast import acts, is_stopped, ramp_sentence  # few installations forecast anything
+    from core.forecast import acts, balance, is_stopped, ramp_sentence  # few installations forecast anything
 
+    balances = [(ramp, balance(ramp, forecast.rules)) for ramp in forecast.ramps]
     return [
         {
             "nodePool": ramp.pool,
@@ -356,9 +357,12 @@ def _ramps(forecast: Forecast) -> list[JsonObject]:
             "recentPercent": ramp.recent_percent if ramp.recent else None,
             "acts": acts(ramp, forecast.rules),
             "stopped": is_stopped(ramp, forecast.rules),
+            "recentDollars": dollars(lately.cost) if lately.days else None,
+            "recentPods": lately.pods if lately.days else None,
+            "recentWaitSeconds": int(lately.wait.total_seconds()) if lately.days else None,
             "message": ramp_sentence(ramp, forecast.rules),
         }
-        for ramp in forecast.ramps
+        for ramp, lately in balances
     ]
 
 
@@ -370,11 +374,15 @@ def _forecast(document: JsonObject) -> str:
             ramp["pods"],
             f"{ramp['hourly']:.4f}",
             "" if ramp["recentPercent"] is None else f"{ramp['recentPercent']} %",
+            "" if ramp["recentDollars"] is None else f"{ramp['recentDollars']:.4f}",
+            "" if ramp["recentPods"] is None else ramp["recentPods"],
+            "" if ramp["recentWaitSeconds"] is None else f"{ramp['recentWaitSeconds'] // 60} min",
             "yes" if ramp["acts"] else "stopped" if ramp["stopped"] else "no",
         )
         for ramp in document.get("forecast", ())
     ]
-    return output.table(("NODEPOOL", "FORECAST", "PODS", "$/H", "USED LATELY", "ROOM"), rows) if rows else ""
+    headings = ("NODEPOOL", "FORECAST", "PODS", "$/H", "USED LATELY", "FOR $", "PODS SERVED", "WAIT SPARED", "ROOM")
+    return output.table(headings, rows) if rows else ""
 
 
 def _caps(document: JsonObject) -> str:

@@ -21,6 +21,14 @@ _OF_SHELL: Final = re.compile(r"\$[\w{]")
 """How the placeholders begin that `envsubst` fills in."""
 RENDERED: Final = "rendered.yaml"
 """Where commands that the hints name write to."""
+_YAML_BODIES: Final = r'.planned_values | .. | objects | .yaml_body // empty | "---\n\(.)"'
+"""What `jq` takes out of Terraform's plan: the manifests of kubectl_manifest."""
+_LANGUAGES: Final = {
+    ".tf": ("Terraform", f"terraform show -json PLAN | jq -r '{_YAML_BODIES}' > {RENDERED}"),
+    ".jsonnet": ("Jsonnet", f"jsonnet {{file}} | jq '.[]' > {RENDERED}"),
+    ".libsonnet": ("Jsonnet", f"jsonnet FILE | jq '.[]' > {RENDERED}"),
+}
+"""Suffix → a language whose programs make objects, and how to get them."""
 _IDENTITY: Final = re.compile(r"""^["']?(apiVersion|kind)["']?\s*:|^\s*[{,]?\s*"(apiVersion|kind)"\s*:""", re.MULTILINE)
 """How the lines begin that make a document an object, in YAML and in JSON."""
 _CONFLICT: Final = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
@@ -85,6 +93,25 @@ def rendering_hint(source: str, mark: str) -> str:
         return "fill it in first"
     file = "FILE" if source == "-" else shlex.quote(source)
     return f"fill it in first: `envsubst < {file} > {RENDERED}`, and give -f {RENDERED} (or what Terraform or Flux renders)"
+
+
+def program_in(source: str) -> tuple[str, str] | None:
+    """Return what is wrong with a file of a language that makes objects, and the command that runs it; None for others."""
+    language = _LANGUAGES.get(Path(source).suffix)
+    if language is None:
+        return None
+    command = language[1].replace("{file}", shlex.quote(source))
+    return f"is {language[0]}, not YAML", f"run `{command}` and give -f {RENDERED}"
+
+
+def unlisted_hint(value: Any, source: str) -> str:
+    """Return how to give the objects of a list, or of a mapping with a key for each, which nobody can apply; empty if none."""
+    parts = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+    if not parts or not all(isinstance(part, dict) and part.get("kind") and part.get("apiVersion") for part in parts):
+        return ""
+    if not Path(source).name.endswith(".json"):
+        return "give each object a document of its own, after a line with ---"
+    return f"run `jq '.[]' {shlex.quote(source)} > {RENDERED}` and give -f {RENDERED}"
 
 
 def chart_of(file: Path) -> Path | None:

@@ -23,9 +23,11 @@ from cli.manifests.foreign import (
     is_object,
     is_patch,
     placeholder_in,
+    program_in,
     rendering_hint,
     syntax_problem,
     template_in,
+    unlisted_hint,
 )
 from cli.manifests.inventory import LISTS_DEEP_MAX, STANDARD_INPUT, Document, kind_read
 from cli.manifests.kustomizations import Kustomizations
@@ -139,6 +141,10 @@ class Input:
             yield f"left out {_files(left_out)} with templates: {_named(left_out)}: {first.hint}"
 
     def _read(self, source: str, *, is_named: bool) -> None:
+        if program := program_in(source):
+            error = InputError(program[0], source=source, hint=program[1])
+            self.unreadable.append(UnreadableDocument(error, is_named=is_named))
+            return
         try:
             text = read_text(source)
         except InputError as error:
@@ -265,9 +271,11 @@ def read_text(path: str) -> str:
         raise InputError(f"is larger than {BYTES_MAX >> 20} MiB", source=path, hint="give it in several files")
     encoding, name = ("utf-16", "UTF-16") if raw.startswith(_UTF_16) else ("utf-8-sig", "UTF-8")
     try:
-        return raw.decode(encoding)
+        text = raw.decode(encoding)
     except UnicodeDecodeError as error:
         raise InputError(f"is not {name} text (byte {error.start})", source=path) from error
+    # Files that were joined have a mark before each of them: YAML allows it where a document begins.
+    return text.replace("\n\ufeff", "\n") if "\ufeff" in text else text
 
 
 def _decompressed(raw: bytes, source: str) -> bytes:
@@ -504,10 +512,15 @@ def _unfolded(document: Document, *, depth: int) -> Iterator[Document]:
 
 
 def _refuse_plain(value: Any, source: str, index: int) -> None:
+    if hint := unlisted_hint(value, source):
+        problem = f"is a {_name_of(value)} of {len(value)} objects, which no API server accepts"
+        raise InputError(problem, source=source, index=index, hint=hint)
     if not isinstance(value, dict):
         raise InputError(f"is a {_name_of(value)}, not an object with a kind", source=source, index=index)
+    if any(key.startswith("---") for key in value):
+        raise InputError("has text right after ---: put it on the next line", source=source, index=index)
 
 
 def _name_of(value: object) -> str:
-    names = {list: "list", str: "text", bool: "boolean", int: "number", float: "number"}
+    names = {list: "list", dict: "mapping", str: "text", bool: "boolean", int: "number", float: "number"}
     return names.get(type(value), type(value).__name__)

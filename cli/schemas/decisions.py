@@ -388,7 +388,11 @@ class FleetCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class ForecastRampAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """A ramp that the functions forecast; `recentPercent`: how much of its room was used in the last days."""
+    """A ramp that the functions forecast; `recentPercent`: how much of its room was used in the last days.
+
+    `recentDollars`: what that room costs, kept or only recorded; it takes `recentPods`, which then do not wait
+    `recentWaitSeconds` together. Null without such days.
+    """
 
     node_pool: str
     when: str
@@ -398,6 +402,30 @@ class ForecastRampAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     acts: bool
     stopped: bool
     message: str
+    recent_dollars: float | None = None
+    recent_pods: int | None = None
+    recent_wait_seconds: int | None = None
+
+
+class CapPeriodAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A day or month of a cap in dollars: `forecast` is its end, in `percent` of the limit; `engaged`: its actions now."""
+
+    period: Literal["Day", "Month"]
+    limit: float
+    spent: float
+    forecast: float
+    percent: int
+    ends_at: str
+    engaged: list[str]
+
+
+class CapAnswer(msgspec.Struct, kw_only=True):
+    """A cap of a Calendar: resource → its limit now, and what it counts of nodes."""
+
+    name: str
+    limits: dict[str, str]
+    used: dict[str, str]
+    periods: list[CapPeriodAnswer]
 
 
 class StatusAnswer(JsonAnswer):
@@ -418,6 +446,7 @@ class StatusAnswer(JsonAnswer):
     sweeps: SweepsAnswer | None
     prices: PricesAnswer
     groups: list[GroupAnswer] = []
+    caps: list[CapAnswer] = []
     forecast: list[ForecastRampAnswer] = []
 
 

@@ -490,6 +490,7 @@ class _Examination:
         yield from (finding for finding in more if finding.field not in broken)
 
     def _of_labels_and_values(self, document: Document) -> Iterator[Finding]:
+        yield from unfilled_values(document)
         yield from empty_taint_values(document)
         yield from label_findings(document, self._known, self._provided)
         yield from idle_limits(document, self._catalogue)
@@ -502,6 +503,21 @@ def _of_placeholder(fault: Finding) -> Finding:
     """Return a fault with what to do, if the value is a placeholder that is not filled in."""
     placeholder = fault.document.placeholder_in(_value(fault.document.object, _location(fault.field)))
     return msgspec.structs.replace(fault, message=placeholder, suggestion="") if placeholder else fault
+
+
+def unfilled_values(document: Document) -> Iterator[Finding]:
+    """Return a warning about each text of Karpenter's objects that is to be filled in, but for user data, which is a script."""
+    if not is_ours(document.object):
+        return
+    waiting: list[tuple[Location, Any]] = [(("spec",), mapping(document.object.get("spec")))]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [((*place, key), part) for key, part in reversed(value.items()) if key != "userData"]
+        elif isinstance(value, list):
+            waiting += [((*place, index), part) for index, part in reversed([*enumerate(value)])]
+        elif isinstance(value, str) and (says := document.placeholder_in(value)):
+            yield finding_in(document, Code.INVALID_VALUE, path_of(place), says, severity=Severity.WARNING)
 
 
 def empty_taint_values(document: Document) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
 from core.reasons.code import Refusal
 from core.reasons.nodes import NodeReason
-from core.reasons.runs import CommandReason
+from core.reasons.runs import OTHER_COMMAND, ApprovalOver, Invalid, Lapsed, MovesMore
 
 
 class Verification:
@@ -35,24 +35,20 @@ class Verification:
         """Return why the proposal no longer holds, None if it does."""
         now = self._snapshot.now
         if now >= proposal.expires_at:
-            until = f"within a day, until {proposal.expires_at:%Y-%m-%d %H:%M} UTC"
-            approved = "it was approved, but budgets and brakes did not let it begin"
-            message = f"{approved if proposal.is_approved else 'nobody approved it'} {until}"
-            return Refusal(CommandReason.APPROVAL_EXPIRED, message)
+            return ApprovalOver(proposal.is_approved, proposal.expires_at)
         if proposal.is_rejected:
             return None
         verdict = self._unbounded.check(proposal.command)
         if isinstance(verdict, Refusal):
-            return Refusal(CommandReason.PROPOSAL_LAPSED, verdict.message)
+            return Lapsed(verdict)
         if not _is_same(verdict.command, proposal.command):
-            return Refusal(CommandReason.PROPOSAL_LAPSED, "another command applies to its nodes by now")
+            return OTHER_COMMAND
         unannounced = sorted(
             moved_namespaces(proposal.command, self._snapshot)
             - namespaces_of(proposal.command).union(proposal.namespaces)
         )
         if unannounced:
-            message = f"it would now move pods of {', '.join(unannounced)} as well"
-            return Refusal(CommandReason.PROPOSAL_LAPSED, message)
+            return MovesMore(tuple(unannounced))
         return None
 
     def start(self, proposal: Proposal) -> Command | Refusal:
@@ -66,7 +62,7 @@ class Verification:
         if isinstance(verdict, Refusal):
             return verdict
         if verdict.left_out:  # what was approved starts as a whole
-            return Refusal(CommandReason.VALIDATION_FAILED, next(iter(verdict.left_out.values())))
+            return Invalid(next(iter(verdict.left_out.values())))
         self._bounded.carry_out(verdict.command)
         return verdict.command
 

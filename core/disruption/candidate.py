@@ -17,7 +17,7 @@ from core.disruption.expiration import kept_together
 from core.model import plan
 from core.model.catalogue import InstanceType
 from core.model.node_pool import BALANCED, NodePool
-from core.model.plan import Blocked, NodeClaim
+from core.model.plan import NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Node, Snapshot
 from core.model.state_node import StateNode
@@ -25,7 +25,25 @@ from core.model.values.taints import protected_until
 from core.pod_disruption_budgets import DisruptionBudgets
 from core.pods import reschedulable
 from core.pools import pool_types, type_of
-from core.reasons.nodes import NodeReason
+from core.reasons.code import Refusal, Stated
+from core.reasons.nodes import (
+    BeingDeleted,
+    NodeNotToDisrupt,
+    NodePoolInvalid,
+    NodePoolMissing,
+    NodePoolObserved,
+    NodePoolWithoutTypes,
+    NodeReason,
+    NodeReboots,
+    NodeUnreadable,
+    NotJoined,
+    PodExpected,
+    PodNotToDisrupt,
+    PodOfRunningGroup,
+    PodUnreadable,
+    Uninitialized,
+    Unmanaged,
+)
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +68,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     cost: int
     drift: str
     drifted_at: datetime | None
-    protected: tuple[Blocked, ...] = ()
+    protected: tuple[Refusal, ...] = ()
 
     @property
     def name(self) -> str:
@@ -93,13 +111,14 @@ class Survey(msgspec.Struct, frozen=True):
     """All nodes of a snapshot: the candidates, and what keeps the others.
 
     Attributes:
+        blocked: Node → what keeps it, in order; every node that is no candidate.
         drifted: Names of all nodes that have drifted, whether or not they are candidates at this moment.
         repairable: Nodes that only repair may take: kept by their own do-not-disrupt, or never initialized. None without the
             gate NodeRepair.
     """
 
     candidates: tuple[Candidate, ...]
-    blocked: tuple[Blocked, ...]
+    blocked: Mapping[str, tuple[Refusal, ...]]
     drifted: frozenset[str] = frozenset()
     repairable: tuple[Candidate, ...] = ()
 
@@ -121,7 +140,7 @@ def survey(
     repairs = snapshot.options.feature_gates.node_repair
     candidates: list[Candidate] = []
     repairable: list[Candidate] = []
-    blocked: list[Blocked] = []
+    blocked: dict[str, tuple[Refusal, ...]] = {}
     drifted: set[str] = set()
     for state in states:
         pool = pools.get(state.node_pool)
@@ -129,7 +148,8 @@ def survey(
         if why:
             drifted.add(state.name)
         kept = _kept(state, pool, snapshot, nominated)
-        blocked += kept
+        if kept:
+            blocked[state.name] = (*blocked.get(state.name, ()), *kept)
         if (
             state.claim is None
             or pool is None
@@ -138,7 +158,7 @@ def survey(
             continue
         candidate = _candidate(state, state.claim, pool, snapshot, why, _protected(state, snapshot, budgets, together))
         (repairable if kept else candidates).append(candidate)
-    return Survey(tuple(candidates), tuple(blocked), frozenset(drifted), tuple(repairable))
+    return Survey(tuple(candidates), blocked, frozenset(drifted), tuple(repairable))
 
 
 def _candidate(
@@ -147,7 +167,7 @@ def _candidate(
     pool: NodePool,
     snapshot: Snapshot,
     drift: str,
-    protected: tuple[Blocked, ...],
+    protected: tuple[Refusal, ...],
 ) -> Candidate:
     instance_type = type_of(state.labels, pool_types(snapshot).by_name(pool.name))
     pods = reschedulable(state.pods)
@@ -168,34 +188,33 @@ def _candidate(
 
 def _kept(
     state: StateNode, pool: NodePool | None, snapshot: Snapshot, nominated: Mapping[str, str]
-) -> tuple[Blocked, ...]:
+) -> tuple[Refusal, ...]:
     """Return why the node is not a candidate, apart from its pods; being deleted, unmanaged or uninitialized is final."""
     name, claim = state.name, state.claim
     if state.is_marked_for_deletion(snapshot):
-        return (Blocked(name, NodeReason.DELETING, f"node {name} is being deleted already"),)
+        return (BeingDeleted(name),)
     if claim is None:
-        return (Blocked(name, NodeReason.NOT_MANAGED, f"node {name} has no NodeClaim"),)
+        return (Unmanaged(name),)
     if state.node is None:
-        return (Blocked(name, NodeReason.NOT_INITIALIZED, f"the node of NodeClaim {claim.name} has not joined yet"),)
+        return (NotJoined(claim.name),)
     if state.is_rebooting:
-        return (Blocked(name, NodeReason.REBOOTING, f"Karpenter is rebooting node {name}"),)
+        return (NodeReboots(name),)
     if not state.is_initialized:
-        return (Blocked(name, NodeReason.NOT_INITIALIZED, f"node {name} is not initialized yet"),)
-    blocking: list[Blocked] = []
+        return (Uninitialized(name),)
+    blocking: list[Refusal] = []
     expected = nominated.get(name) or nominated.get(claim.name)
     if expected:
-        blocking.append(Blocked(name, NodeReason.NOMINATED, f"{expected} is expected on node {name}"))
+        blocking.append(PodExpected(name, expected))
     if claim.hold is not None and snapshot.now < claim.hold.until:
-        blocking.append(Blocked(name, claim.hold.reason, claim.hold.message))
+        blocking.append(Stated(NodeReason.of(claim.hold.reason, NodeReason.DRAIN_BLOCKED), claim.hold.message))
     if state.node.blocks_disruption(snapshot.now):
         until = protected_until(state.annotations.get(labels.DO_NOT_DISRUPT), state.node.created_at)
-        text = f" until {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else ""
-        blocking.append(Blocked(name, NodeReason.DO_NOT_DISRUPT, f"node {name} has {labels.DO_NOT_DISRUPT}{text}"))
+        blocking.append(NodeNotToDisrupt(name, until))
     blocking += _unreadable(state, state.node)
     return (*blocking, *_pool_keeps(name, state.node_pool, pool, snapshot))
 
 
-def _only_repair(state: StateNode, pool: NodePool, kept: Iterable[Blocked], snapshot: Snapshot) -> bool:
+def _only_repair(state: StateNode, pool: NodePool, kept: Iterable[Refusal], snapshot: Snapshot) -> bool:
     """Whether nothing keeps the node that repair must respect: nothing else replaces a node that never initializes."""
     if not state.is_initialized:
         is_late = state.is_registered and all(block.reason == NodeReason.NOT_INITIALIZED for block in kept)
@@ -203,52 +222,46 @@ def _only_repair(state: StateNode, pool: NodePool, kept: Iterable[Blocked], snap
     return all(block.reason == NodeReason.DO_NOT_DISRUPT for block in kept)
 
 
-def _pool_keeps(name: str, named: str, pool: NodePool | None, snapshot: Snapshot) -> list[Blocked]:
+def _pool_keeps(name: str, named: str, pool: NodePool | None, snapshot: Snapshot) -> list[Refusal]:
     """Return why no node of the NodePool is a candidate; the node's label names the pool."""
-    blocking: list[Blocked] = []
+    blocking: list[Refusal] = []
     if named in snapshot.paused_pools:
-        blocking.append(Blocked(name, NodeReason.PAUSED, snapshot.paused_pools[named]))
+        blocking.append(Stated(NodeReason.PAUSED, snapshot.paused_pools[named]))
     if pool is None:
-        stated = named or "(none)"
-        blocking.append(
-            Blocked(name, NodeReason.NODE_POOL_NOT_FOUND, f"NodePool {stated} of node {name} does not exist")
-        )
+        blocking.append(NodePoolMissing(named or "(none)", name))
     elif pool.is_observed:
-        text = f"NodePool {pool.name} is only observed: its annotation {labels.MODE} says so"
-        blocking.append(Blocked(name, NodeReason.OBSERVED, text))
+        blocking.append(NodePoolObserved(pool.name))
     elif pool.problem:
-        blocking.append(Blocked(name, NodeReason.NODE_POOL_INVALID, f"NodePool {pool.name} is invalid: {pool.problem}"))
+        blocking.append(NodePoolInvalid(pool.name, pool.problem))
     elif not snapshot.catalogue.types_for(pool.node_class.name):
-        text = f"NodePool {pool.name} has no instance types to choose from"
-        blocking.append(Blocked(name, NodeReason.NODE_POOL_NOT_FOUND, text))
+        blocking.append(NodePoolWithoutTypes(pool.name))
     return blocking
 
 
-def _unreadable(state: StateNode, node: Node) -> list[Blocked]:
+def _unreadable(state: StateNode, node: Node) -> list[Refusal]:
     """Return which field of the node or its pods is unreadable: it may be the field that forbids disruption."""
-    blocking = []
+    blocking: list[Refusal] = []
     if node.unreadable:
-        blocking.append(Blocked(state.name, NodeReason.UNREADABLE_NODE, f"node {state.name}: {node.unreadable}"))
+        blocking.append(NodeUnreadable(state.name, node.unreadable))
     pod = next((pod for pod in state.pods if pod.unreadable and not pod.is_terminal), None)
     if pod is not None:
-        blocking.append(Blocked(state.name, NodeReason.UNREADABLE_POD, f"pod {pod.key}: {pod.unreadable}"))
+        blocking.append(PodUnreadable(pod.key, pod.unreadable))
     return blocking
 
 
 def _protected(
     state: StateNode, snapshot: Snapshot, budgets: DisruptionBudgets, together: Mapping[str, str]
-) -> tuple[Blocked, ...]:
-    blocking: list[Blocked] = []
+) -> tuple[Refusal, ...]:
+    blocking: list[Refusal] = []
     pod = next((pod for pod in state.pods if pod.blocks_disruption(snapshot.now)), None)
     if pod is not None:
-        blocking.append(Blocked(state.name, NodeReason.DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}"))
+        blocking.append(PodNotToDisrupt(pod.key))
     member = next((pod for pod in state.pods if pod.key in together), None) if together else None
     if member is not None:
-        text = f"pod {member.key} belongs to group {together[member.key]}, which runs"
-        blocking.append(Blocked(state.name, NodeReason.GROUP_RUNS, text))
+        blocking.append(PodOfRunningGroup(member.key, together[member.key]))
     text = next(filter(None, map(budgets.not_evicted_now, state.pods)), "")
     if text:
-        blocking.append(Blocked(state.name, NodeReason.POD_DISRUPTION_BUDGET, text))
+        blocking.append(Stated(NodeReason.POD_DISRUPTION_BUDGET, text))
     return tuple(blocking)
 
 

@@ -21,9 +21,24 @@ from core.disruption.move_history import first_reason, gate_reason
 from core.disruption.pass_budgets import PassBudgets
 from core.disruption.prices import ReplacementOptions
 from core.model.node_pool import WHEN_EMPTY
-from core.model.plan import Blocked, Command, Move, PlannedClaim
-from core.reasons.code import Refusal, TerminationReason
-from core.reasons.nodes import NodeReason
+from core.model.plan import Command, Move, PlannedClaim
+from core.reasons.code import Refusal, Stated, TerminationReason
+from core.reasons.nodes import (
+    DISPLACES_PENDING,
+    NO_CHEAPER_TYPE,
+    NO_SPOT_FOR_SPOT,
+    ConsolidatedLater,
+    ConsolidatedWhenEmpty,
+    KeepsReplicas,
+    MinValuesUnmet,
+    NeverConsolidated,
+    NodeReason,
+    PriceUnknown,
+    RoomKept,
+    SavingsBelowMoves,
+    SeveralNodesNeeded,
+    TooFewSpotTypes,
+)
 
 FLEXIBLE_TYPES: Final = 15
 """How many cheaper types a lone spot node needs before another spot node may replace it (Karpenter)."""
@@ -44,8 +59,7 @@ def consolidated(candidates: Sequence[Candidate], disruption_pass: DisruptionPas
     savings = sum(c.price for c in candidates) - sum(claim.price for claim in replacements)
     pool = rejecting_pool(candidates, savings, disruption_pass.totals)
     if pool:
-        text = f"the savings are too small for the pods that NodePool {pool} (policy Balanced) would have to move"
-        return Refusal(NodeReason.BALANCED, text)
+        return SavingsBelowMoves(pool)
     return Command(
         reason=TerminationReason.UNDERUTILIZED,
         method=method,
@@ -59,18 +73,14 @@ def consolidated(candidates: Sequence[Candidate], disruption_pass: DisruptionPas
 
 def unplaced(simulation: Simulation) -> Refusal | None:
     """Return why the simulated move is impossible, whatever it saves; None if it is possible."""
-    if simulation.stranded:
-        return Refusal(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
-    if simulation.displaces:
-        return Refusal(NodeReason.NO_CHEAPER_OPTION, "pending pods would then need a new node instead")
-    return None
+    return simulation.stranded or (DISPLACES_PENDING if simulation.displaces else None)
 
 
 def _replacement(
     claims: Sequence[PlannedClaim], candidates: Sequence[Candidate], disruption_pass: DisruptionPass
 ) -> PlannedClaim | Refusal:
     if len(claims) > 1:
-        return Refusal(NodeReason.NO_CHEAPER_OPTION, f"its pods would need {len(claims)} new nodes")
+        return SeveralNodesNeeded(len(claims))
     return affordable(claims[0], sum(c.price for c in candidates), candidates, disruption_pass)
 
 
@@ -96,10 +106,10 @@ def _cheaper(options: ReplacementOptions, price: int) -> ReplacementOptions | Re
     """Return the types whose most expensive launch is below `price`, or a refusal if there are none or minValues fail."""
     cheaper = options.below(price)
     if not cheaper.types:
-        return Refusal(NodeReason.NO_CHEAPER_OPTION, "no cheaper instance type could hold its pods")
+        return NO_CHEAPER_TYPE
     missing = cheaper.missing_values()
     if missing:
-        return Refusal(NodeReason.NO_CHEAPER_OPTION, f"too few cheaper instance types for minValues of {missing}")
+        return MinValuesUnmet(missing)
     return cheaper
 
 
@@ -107,14 +117,12 @@ def _spot_options(
     options: ReplacementOptions, price: int, *, alone: bool, disruption_pass: DisruptionPass
 ) -> ReplacementOptions | Refusal:
     if not disruption_pass.snapshot.options.feature_gates.spot_to_spot_consolidation:
-        text = "a spot node is replaced by another only with the feature gate SpotToSpotConsolidation"
-        return Refusal(NodeReason.SPOT_TO_SPOT, text)
+        return NO_SPOT_FOR_SPOT
     spot_options = _cheaper(options.restricted_to(labels.SPOT), price)
     if isinstance(spot_options, Refusal) or not alone:
         return spot_options
     if len(spot_options.types) < FLEXIBLE_TYPES:
-        text = f"{FLEXIBLE_TYPES} cheaper spot instance types are needed, there are {len(spot_options.types)}"
-        return Refusal(NodeReason.SPOT_TO_SPOT, text)
+        return TooFewSpotTypes(FLEXIBLE_TYPES, len(spot_options.types))
     return spot_options.first(max(FLEXIBLE_TYPES, spot_options.needed_for_min_values()))
 
 
@@ -226,50 +234,31 @@ def underutilized(disruption_pass: DisruptionPass) -> list[Candidate]:
     return sorted(paying, key=lambda c: (-c.savings_ratio, c.name))
 
 
-def objection(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked | None:
+def objection(candidate: Candidate, disruption_pass: DisruptionPass) -> Refusal | None:
     """Return what in pool, policy or catalogue keeps an empty or underutilized node; None if nothing does."""
     name, pool = candidate.name, candidate.pool
     now, after = disruption_pass.snapshot.now, pool.disruption.consolidate_after
     if pool.is_static:
-        text = f"NodePool {pool.name} keeps {pool.replicas} nodes, regardless of their use"
-        return Blocked(name, NodeReason.STATIC_POOL, text)
+        return KeepsReplicas(pool.name, pool.replicas)
     is_half_bought = disruption_pass.is_half_bought(candidate)
     if after is None and not is_half_bought:
-        return Blocked(name, NodeReason.CONSOLIDATE_AFTER, f"consolidateAfter of NodePool {pool.name} is Never")
+        return NeverConsolidated(pool.name)
     if after is not None and not candidate.is_consolidatable(now) and not is_half_bought:
         since = candidate.claim.idle_since or now
-        text = f"consolidateAfter of NodePool {pool.name} is over at {since + after:%Y-%m-%dT%H:%M:%SZ}"
-        return Blocked(name, NodeReason.CONSOLIDATE_AFTER, text)
+        return ConsolidatedLater(pool.name, since + after)
     if candidate.is_empty:
-        return _kept_room(name, disruption_pass)
+        return RoomKept(name) if name in disruption_pass.buffer_nodes else None
     if pool.disruption.policy == WHEN_EMPTY:
-        pod = next(pod.key for pod in candidate.pods)
-        text = f"NodePool {pool.name} consolidates empty nodes only, and pod {pod} runs on node {name}"
-        return Blocked(name, NodeReason.POLICY_WHEN_EMPTY, text)
+        return ConsolidatedWhenEmpty(pool.name, next(pod.key for pod in candidate.pods), name)
     gate = disruption_pass.snapshot.rollouts.get(pool.name) if candidate.drift else None
     if gate is not None:
-        return Blocked(name, gate_reason(gate), gate.message)
+        return Stated(gate_reason(gate), gate.message)
     why = first_reason(disruption_pass.snapshot.moved_workloads, candidate.pods, now)
     if why:
-        return Blocked(name, NodeReason.RECENTLY_MOVED, why)
+        return Stated(NodeReason.RECENTLY_MOVED, why)
     if not candidate.is_priced:
-        stated = candidate.state.labels.get(labels.INSTANCE_TYPE) or "(none)"
-        text = (
-            f"node {name} (instance type {stated}) has no known type, zone and capacity type, so its price is unknown"
-        )
-        return Blocked(name, NodeReason.UNKNOWN_INSTANCE_TYPE, text)
+        return PriceUnknown(name, candidate.state.labels.get(labels.INSTANCE_TYPE) or "(none)")
     return None
-
-
-def _kept_room(name: str, disruption_pass: DisruptionPass) -> Blocked | None:
-    """Return what keeps an empty node."""
-    if name not in disruption_pass.buffer_nodes:
-        return None
-    return Blocked(
-        name,
-        NodeReason.CAPACITY_BUFFER,
-        f"a capacity buffer, or a member that a group awaits, uses the room of node {name}",
-    )
 
 
 # Finds one command by Karpenter's methods for a small fleet whose target has no part that may go now.

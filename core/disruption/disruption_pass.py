@@ -16,12 +16,12 @@ from core.disruption.command import Merger, carried_out
 from core.disruption.expiration import EndingReservations, ending_reservations, expires_soon
 from core.disruption.move_history import gate_reason
 from core.disruption.pass_budgets import PassBudgets
-from core.model.plan import Blocked, Command, Move, Plan, PlannedClaim, StoredNewNode, StoredTarget
+from core.model.plan import Command, Move, Plan, PlannedClaim, StoredNewNode, StoredTarget
 from core.model.pod import MEMBERS_COME_WITHIN
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
-from core.reasons.code import ReasonCode, TerminationReason
-from core.reasons.nodes import NodeReason
+from core.reasons.code import Refusal, Stated, TerminationReason
+from core.reasons.nodes import PodOnUninitialized, PodUnplaced
 from core.scheduling.planner import Planner
 from core.scheduling.pods import DefaultSpreads
 from core.scheduling.replanning import Drains
@@ -44,7 +44,7 @@ class Simulation(msgspec.Struct, frozen=True):
     Attributes:
         claims: New nodes that pods of the leaving nodes need.
         moves: Where each of those pods goes, by pod.
-        stranded: Why a pod would find no place, empty if all do. Pods without a place today do not count.
+        stranded: Why a pod would find no place, None if all do. Pods without a place today do not count.
         unplaced: Keys of all pods that would find no place.
         displaces: Whether pods that are already waiting would now need more expensive new nodes than without the move.
         taken: Names of nodes on which another pod without a node was expected, which would now go elsewhere.
@@ -52,7 +52,7 @@ class Simulation(msgspec.Struct, frozen=True):
 
     claims: tuple[PlannedClaim, ...]
     moves: tuple[Move, ...]
-    stranded: str
+    stranded: Refusal | None
     unplaced: frozenset[str]
     displaces: bool
     taken: frozenset[str] = frozenset()
@@ -144,13 +144,13 @@ class Simulator:
             )
         ).results
 
-    def _stranded(self, results: SchedulingResults) -> str:
+    def _stranded(self, results: SchedulingResults) -> Refusal | None:
         for pod in results.plan.unschedulable:
             if pod.pod not in self._unschedulable:
-                return f"pod {pod.pod} would find no place{pod.message and ': '}{pod.message}"
+                return PodUnplaced(pod.pod, pod.message)
         for key in results.on_uninitialized:
-            return f"pod {key} would have to wait for a node that is not initialized"
-        return ""
+            return PodOnUninitialized(key)
+        return None
 
 
 def _of_displaced(results: SchedulingResults) -> tuple[tuple[PlannedClaim, ...], tuple[Move, ...]]:
@@ -243,10 +243,10 @@ class DisruptionPass:
         self.snapshot = snapshot
         self._deadline = deadline
         self.commands: list[Command] = []
-        self.refusals: dict[str, Blocked] = {}
-        self.repair_refusals: dict[
-            str, Blocked
-        ] = {}  # apart: what keeps a node from repair does not keep it from drift
+        self.refusals: dict[str, Refusal] = {}
+        self.later_savings: dict[str, int] = {}
+        # Apart: what keeps a node from repair does not keep it from drift.
+        self.repair_refusals: dict[str, Refusal] = {}
         self.target: StoredTarget | None = None
         self.target_reason = ""
         self.planner = planner or Planner(snapshot)
@@ -319,7 +319,7 @@ class DisruptionPass:
         )
         if sum(self._pool_of.get(name) == candidate.pool.name for c in gone for name in c.nodes) < gate.allowed:
             return True
-        self.refuse(candidate, gate_reason(gate), gate.message)
+        self.refuse(candidate, Stated(gate_reason(gate), gate.message))
         return False
 
     def replaced(
@@ -334,7 +334,7 @@ class DisruptionPass:
         if simulation.stranded and closed:
             simulation = self.simulate([candidate], consolidation=False, with_blocked=with_blocked)
         if simulation.stranded:
-            self.refuse(candidate, NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
+            self.refuse(candidate, simulation.stranded)
             return None
         command = Command(
             reason=reason,
@@ -387,11 +387,11 @@ class DisruptionPass:
             simulation = simulated(self._at_any_cost)
         return self.names.renamed(simulation)
 
-    def refuse(self, candidate: Candidate, reason: ReasonCode, message: str, savings: int = 0) -> None:
+    def refuse(self, candidate: Candidate, why: Refusal, savings: int = 0) -> None:
         """Record why a candidate does not go now, and what it saves if it goes later; the latest reason counts."""
-        self.refusals[candidate.name] = Blocked(candidate.name, reason, message, savings)
+        self.refusals[candidate.name], self.later_savings[candidate.name] = why, savings
 
-    def refuse_repair(self, candidate: Candidate, why: Blocked) -> None:
+    def refuse_repair(self, candidate: Candidate, why: Refusal) -> None:
         """Record why an unhealthy candidate is not repaired."""
         self.refusals.pop(candidate.name, None)
         self.repair_refusals[candidate.name] = why

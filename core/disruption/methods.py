@@ -22,11 +22,21 @@ from core.disruption.node_health import HealthCheck
 from core.disruption.static_capacity import template_claim
 from core.model.catalogue import InstanceType, Offering
 from core.model.node_pool import NodePool
-from core.model.plan import INITIALIZED, Blocked, Command
+from core.model.plan import INITIALIZED, Command
 from core.model.snapshot import Snapshot
 from core.model.values import quantity
-from core.reasons.code import Refusal, TerminationReason
-from core.reasons.nodes import NodeReason
+from core.reasons.code import Refusal, Stated, TerminationReason
+from core.reasons.nodes import (
+    AwaitsReplacement,
+    DeletionBelowMoves,
+    ManyUnhealthy,
+    NodeReason,
+    NoRoomForReplacement,
+    NotToRepair,
+    NoTypeToLaunch,
+    ShrinksFirst,
+)
+from core.reasons.runs import NOT_RESERVED, PlaceWanted, PoolChanges, ReservationNotFull
 from core.scheduling.planner import Planner
 
 # Drift: replaces nodes that no longer match their pool, whatever the cost (docs/engineering/handbook/drift.md).
@@ -178,13 +188,11 @@ def find_unhealthy(disruption_pass: DisruptionPass) -> list[Command]:
         if name in disruption_pass.repair_refusals:
             continue
         if do_not_repair(candidate):
-            why = Blocked(name, NodeReason.DO_NOT_REPAIR, f"node {name} has {labels.DO_NOT_REPAIR}")
-            disruption_pass.refuse_repair(candidate, why)
+            disruption_pass.refuse_repair(candidate, NotToRepair(name))
         elif health.is_widespread(pool):
-            text = f"too many nodes of NodePool {pool} are unhealthy for a replacement to help"
-            disruption_pass.refuse_repair(candidate, Blocked(name, NodeReason.MANY_UNHEALTHY, text))
+            disruption_pass.refuse_repair(candidate, ManyUnhealthy(pool))
         elif (refusal := disruption_pass.budgets.repair_objection(candidate)) is not None:
-            disruption_pass.refuse_repair(candidate, Blocked(name, refusal.reason, refusal.message))
+            disruption_pass.refuse_repair(candidate, refusal)
         else:
             command = _repair(candidate, disruption_pass, closed)
             if command is not None:
@@ -245,14 +253,12 @@ def find_single_node(disruption_pass: DisruptionPass) -> list[Command]:
             continue
         pool = rejecting_pool([candidate], candidate.price, disruption_pass.totals)
         if pool:  # deletion saves the most; if that is not worthwhile, no replacement is
-            disruption_pass.refuse(
-                candidate, NodeReason.BALANCED, f"even deleting it saves too little for NodePool {pool} (Balanced)"
-            )
+            disruption_pass.refuse(candidate, DeletionBelowMoves(pool))
             continue
         command = consolidated([candidate], disruption_pass, method="single")
         if not isinstance(command, Refusal):
             return [command]
-        disruption_pass.refuse(candidate, command.reason, command.message)
+        disruption_pass.refuse(candidate, command)
     return []
 
 
@@ -300,11 +306,10 @@ def _static_command(
     reason = TerminationReason.DRIFTED if method == STATIC_DRIFT else TerminationReason.UNHEALTHY
     if terminates_first and _goes_first(candidate, disruption_pass):
         return _without_replacement(candidate, reason, method)
-    objection = _objection(candidate.pool, disruption_pass)
-    replacement = None if objection else template_claim(candidate.pool, disruption_pass.snapshot)
+    refusal = _objection(candidate.pool, disruption_pass)
+    replacement = None if refusal else template_claim(candidate.pool, disruption_pass.snapshot)
     if replacement is None:
-        text = objection or f"NodePool {candidate.pool.name} has no instance type to launch"
-        disruption_pass.refuse(candidate, NodeReason.STATIC_POOL, text)
+        disruption_pass.refuse(candidate, refusal or NoTypeToLaunch(candidate.pool.name))
         return None
     named = disruption_pass.names.named(replacement)
     bare = _without_replacement(candidate, reason, method)
@@ -338,26 +343,26 @@ def _goes_first(candidate: Candidate, disruption_pass: DisruptionPass) -> bool:
     return works and len(pool_claims) == pool.replicas and not any(claim.name in going for claim in pool_claims)
 
 
-def _objection(pool: NodePool, disruption_pass: DisruptionPass) -> str:
-    """Return why no node of the pool may be replaced now, empty if one may."""
+def _objection(pool: NodePool, disruption_pass: DisruptionPass) -> Refusal | None:
+    """Return why no node of the pool may be replaced now, None if one may."""
     if pool.is_closed:
-        return f"NodePool {pool.name} {why_closed(pool)}"
+        return Stated(NodeReason.STATIC_POOL, f"NodePool {pool.name} {why_closed(pool)}")
     pool_claims = [claim for claim in disruption_pass.snapshot.node_claims if claim.node_pool == pool.name]
     running = [claim for claim in pool_claims if claim.deleted_at is None]
     if len(running) > (pool.replicas or 0):
-        return f"NodePool {pool.name} has {len(running)} nodes and wants {pool.replicas}: it shrinks first"
+        return ShrinksFirst(pool.name, len(running), pool.replicas)
     limit = pool.limits.get(quantity.NODES)
     if limit is not None and any(
         command.method in (STATIC_DRIFT, REPAIR) and not command.replacements
         for command in disruption_pass.commands_of(pool.name)
     ):
-        return f"a node goes before its replacement comes; NodePool {pool.name} waits for that"
+        return AwaitsReplacement(pool.name)
     leaving = sum(
         claim.node_pool == pool.name for command in disruption_pass.commands for claim in command.replacements
     )
     if limit is not None and len(pool_claims) + leaving >= limit:
-        return f"limits.nodes of NodePool {pool.name} leaves no room for a replacement"
-    return ""
+        return NoRoomForReplacement(pool.name)
+    return None
 
 
 TERMINATE_FIRST: Final = "terminate-first"
@@ -395,25 +400,25 @@ def find_terminate_first(disruption_pass: DisruptionPass) -> list[Command]:
     return []
 
 
-def objection(candidate: Candidate, snapshot: Snapshot) -> str:
-    """Return why the node may not be removed before it is replaced; empty if it may.
+def objection(candidate: Candidate, snapshot: Snapshot) -> Refusal | None:
+    """Return why the node may not be removed before it is replaced; None if it may.
 
     Its reservation must be full and, without this node, have room for the pods even if others wait; and all other nodes of the
     NodePool must work, so that nodes go one at a time.
     """
     reservation = candidate.state.labels.get(labels.RESERVATION_ID, "")
     if candidate.state.labels.get(labels.CAPACITY_TYPE) != labels.RESERVED or not reservation:
-        return "it is in no capacity reservation"
+        return NOT_RESERVED
     pool_claims = [claim for claim in snapshot.node_claims if claim.node_pool == candidate.pool.name]
     going = set(snapshot.marked_for_deletion)
     if any(c.deleted_at is not None or not c.is_true(INITIALIZED) or c.name in going for c in pool_claims):
-        return f"another node of NodePool {candidate.pool.name} goes or comes"
+        return PoolChanges(candidate.pool.name)
     freed = _with_place(snapshot, candidate, reservation)
     if freed is None:
-        return f"capacity reservation {reservation} is not full, or cannot be launched into again"
+        return ReservationNotFull(reservation)
     now, then = Simulator(Planner(snapshot)), Simulator(Planner(freed))
     if len(then.base.plan.unschedulable) < len(now.base.plan.unschedulable):
-        return f"a pod that waits would take the place in capacity reservation {reservation}"
+        return PlaceWanted(reservation)
     return then.simulate([candidate], consolidation=False).stranded
 
 

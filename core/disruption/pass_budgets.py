@@ -14,8 +14,8 @@ from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.pod_disruption_budgets import DisruptionBudgets, RemainingEvictions
 from core.pods import reschedulable
-from core.reasons.code import NAMED_BY_BUDGETS, Refusal, TerminationReason
-from core.reasons.nodes import NodeReason
+from core.reasons.code import NAMED_BY_BUDGETS, Refusal, Stated, TerminationReason
+from core.reasons.nodes import BudgetShared, EvictionRateReached, NodeReason
 
 # Ceilings on how many pods commands evict in an hour: of the cluster (a setting), and of a NodePool (an annotation).
 
@@ -63,12 +63,7 @@ class EvictionRate:
             wanted.update({candidate.pool.name: len(candidate.pods), CLUSTER: len(candidate.pods)})
         for name, ceiling in sorted(self._ceilings.items()):
             if wanted[name] and self._evicted[name] + wanted[name] > ceiling:
-                where = f"NodePool {name}" if name else "the cluster"
-                message = (
-                    f"{wanted[name]} pods to evict: {where} allows {ceiling} evictions an hour, "
-                    f"and {self._evicted[name]} of them are used up"
-                )
-                return Refusal(NodeReason.EVICTION_RATE, message)
+                return EvictionRateReached(name, wanted[name], ceiling, self._evicted[name])
         return None
 
     def take(self, candidate: Candidate) -> None:
@@ -182,7 +177,7 @@ class PassBudgets:
         if key not in self._objections:  # cached: hundreds of nodes share the text, and each evaluation reads windows
             nodes = self.node_counts.get(pool.name, 0)
             message = budget_explanation(pool, nodes, reason, going, self._snapshot.now)
-            self._objections[key] = Refusal(NodeReason.BUDGET, message)
+            self._objections[key] = Stated(NodeReason.BUDGET, message)
         return self._objections[key]
 
     def refusal(self, candidate: Candidate, reason: str) -> Refusal | None:
@@ -197,8 +192,7 @@ class PassBudgets:
     def _eviction_objection(self, candidate: Candidate) -> Refusal | None:
         if self.evictions_allowed([candidate]):
             return None
-        message = f"pods of node {candidate.name} share a PodDisruptionBudget with those of nodes that go in this pass"
-        return Refusal(NodeReason.POD_DISRUPTION_BUDGET, message)
+        return BudgetShared(candidate.name)
 
     def evictions_allowed(self, candidates: Iterable[Candidate]) -> bool:
         """Whether the PodDisruptionBudgets let all of these go together."""

@@ -19,7 +19,7 @@ from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import CPU
 from core.pods import reschedulable
-from core.reasons.code import Refusal, TerminationReason
+from core.reasons.code import Refusal, Stated, TerminationReason
 from core.reasons.nodes import NodeReason
 
 ALWAYS_ALLOWED: Final = 32_000
@@ -136,7 +136,7 @@ class ShrinkLimit:
                 f"hour; it had {_vcpus(room.before)}, and may lose "
                 f"{_vcpus(max(0, room.spare - self._taken[pool]))} more now"
             )
-            return Refusal(NodeReason.SHRINKING, message)
+            return Stated(NodeReason.SHRINKING, message)
         return None
 
 

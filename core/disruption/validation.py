@@ -20,7 +20,21 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values import quantity
 from core.reasons.code import Refusal, TerminationReason
-from core.reasons.runs import CommandReason
+from core.reasons.nodes import NotToRepair, PodUnplaced, TargetBelowMoves
+from core.reasons.runs import (
+    PART_COSTS_MORE,
+    PART_SAVES_TOO_LITTLE,
+    SAVES_NOTHING,
+    BudgetsAllowFewer,
+    HealthyAgain,
+    Invalid,
+    LoneSpotNode,
+    MoreNodesNeeded,
+    NoCandidate,
+    NoLongerDrifted,
+    NoLongerEmpty,
+    TypeUnsuited,
+)
 
 # Reduces a command to those of its nodes that may still go (docs/engineering/handbook/command-validation.md).
 
@@ -47,23 +61,15 @@ def paying_part(part: Command, candidates: Sequence[Candidate], fresh: Disruptio
     claims = part.replacements
     if claims:
         if len(candidates) == 1 and candidates[0].capacity_type == labels.SPOT:
-            return failed_validation(
-                f"spot node {candidates[0].name} is the only one left, and other rules apply to its replacement"
-            )
+            return LoneSpotNode(candidates[0].name)
         narrowed = narrowed_claims(claims, sum(candidate.price for candidate in candidates), {}, fresh.snapshot)
         if narrowed is None:
-            return failed_validation("the nodes that may still go do not pay for their new nodes")
+            return PART_COSTS_MORE
         part = _with(part, candidates, narrowed)
         if part.savings * WORTHWHILE < sum(candidate.price for candidate in candidates):
-            return failed_validation("the nodes that may still go save too little")
+            return PART_SAVES_TOO_LITTLE
     pool = rejecting_pool(candidates, part.savings, fresh.totals)
-    text = f"the policy Balanced of NodePool {pool} asks for more saving per moved pod"
-    return failed_validation(text) if pool else part
-
-
-def failed_validation(problem: str) -> Refusal:
-    """Return the refusal of a command that no longer holds."""
-    return Refusal(CommandReason.VALIDATION_FAILED, problem)
+    return Invalid(TargetBelowMoves(pool)) if pool else part
 
 
 def _with(command: Command, candidates: Sequence[Candidate], claims: tuple[PlannedClaim, ...]) -> Command:
@@ -100,39 +106,39 @@ def _for_pods(claim: PlannedClaim, staying: Mapping[str, Pod]) -> PlannedClaim:
 # Finds the nodes of a stored command that may still go for its reason.
 
 
-def remaining_nodes(command: Command, fresh: DisruptionPass) -> tuple[list[Candidate], dict[str, str]]:
+def remaining_nodes(command: Command, fresh: DisruptionPass) -> tuple[list[Candidate], dict[str, Refusal]]:
     """Return the command's nodes that pods, pools and budgets still let go for its reason; and node → why, for the others."""
     is_repair = command.reason == TerminationReason.UNHEALTHY
     survey = fresh.survey
     by_claim = {c.claim.name: c for c in (*survey.candidates, *(survey.repairable if is_repair else ()))}
     named = list(zip(command.claims, command.nodes, strict=True))
-    left_out = {node: why for claim, node in named if (why := _unfit(claim, node, by_claim.get(claim), command, fresh))}
+    verdicts = {node: _unfit(claim, node, by_claim.get(claim), command, fresh) for claim, node in named}
+    left_out = {node: why for node, why in verdicts.items() if why is not None}
     fit = [by_claim[claim] for claim, node in named if node not in left_out]
     going = _within_budgets(fit, command, fresh)
-    text = f"budgets let {len(going)} of {len(fit)} nodes go for {command.reason} now"
-    return going, left_out | {candidate.name: text for candidate in fit if candidate not in going}
+    fewer = BudgetsAllowFewer(len(going), len(fit), command.reason)
+    return going, left_out | {candidate.name: fewer for candidate in fit if candidate not in going}
 
 
-def _unfit(claim: str, node: str, candidate: Candidate | None, command: Command, fresh: DisruptionPass) -> str:
-    """Return why a node of the command no longer qualifies, budgets aside; empty if it does."""
+def _unfit(
+    claim: str, node: str, candidate: Candidate | None, command: Command, fresh: DisruptionPass
+) -> Refusal | None:
+    """Return why a node of the command no longer qualifies, budgets aside; None if it does."""
     if candidate is None:
-        said = next((b.message for b in fresh.survey.blocked if b.node == node), "it is gone")
-        return f"NodeClaim {claim} is no longer a candidate: {said}"
+        return NoCandidate(claim, next(iter(fresh.survey.blocked.get(node, ())), None))
     if not fresh.is_free(candidate, command.reason):
-        return blocks(candidate, fresh)[0].message
+        return blocks(candidate, fresh)[0]
     if command.reason == TerminationReason.DRIFTED:
-        return "" if candidate.drift else f"node {candidate.name} is no longer drifted"
+        return None if candidate.drift else NoLongerDrifted(candidate.name)
     if command.reason == TerminationReason.UNHEALTHY:
         if methods.do_not_repair(candidate):
-            return f"node {candidate.name} has {labels.DO_NOT_REPAIR}"
+            return NotToRepair(candidate.name)
         illness = HealthCheck(fresh.states, fresh.snapshot.now).illness(candidate.state)
-        return f"node {candidate.name} is healthy again" if illness is None else ""
+        return HealthyAgain(candidate.name) if illness is None else None
     rule = objection(candidate, fresh)
-    if rule is not None:
-        return rule.message
-    if command.reason == TerminationReason.EMPTY and not candidate.is_empty:
-        return f"node {candidate.name} is no longer empty"
-    return ""
+    if rule is None and command.reason == TerminationReason.EMPTY and not candidate.is_empty:
+        return NoLongerEmpty(candidate.name)
+    return rule
 
 
 def _within_budgets(candidates: Sequence[Candidate], command: Command, fresh: DisruptionPass) -> list[Candidate]:
@@ -165,7 +171,7 @@ class ValidCommand(msgspec.Struct, frozen=True):
     """
 
     command: Command
-    left_out: dict[str, str] = {}
+    left_out: dict[str, Refusal] = {}
 
 
 class Validation:
@@ -208,7 +214,7 @@ class Validation:
         self._unchecked.discard(command.claims)
         going, left_out = remaining_nodes(command, self._pass)
         if not going:
-            return failed_validation(next(iter(left_out.values())))
+            return Invalid(next(iter(left_out.values())))
         if command.method in DIVISIBLE:
             goes_on = bool(self._unchecked) or _has_later_waves(self._pass.snapshot)
             return _divided(going, left_out, command, self._pass, closed, goes_on=goes_on)
@@ -240,7 +246,7 @@ def _nodes_of(command: Command) -> set[str]:
 
 def _divided(
     going: Sequence[Candidate],
-    left_out: dict[str, str],
+    left_out: dict[str, Refusal],
     command: Command,
     fresh: DisruptionPass,
     closed: Collection[str],
@@ -255,11 +261,11 @@ def _divided(
     part, simulation = _placed(going, command, fresh, closed)
     stuck = _stuck(going, simulation)
     if stuck and len(stuck) < len(going):
-        left_out = left_out | stuck
+        left_out = {**left_out, **stuck}
         going = [candidate for candidate in going if candidate.name not in stuck]
         part, simulation = _placed(going, command, fresh, closed)
     if simulation.stranded:
-        return failed_validation(simulation.stranded)
+        return Invalid(simulation.stranded)
     verdict = part if part.reason == TerminationReason.DRIFTED else _voluntary(part, going, simulation, goes_on=goes_on)
     if not isinstance(verdict, Refusal) and left_out and part.reason != TerminationReason.DRIFTED:
         verdict = paying_part(verdict, going, fresh)
@@ -286,12 +292,12 @@ def _placed(
     return part, planned
 
 
-def _stuck(going: Sequence[Candidate], simulation: Simulation) -> dict[str, str]:
+def _stuck(going: Sequence[Candidate], simulation: Simulation) -> dict[str, PodUnplaced]:
     """Return node → why it stays, for each whose pods find no place."""
     pods = {
         candidate.name: next((p for p in candidate.pods if p.key in simulation.unplaced), None) for candidate in going
     }
-    return {node: f"pod {pod.key} would find no place" for node, pod in pods.items() if pod is not None}
+    return {node: PodUnplaced(pod.key) for node, pod in pods.items() if pod is not None}
 
 
 def _voluntary(
@@ -299,21 +305,19 @@ def _voluntary(
 ) -> Command | Refusal:
     """Return a command of the target in its present form: only as long as it saves, and without new nodes it does not need."""
     if not part.replacements:
-        problem = _more(simulation.claims, part)
-        return failed_validation(problem) if problem else part
+        return _more(simulation.claims, part) or part
     if not simulation.claims and not goes_on:
         return _without_replacements(part, going, simulation)
     saves = sum(candidate.price for candidate in going) > sum(claim.price for claim in simulation.claims)
-    return part if saves else failed_validation("its pods now need new nodes that cost no less")
+    return part if saves else SAVES_NOTHING
 
 
 def _consolidated_again(going: list[Candidate], command: Command, fresh: DisruptionPass) -> Command | Refusal:
     """Return Karpenter's consolidation of the remaining nodes, with no more new nodes than the command had."""
     again = consolidated(going, fresh, method=command.method if len(going) > 1 else "single")
     if isinstance(again, Refusal):
-        return failed_validation(again.message)
-    problem = _more(again.replacements, command)
-    return failed_validation(problem) if problem else again
+        return Invalid(again)
+    return _more(again.replacements, command) or again
 
 
 def _whole(going: list[Candidate], command: Command, fresh: DisruptionPass) -> Command | Refusal:
@@ -323,18 +327,17 @@ def _whole(going: list[Candidate], command: Command, fresh: DisruptionPass) -> C
     if command.method == methods.REPAIR and all(candidate.pool.is_static for candidate in going):
         return command
     if command.method == methods.TERMINATE_FIRST:
-        problem = next(filter(None, (methods.objection(subject, fresh.snapshot) for subject in going)), "")
-        return failed_validation(problem) if problem else command
+        refusal = next(filter(None, (methods.objection(subject, fresh.snapshot) for subject in going)), None)
+        return Invalid(refusal) if refusal is not None else command
     is_repair = command.reason == TerminationReason.UNHEALTHY
     simulation = fresh.simulate(going, consolidation=not is_repair, with_blocked=is_repair)
     if simulation.stranded:
-        return failed_validation(simulation.stranded)
+        return Invalid(simulation.stranded)
     if is_repair:
         return command
     if command.replacements and not simulation.claims:
         return _without_replacements(command, going, simulation)
-    problem = _more(simulation.claims, command) or _lost_type(simulation, command)
-    return failed_validation(problem) if problem else command
+    return _more(simulation.claims, command) or _lost_type(simulation, command) or command
 
 
 def _without_replacements(command: Command, going: Sequence[Candidate], simulation: Simulation) -> Command:
@@ -348,18 +351,17 @@ def _has_later_waves(snapshot: Snapshot) -> bool:
     return snapshot.stored_target is not None and bool(snapshot.stored_target.drains)
 
 
-def _more(claims: Sequence[PlannedClaim], command: Command) -> str:
-    """Return an explanation if more new nodes are needed than the command has, else an empty text."""
-    if len(claims) <= len(command.replacements):
-        return ""
-    return f"its pods now need {len(claims)} new nodes, not {len(command.replacements)}"
+def _more(claims: Sequence[PlannedClaim], command: Command) -> Refusal | None:
+    """Return a refusal if more new nodes are needed than the command has, else None."""
+    needed, planned = len(claims), len(command.replacements)
+    return MoreNodesNeeded(needed, planned) if needed > planned else None
 
 
-def _lost_type(simulation: Simulation, command: Command) -> str:
-    """Return a type of a replacement that no longer suits its pods, empty if all do."""
+def _lost_type(simulation: Simulation, command: Command) -> Refusal | None:
+    """Return a type of a replacement that no longer suits its pods, None if all do."""
     possible = {name for claim in simulation.claims for name in claim.instance_types}
     for claim in command.replacements:
         lost = [name for name in claim.instance_types if name not in possible]
         if lost:
-            return f"instance type {lost[0]} no longer suits replacement {claim.name}"
-    return ""
+            return TypeUnsuited(lost[0], claim.name)
+    return None

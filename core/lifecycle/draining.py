@@ -53,7 +53,8 @@ from core.model.snapshot import Node
 from core.model.values.taints import DISRUPTED
 from core.pods import is_drainable, names_group
 from core.reasons.code import ClaimReason, ReasonCode, TerminationReason
-from core.reasons.nodes import EvictionReason, HeldPodReason, NodeReason
+from core.reasons.nodes import NodeReason
+from core.reasons.pods import EvictionReason, HeldPodReason
 
 # The taint of a leaving node, its label and its reason.
 #

@@ -25,7 +25,7 @@ from core.model.values.requirements import Requirement, Requirements, labels_fau
 from core.model.values.taints import Taint
 from core.pool_admission import admitted_types
 from core.pools import pool_types
-from core.reasons.code import ClaimReason, Refusal
+from core.reasons.code import ClaimReason, Refusal, Stated
 
 # A claim's record as a NodeClaim object (`karpenter.sh/v1`): a pure function of the record, so no further state is stored.
 
@@ -251,7 +251,7 @@ def hand_made_plan(
     """
     fault = _fault(obj)
     if fault:
-        return Refusal(ClaimReason.NODE_CLAIM_INVALID, fault)
+        return Stated(ClaimReason.NODE_CLAIM_INVALID, fault)
     claim = api.node_claim({**KIND, **obj})
     node_class = _node_class(claim, snapshot)
     if isinstance(node_class, Refusal):
@@ -267,14 +267,14 @@ def hand_made_plan(
     if not offered:
         takes = f"has the free addresses that its node takes ({', '.join(sorted(full))})"
         message = f"no subnet of {NODE_CLASS_KIND} {node_class.name} {takes}"
-        return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, message)
+        return Stated(ClaimReason.INSUFFICIENT_CAPACITY, message)
     allowed = _within_limits(claim.node_pool, types, snapshot, used)
     offered = {name: offerings for name, offerings in offered.items() if name in allowed}
     if not offered:
         return limit_reached(claim.node_pool)
     node_labels = _labels(claim, requirements, node_class)
     if fault := labels_fault(node_labels):
-        return Refusal(
+        return Stated(
             ClaimReason.NODE_CLAIM_INVALID, f"its name, class and labels become labels of its node, and {fault}"
         )
     uid = str((obj.get("metadata") or {}).get("uid") or "")
@@ -283,7 +283,7 @@ def hand_made_plan(
 
 def limit_reached(node_pool: str) -> Refusal:
     """Return why nothing is launched for a NodePool without room."""
-    return Refusal(ClaimReason.LIMIT_REACHED, f"the limits of NodePool {node_pool} have no room for it")
+    return Stated(ClaimReason.LIMIT_REACHED, f"the limits of NodePool {node_pool} have no room for it")
 
 
 def _fault(obj: JsonObject) -> str:
@@ -343,14 +343,14 @@ def _node_class(claim: NodeClaim, snapshot: Snapshot) -> NodeClass | Refusal:
     name = reference.name if reference is not None else ""
     if reference is None or reference.kind != NODE_CLASS_KIND:
         kind = reference.kind if reference is not None else ""
-        return Refusal(ClaimReason.NODE_CLAIM_INVALID, f"spec.nodeClassRef.kind: {kind!r} is not {NODE_CLASS_KIND}")
+        return Stated(ClaimReason.NODE_CLAIM_INVALID, f"spec.nodeClassRef.kind: {kind!r} is not {NODE_CLASS_KIND}")
     node_class = next((known for known in snapshot.node_classes if known.name == name), None)
     if node_class is None or node_class.deleted_at is not None:
         gone = "does not exist" if node_class is None else "is being deleted"
-        return Refusal(ClaimReason.NODE_CLASS_NOT_FOUND, f"spec.nodeClassRef.name: {NODE_CLASS_KIND} {name} {gone}")
+        return Stated(ClaimReason.NODE_CLASS_NOT_FOUND, f"spec.nodeClassRef.name: {NODE_CLASS_KIND} {name} {gone}")
     if node_class.is_ready is not True or node_class.problem:
         message = node_class.problem or "its condition Ready is not True"
-        return Refusal(ClaimReason.NODE_CLASS_NOT_READY, f"{NODE_CLASS_KIND} {name}: {message}")
+        return Stated(ClaimReason.NODE_CLASS_NOT_READY, f"{NODE_CLASS_KIND} {name}: {message}")
     return node_class
 
 
@@ -361,17 +361,17 @@ def _offered(
     unknown = asked.get(labels.ZONE_ID)
     alike = admitted_types(types, asked, keys)
     if not alike or (unknown is not None and not unknown.tolerates_absence):
-        return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, f"spec.requirements: {_unmet(asked, types, keys)}")
+        return Stated(ClaimReason.INSUFFICIENT_CAPACITY, f"spec.requirements: {_unmet(asked, types, keys)}")
     large = [instance_type for instance_type in alike if quantity.fits(claim.resources, instance_type.allocatable())]
     if not large:
         message = f"none of the {len(alike)} instance types that spec.requirements admit has as much"
-        return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, f"spec.resources.requests: {message}")
+        return Stated(ClaimReason.INSUFFICIENT_CAPACITY, f"spec.resources.requests: {message}")
     open_now = {
         instance_type.name: tuple(o for o in instance_type.offerings if _is_open(o, asked)) for instance_type in large
     }
     if not any(open_now.values()):
         message = f"none of the {len(large)} suitable instance types is available now"
-        return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, message)
+        return Stated(ClaimReason.INSUFFICIENT_CAPACITY, message)
     return {name: offerings for name, offerings in open_now.items() if offerings}
 
 

@@ -102,10 +102,10 @@ def _admits_no_number(requirement: Requirement) -> bool:
 
 
 def _node_name(written: objects.SelectorExpression) -> Requirement | None:
-    """Return what an entry of matchFields requires of the node's name, None for any other field."""
-    if written.key != "metadata.name" or written.operator not in ("In", "NotIn"):
+    """Return what an entry of matchFields requires of the node's name; None for any that is not one name."""
+    if written.key != "metadata.name" or written.operator not in ("In", "NotIn") or len(written.values) != 1:
         return None
-    return Requirement(labels.NODE_NAME, written.operator == "NotIn", tuple(sorted(set(written.values))))
+    return Requirement(labels.NODE_NAME, written.operator == "NotIn", written.values)
 
 
 def selector_fault(selector: Mapping[str, str], *, field: str) -> str:
@@ -198,6 +198,7 @@ def volume(written: objects.WirePersistentVolume) -> PersistentVolume:
         size=_size(spec.capacity, field="spec.capacity"),
         access_modes=spec.access_modes,
         mode=spec.volume_mode,
+        attributes_class=spec.volume_attributes_class_name or "",
         phase=written.status.phase,
         claim=(spec.claim_ref.namespace or "default", spec.claim_ref.name) if spec.claim_ref is not None else None,
     )
@@ -217,6 +218,7 @@ def volume_request(written: objects.WireClaimSpec, *, field: str) -> VolumeReque
         size=_size(written.resources.requests, field=f"{field}.resources.requests"),
         access_modes=written.access_modes,
         mode=written.volume_mode,
+        attributes_class=written.volume_attributes_class_name or "",
         selector=label_selector(written.selector, field=f"{field}.selector"),
     )
 

@@ -105,6 +105,7 @@ class VolumeRequest(msgspec.Struct, frozen=True, order=True):
     access_modes: tuple[str, ...] = ()
     mode: str = "Filesystem"
     selector: LabelSelector | None = None
+    attributes_class: str = ""
 
 
 class VolumeUse(msgspec.Struct, frozen=True, order=True):
@@ -373,6 +374,7 @@ class PersistentVolume(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
     access_modes: tuple[str, ...] = ()
     mode: str = "Filesystem"
+    attributes_class: str = ""
     phase: str = ""
     claim: tuple[str, str] | None = None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from enum import StrEnum
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 import msgspec
 
@@ -217,7 +218,30 @@ class DecisionKind(DocumentedCode):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Returned instead of the requested object: a reason code, and one sentence for people."""
+    """Returned instead of the requested object. Each cause is a type beside its code: it has the names and numbers of the case.
+
+    Attributes:
+        words: The sentence of a type, with its fields in braces.
+    """
+
+    words: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def reason(self) -> ReasonCode:
+        """The code; a class variable of most types."""
+
+    @property
+    def message(self) -> str:
+        """The sentence for people, about this case."""
+        return self.words.format_map(msgspec.structs.asdict(self))
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Stated(Refusal, frozen=True):
+    """A refusal whose sentence is given, such as an answer of EC2 or a text that was stored."""
 
     reason: ReasonCode
     message: str

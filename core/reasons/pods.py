@@ -39,6 +39,52 @@ class BindingReason(ReasonCode):
     HELD_TOO_LONG = ("HeldTooLong", "The pod could not be bound in time, so the node is opened without it.")
 
 
+# Reasons why a pod stays on a draining node.
+
+
+class EvictionReason(ReasonCode):
+    """Why a pod was not evicted."""
+
+    POD_DISRUPTION_BUDGET = (
+        "PodDisruptionBudget",
+        "A PodDisruptionBudget allows no eviction of its workload's pods.",
+        "Give the workload a spare replica, or loosen the budget.",
+    )
+    SEVERAL_BUDGETS = (
+        "SeveralPodDisruptionBudgets",
+        "More than one PodDisruptionBudget selects it, which Kubernetes' eviction API refuses.",
+        "Keep only one budget that selects the pod.",
+    )
+    THROTTLED = ("Throttled", "The API server is overloaded.")
+    WEBHOOK_FAILED = (
+        "WebhookFailed",
+        "An admission webhook fails or refuses the request.",
+        "Repair the webhook that the message names, or exempt evictions from it.",
+    )
+    SERVER_ERROR = ("ServerError", "The API server returned an error.")
+    NO_REPLY = ("NoReply", "The API server does not answer.")
+    DENIED = (
+        "Denied",
+        "The API server denied the request.",
+        "Compare the permissions of the function's Kubernetes group with docs/reference/permissions.md.",
+    )
+
+
+class HeldPodReason(ReasonCode):
+    """Why a pod that must leave has not been evicted, or has not gone yet."""
+
+    DO_NOT_DISRUPT = (
+        "DoNotDisrupt",
+        "The pod has the annotation karpenter.sh/do-not-disrupt.",
+        "Remove the annotation when the protected work is done.",
+    )
+    TERMINATING = ("Terminating", "The pod is being deleted but has not ended yet.")
+    NOT_ASKED = ("NotAsked", "Pods of an earlier tier have to leave first.")
+
+
+# Reasons why a pod has no place.
+
+
 class PodReason(ReasonCode):
     """Code of `unschedulable[].reason`, in the order of `diagnosis`: later codes mean that the pod came nearer to a place."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from core.reasons.code import ReasonCode
+from datetime import datetime
+from typing import ClassVar, Final
+
+from core.reasons.code import ReasonCode, Refusal, Stated
 
 # Reasons concerning a disruption command.
 
@@ -56,6 +59,178 @@ class CommandReason(ReasonCode):
         "Approve or reject it, or raise the bounds of `approveAbove*`.",
     )
     COMMAND_REFUSED = ("CommandRefused", "It has too many pods: the table stores no row of this size.")
+
+
+# Why a command does not begin.
+
+
+class Invalid(Refusal, frozen=True):
+    """A command no longer holds, because something keeps one of its nodes or pods."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    words: ClassVar = "{why}"
+    why: Refusal
+
+
+class NoCandidate(Refusal, frozen=True):
+    """A node of the command may not be disrupted any more, or is gone."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    claim: str
+    why: Refusal | None
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return f"NodeClaim {self.claim} is no longer a candidate: {self.why or 'it is gone'}"
+
+
+class NoLongerDrifted(Refusal, frozen=True):
+    """The node matches its NodePool again."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    words: ClassVar = "node {node} is no longer drifted"
+    node: str
+
+
+class HealthyAgain(Refusal, frozen=True):
+    """The node recovered before its repair."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    words: ClassVar = "node {node} is healthy again"
+    node: str
+
+
+class NoLongerEmpty(Refusal, frozen=True):
+    """The node got pods."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    words: ClassVar = "node {node} is no longer empty"
+    node: str
+
+
+class BudgetsAllowFewer(Refusal, frozen=True):
+    """Budgets let some of the command's nodes go, or none."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    words: ClassVar = "budgets let {allowed} of {nodes} nodes go for {cause} now"
+    allowed: int
+    nodes: int
+    cause: str
+
+
+class LoneSpotNode(Refusal, frozen=True):
+    """Only one spot node of the command is left, to which Karpenter's rule of fifteen types applies."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    words: ClassVar = "spot node {node} is the only one left, and other rules apply to its replacement"
+    node: str
+
+
+PART_COSTS_MORE: Final = Stated(
+    CommandReason.VALIDATION_FAILED, "the nodes that may still go do not pay for their new nodes"
+)
+PART_SAVES_TOO_LITTLE: Final = Stated(CommandReason.VALIDATION_FAILED, "the nodes that may still go save too little")
+SAVES_NOTHING: Final = Stated(CommandReason.VALIDATION_FAILED, "its pods now need new nodes that cost no less")
+
+
+class MoreNodesNeeded(Refusal, frozen=True):
+    """The pods need more new nodes than the command launches."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    needed: int
+    planned: int
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return f"its pods now need {self.needed} new node{'s' * (self.needed > 1)}, not {self.planned}"
+
+
+class TypeUnsuited(Refusal, frozen=True):
+    """A type of a replacement no longer holds the pods."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    words: ClassVar = "instance type {instance_type} no longer suits replacement {replacement}"
+    instance_type: str
+    replacement: str
+
+
+NOT_RESERVED: Final = Stated(CommandReason.VALIDATION_FAILED, "it is in no capacity reservation")
+
+
+class PoolChanges(Refusal, frozen=True):
+    """The node may not go before its replacement: the NodePool's nodes go one at a time."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    words: ClassVar = "another node of NodePool {node_pool} goes or comes"
+    node_pool: str
+
+
+class ReservationNotFull(Refusal, frozen=True):
+    """The node may not go before its replacement: its reservation has places, or takes no launches."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    words: ClassVar = "capacity reservation {reservation} is not full, or cannot be launched into again"
+    reservation: str
+
+
+class PlaceWanted(Refusal, frozen=True):
+    """The node may not go before its replacement: another pod would take the place."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    words: ClassVar = "a pod that waits would take the place in capacity reservation {reservation}"
+    reservation: str
+
+
+class Lapsed(Refusal, frozen=True):
+    """A proposal no longer holds."""
+
+    reason: ClassVar = CommandReason.PROPOSAL_LAPSED
+    words: ClassVar = "{why}"
+    why: Refusal
+
+
+OTHER_COMMAND: Final = Stated(CommandReason.PROPOSAL_LAPSED, "another command applies to its nodes by now")
+
+
+class MovesMore(Refusal, frozen=True):
+    """The proposal would move pods of namespaces that were not announced."""
+
+    reason: ClassVar = CommandReason.PROPOSAL_LAPSED
+    namespaces: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return f"it would now move pods of {', '.join(self.namespaces)} as well"
+
+
+class TakesApproval(Refusal, frozen=True):
+    """The command would move pods of namespaces that it takes approval to move."""
+
+    reason: ClassVar = CommandReason.VALIDATION_FAILED
+    namespaces: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return f"it would now move pods of {', '.join(self.namespaces)}, which takes approval"
+
+
+class ApprovalOver(Refusal, frozen=True):
+    """The proposal's day is over."""
+
+    reason: ClassVar = CommandReason.APPROVAL_EXPIRED
+    is_approved: bool
+    until: datetime
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        approved = "it was approved, but budgets and brakes did not let it begin"
+        until = f"within a day, until {self.until:%Y-%m-%d %H:%M} UTC"
+        return f"{approved if self.is_approved else 'nobody approved it'} {until}"
 
 
 class RunReason(ReasonCode):

@@ -41,6 +41,7 @@ from core.scheduling.primitives import (
     positions,
 )
 from core.scheduling.topology.domains import DomainChoice, DomainCounts
+from core.scheduling.topology.groups import AFFINITY, SPREAD
 
 # Tracks what one plan has used: pods in topology domains, and the resources of constraints.
 
@@ -346,13 +347,21 @@ class NewClaims:
         claim = InFlightClaim(-1, template, template.offered, allowed, self._context.axis.zero)
         for constraint in self._constraints.concerning(pod_group):
             allowed &= constraint.types(claim, pod_group)
+        near_others = [rule for rule in step.zone_rules if rule.kind in (SPREAD, AFFINITY)]
         for alternative in step.alternatives:
             reqs = table.narrowed(template.offered, asked=alternative)
             if value is not None and reqs != IMPOSSIBLE:
                 reqs = table.with_value(reqs, key, value)
-            if self._narrowed(ClaimDraft(template, reqs, allowed, pod_group.requests)).is_possible:
+            draft = self._narrowed(ClaimDraft(template, reqs, allowed, pod_group.requests))
+            if draft.is_possible and all(self._may_have(draft, rule.key) for rule in near_others):
                 return True
         return False
+
+    def _may_have(self, draft: ClaimDraft, key: str) -> bool:
+        """Whether a new node may have a label, without which a spread or an affinity along it excludes the node."""
+        label = self._context.table[draft.reqs].get(key)
+        is_open = label is not None and not label.is_finite and key not in self._context.table.well_known
+        return is_open or bool(draft.template.types.values(draft.mask, draft.reqs, key))
 
 
 class OpenClaimSearch:

@@ -15,7 +15,7 @@ from core.model.snapshot import BEST_EFFORT
 from core.model.values import quantity
 from core.model.values.requirements import Requirements
 from core.model.values.taints import Taint, first_untolerated
-from core.reasons.code import Refusal, on_one_line
+from core.reasons.code import Refusal, Stated, on_one_line
 from core.reasons.pods import RANK, PodReason
 from core.scheduling.claim_search import PlanState, Solution
 from core.scheduling.context import SchedulingContext
@@ -171,12 +171,12 @@ class NewNodeRefusal:
     def _of_rule(self, rule: TopologyRule, draft: ClaimDraft, signature: PodSignature) -> Refusal:
         code = _BY_KIND.get(rule.kind, PodReason.POD_ANTI_AFFINITY)
         if not rule.is_hostname and not draft.template.types.values(draft.mask, draft.reqs, rule.key):
-            return Refusal(code, f"its nodes do not have {rule.key}, the topologyKey of the pod's {rule.kind}")
+            return Stated(code, f"its nodes do not have {rule.key}, the topologyKey of the pod's {rule.kind}")
         if rule.kind == AFFINITY and not sum(self._state.domain_counts.of(rule.group).values()):
             selected = self._selected_by(rule)
-            return Refusal(code, f"no pod that has or gets a node matches the pod's affinity: {selected}")
+            return Stated(code, f"no pod that has or gets a node matches the pod's affinity: {selected}")
         message = f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})"
-        return Refusal(code, message + (self._out_of_reach(rule, draft, signature) if rule.kind == SPREAD else ""))
+        return Stated(code, message + (self._out_of_reach(rule, draft, signature) if rule.kind == SPREAD else ""))
 
     def _out_of_reach(self, rule: TopologyRule, draft: ClaimDraft, signature: PodSignature) -> str:
         """Return which of the emptiest domains of a spread this NodePool cannot fill, why they count, and what helps."""

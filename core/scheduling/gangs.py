@@ -30,7 +30,7 @@ from core.model.plan import PlannedClaim, PlannedGroup
 from core.model.pod import Pod
 from core.model.state_node import StateNode
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Refusal
+from core.reasons.code import Stated
 from core.reasons.pods import PodReason
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import GangPlan, HeldGang, SchedulingContext, is_virtual
@@ -167,7 +167,7 @@ class _Admission:
         if any(len(values) > 1 for values in here.values()):
             key, values = next((key, values) for key, values in here.items() if len(values) > 1)
             message = f"its members run in several domains of {key}: {', '.join(values)}"
-            refusal = Refusal(PodReason.GROUP_DOMAINS_DIFFER, message)
+            refusal = Stated(PodReason.GROUP_DOMAINS_DIFFER, message)
             self._held.append(HeldGang(gang, len(gang.settled), refusal))
             return None
         return _Unit(gang.rank, tuple(members[: gang.needed]), tuple(members[gang.needed :]), gang)
@@ -295,7 +295,7 @@ def _incomplete(gang: Gang, core: Sequence[Pod], missing: int, lack: str) -> Hel
         text += f"; no node and no NodePool offers a value of {' and '.join(gang.topology_keys)} that holds them"
     else:
         text += "; others take what the rest needs"
-    return HeldGang(gang, placed, Refusal(PodReason.GROUP_INCOMPLETE, text))
+    return HeldGang(gang, placed, Stated(PodReason.GROUP_INCOMPLETE, text))
 
 
 def whole_groups(

@@ -24,7 +24,7 @@ from core.model.pod import (
 from core.model.snapshot import Service, Snapshot
 from core.model.values.requirements import Requirement, requirement_fault
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration
-from core.reasons.code import Refusal
+from core.reasons.code import Refusal, Stated
 from core.reasons.pods import PodReason
 from core.scheduling.primitives import PodGroupId, RequirementId, ResourceAxis, StepId, TopologyGroupId, Vector
 from core.scheduling.volume_binding import VolumeNeeds
@@ -657,24 +657,24 @@ def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str
         well_known: Labels that every cloud node gets automatically.
     """
     if spec.problem:
-        return Refusal(PodReason.of(spec.problem_reason, PodReason.INVALID_POD), spec.problem)
+        return Stated(PodReason.of(spec.problem_reason, PodReason.INVALID_POD), spec.problem)
     if spec.resource_claims:
         claims = ", ".join(spec.resource_claims)
-        return Refusal(PodReason.UNSUPPORTED_RESOURCE_CLAIM, f"it has resource claims: {claims}")
+        return Stated(PodReason.UNSUPPORTED_RESOURCE_CLAIM, f"it has resource claims: {claims}")
     alternatives = required_alternatives(spec)
     if not alternatives:
-        return Refusal(PodReason.UNSUPPORTED_AFFINITY, "every alternative of its required node affinity is empty")
+        return Stated(PodReason.UNSUPPORTED_AFFINITY, "every alternative of its required node affinity is empty")
     refusals = [_why_no_new_node(alternative, well_known) for alternative in alternatives]
     if all(refusals):
         return refusals[0]
     if needs.refusal is not None:
         return needs.refusal
     if any(_is_only_room_there(requirement) for pin in needs.alternatives for requirement in pin.values()):
-        return Refusal(PodReason.ONLY_ROOM_THERE, _ONLY_ROOM_THERE)
+        return Stated(PodReason.ONLY_ROOM_THERE, _ONLY_ROOM_THERE)
     requirements = (r for alternative in needs.alternatives for r in alternative.values() if r.key != labels.NODE_NAME)
     faults = map(requirement_fault, requirements)
     fault = next(filter(None, faults), "")
-    return Refusal(PodReason.INVALID_POD, f"its volumes: {fault}") if fault else None
+    return Stated(PodReason.INVALID_POD, f"its volumes: {fault}") if fault else None
 
 
 _ONLY_EXISTING: Final = frozenset(
@@ -700,14 +700,14 @@ def _why_no_new_node(alternative: Iterable[Requirement], well_known: frozenset[s
     for requirement in alternative:
         if requirement.key == labels.NODE_NAME and requirement.is_finite:
             message = "its required node affinity names existing nodes (matchFields)"
-            return Refusal(PodReason.UNSUPPORTED_AFFINITY, message)
+            return Stated(PodReason.UNSUPPORTED_AFFINITY, message)
         if _is_only_room_there(requirement):
-            return Refusal(PodReason.ONLY_ROOM_THERE, _ONLY_ROOM_THERE)
+            return Stated(PodReason.ONLY_ROOM_THERE, _ONLY_ROOM_THERE)
         if requirement.key == labels.NODEPOOL and requirement.operator == "DoesNotExist":
-            return Refusal(PodReason.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist")
+            return Stated(PodReason.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist")
         if requirement.key == labels.HOSTNAME and requirement.operator == "NotIn":
             continue  # a new node has a name of its own
         if labels.is_restricted(requirement.key) and requirement.key not in well_known:
             message = f"it selects nodes by {requirement.key}, which is restricted"
-            return Refusal(PodReason.RESTRICTED_LABEL, message)
+            return Stated(PodReason.RESTRICTED_LABEL, message)
     return None

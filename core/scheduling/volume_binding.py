@@ -23,7 +23,7 @@ from core.model.pod import (
 )
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Refusal
+from core.reasons.code import Refusal, Stated
 from core.reasons.pods import PodReason
 
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -66,7 +66,8 @@ class VolumeBinding:
 
         Each waiting claim gets one of its own beforehand: the smallest that fits it and the node affinity of its pod.
         """
-        return self._assigned.get(claim)
+        volume: PersistentVolume | None = self._assigned.get(claim)
+        return volume
 
     def assigned_to(self, pods: Iterable[Pod]) -> Refused:
         """Return the unbound claims of pods, each with the free volume that is kept for it."""
@@ -174,13 +175,17 @@ def _fitting(
     claim: ClaimKey, request: VolumeRequest, class_name: str, volumes: Iterable[PersistentVolume]
 ) -> Iterator[PersistentVolume]:
     """Return the volumes that fit a claim, in the given order; only its own if a volume is kept for it (FindMatchingVolume)."""
-    volumes = tuple(volumes)
-    prebound = tuple(volume for volume in volumes if volume.claim == claim)
-    for volume in prebound or volumes:
-        is_large_enough = volume.size >= request.size and volume.mode == request.mode
-        if prebound and is_large_enough:
-            yield volume
-        if volume.claim is not None or not is_large_enough or volume.storage_class != class_name:
+    possible = [
+        volume
+        for volume in volumes
+        if volume.size >= request.size
+        and volume.mode == request.mode
+        and volume.attributes_class == request.attributes_class
+    ]
+    prebound = [volume for volume in possible if volume.claim == claim]
+    yield from prebound
+    for volume in () if prebound else possible:
+        if volume.claim is not None or volume.storage_class != class_name:
             continue
         is_selected = request.selector is None or request.selector.matches(volume.labels)
         if is_selected and set(request.access_modes) <= set(volume.access_modes):
@@ -385,7 +390,7 @@ class VolumeIndex:
 
 
 def _problem(reason: PodReason, message: str) -> VolumeNeeds:
-    return VolumeNeeds(refusal=Refusal(reason, message))
+    return VolumeNeeds(refusal=Stated(reason, message))
 
 
 def _term_alternatives(terms: Iterable[NodeSelectorTerm]) -> Alternatives:

@@ -27,7 +27,7 @@ class Bundle:
 CLIENTS: Final = frozenset({"boto3", "s3transfer"})
 """Packages that no function imports: functions create their clients with botocore (`adapters.aws.session`)."""
 
-SOLVER: Final = Bundle("solver", CLIENTS, 60 * MEGABYTE)
+SOLVER: Final = Bundle("solver", CLIENTS, 64 * MEGABYTE)
 BASE: Final = Bundle("base", CLIENTS | {"highspy", "numpy"}, 20 * MEGABYTE)
 BUNDLES: Final = (SOLVER, BASE)
 

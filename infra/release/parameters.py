@@ -18,11 +18,23 @@ Parameter = Mapping[str, Any]
 
 TRUTHS: Final = ["true", "false"]
 
-BOUNDS_OF_APPROVAL: Final = ("ApproveAboveDollars", "ApproveAboveNodes", "ApproveNamespaces")
-"""Settings that only the template with approval has."""
+MODES_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(
+        ("ApprovalTopicArn", "ApproveAboveDollars", "ApproveAboveNodes", "ApproveNamespaces"), ("approve",)
+    ),
+    "CommandTopicArn": ("act", "approve"),
+}
+"""Settings that only the templates of these modes have."""
 
-_SHAPES: Final = {"mode", "approval_topic_arn", "command_topic_arn"}
+_SHAPES: Final = {"mode"}
 """Settings that decide which resources there are: each value of `mode` has its own template."""
+
+_TOPICS: Final = {"approval_topic_arn", "command_topic_arn"}
+
+_TOPIC_ARN: Final = {
+    "AllowedPattern": r"^(arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?)?$",
+    "ConstraintDescription": "the ARN of an SNS topic in the stack's region, or nothing",
+}
 
 
 def _flag(default: str, says: str) -> Parameter:
@@ -68,6 +80,12 @@ OPERATION: Final[Mapping[str, Parameter]] = {
         "AllowedPattern": r"^([^@\s]+@[^@\s]+)?$",
         "Description": "An address that gets alarms; empty: none",
     },
+    "AlarmTopicArn": {
+        "Type": "String",
+        "Default": "",
+        **_TOPIC_ARN,
+        "Description": "The SNS topic that alarms are sent to; empty: the stack creates one",
+    },
     "AuditLogSubscription": _flag("true", "Whether the control plane's audit log wakes functions; EKS must write it"),
     "LogRetentionDays": {
         "Type": "Number",
@@ -107,7 +125,7 @@ NETWORK: Final[Mapping[str, Parameter]] = {
 def settings_of(mode: str) -> dict[str, str]:
     """Return parameter → environment variable of the functions, of the settings that this mode's template has."""
     names = {key[0].upper() + key[1:]: field.upper() for key, field in SETTINGS.items() if field not in _SHAPES}
-    return {name: field for name, field in names.items() if mode == "approve" or name not in BOUNDS_OF_APPROVAL}
+    return {name: field for name, field in names.items() if mode in MODES_OF.get(name, (mode,))}
 
 
 def declared_settings() -> dict[str, Parameter]:
@@ -115,7 +133,11 @@ def declared_settings() -> dict[str, Parameter]:
     hints, says = get_type_hints(Settings, include_extras=True), descriptions()
     defaults = {field.name: field.default for field in msgspec.structs.fields(Settings)}
     return {
-        key[0].upper() + key[1:]: {**_declared(hints[field], defaults[field]), "Description": says[field]}
+        key[0].upper() + key[1:]: {
+            **_declared(hints[field], defaults[field]),
+            **(_TOPIC_ARN if field in _TOPICS else {}),
+            "Description": says[field],
+        }
         for key, field in SETTINGS.items()
         if field not in _SHAPES
     }

@@ -21,7 +21,8 @@ def with_parameters(part: Any, names: Mapping[str, str]) -> Any:
 
     Args:
         part: A template, or a part of it.
-        names: Invented name → the parameter or pseudo parameter in its place. None may be a part of another.
+        names: Invented name → the parameter or pseudo parameter in its place. Where one is within another, the outer counts,
+            so none may begin with another.
 
     Raises:
         RewriteError: If a key contains an invented name: CloudFormation evaluates functions in values alone.

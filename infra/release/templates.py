@@ -31,11 +31,14 @@ from installation.stack_names import SLUG_MAX
 CLUSTER, REGION, EMAIL = "Zqcluster".ljust(SLUG_MAX, "q"), "zq-southeast-7", "zq@example.invalid"
 VPC, SUBNET, GROUP = "vpc-0a0a0a0a", "subnet-0a0a0a0a", "sg-0a0a0a0a"
 NODE_ROLE, BUCKET, PREFIX = "Zqnoderole".ljust(64, "q"), "zq-bucket", "zq-prefix/"
+APPROVALS, COMMANDS = (f"arn:aws:sns:{REGION}:123456789012:zq-{of}" for of in ("approvals", "commands"))
 
 INVENTED: Final[Mapping[str, str]] = {
     CLUSTER: "ClusterName",
     REGION: "AWS::Region",
     EMAIL: "AlarmEmail",
+    APPROVALS: "ApprovalTopicArn",
+    COMMANDS: "CommandTopicArn",
     NODE_ROLE: "NodeRole",
     BUCKET: "CodeBucket",
     PREFIX: "CodePrefix",
@@ -124,6 +127,7 @@ def template_of(variant: Variant, version: Version, digests: Mapping[str, str], 
     template = with_parameters({**together, "Resources": resources}, INVENTED)
     template.pop("Rules", None)
     _fill_in(template, variant)
+    template["Resources"] = _with_topics(template["Resources"])
     return _described(template, variant, version)
 
 
@@ -138,7 +142,13 @@ def _synthesized(
         "alarmEmail": EMAIL,
         "shareCapacity": False,
     }
-    context = {**own_context, "nodeAccessEntries": True, "snapStart": False, **variant.context}
+    # Roles may read what a parameter can ask for: alarms that pause, and the decisions that a forecast learns from.
+    readings = {"pausingAlarms": ["zq-alarm"], "forecast": "on"}
+    topics = {"approvalTopicArn": APPROVALS, "commandTopicArn": COMMANDS}
+    offered = {
+        key: arn for key, arn in topics.items() if key[0].upper() + key[1:] in parameters.settings_of(variant.mode)
+    }
+    context = {**own_context, **readings, **offered, "nodeAccessEntries": True, "snapStart": False, **variant.context}
     (config,) = clusters(context, account=None, region=None)
     app = cdk.App(
         outdir=str(folder),
@@ -246,14 +256,50 @@ def _fill_in_function(function: dict[str, Any], variant: Variant) -> None:
     function["SnapStart"] = {"Fn::If": ["UsesSnapStart", {"ApplyOn": "PublishedVersions"}, _ABSENT]}
 
 
+def _with_topics(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Let a topic that a parameter names take the place of the stack's own; one that none names is left out."""
+    (topic,) = (i for i, resource in resources.items() if resource["Type"] == "AWS::SNS::Topic")
+    own = {"Fn::If": ["HasAlarmTopic", {"Ref": "AlarmTopicArn"}, {"Ref": topic}]}
+    approvals = {"Fn::If": ["HasApprovalTopic", {"Ref": "ApprovalTopicArn"}, own]}
+
+    def chosen(part: Any) -> Any:
+        if part == {"Ref": topic}:
+            return own
+        if part == {"Ref": "ApprovalTopicArn"}:
+            return approvals
+        if isinstance(part, list):
+            return [_if_announced(value, chosen(value)) for value in part]
+        return {key: chosen(value) for key, value in part.items()} if isinstance(part, dict) else part
+
+    made = {"AWS::SNS::Topic", "AWS::SNS::TopicPolicy"}
+    return {
+        i: {**resource, "Condition": "MakesAlarmTopic"} if resource["Type"] in made else chosen(resource)
+        for i, resource in resources.items()
+    }
+
+
+def _if_announced(given: Any, written: Any) -> Any:
+    """Return an entry of a list; if it is the topic of commands, or a statement about it alone, only with such a topic."""
+    topic = {"Ref": "CommandTopicArn"}
+    is_about_it = given == topic or (isinstance(given, dict) and given.get("Resource") == topic)
+    return {"Fn::If": ["HasCommandTopic", written, _ABSENT]} if is_about_it else written
+
+
 def _conditions() -> dict[str, Any]:
     def is_true(name: str) -> dict[str, Any]:
         return {"Fn::Equals": [{"Ref": name}, "true"]}
 
+    def is_given(name: str) -> dict[str, Any]:
+        return {"Fn::Not": [{"Fn::Equals": [{"Ref": name}, ""]}]}
+
     return {
         "FollowsZonalShift": is_true("FollowZonalShift"),
-        "HasAlarmEmail": {"Fn::Not": [{"Fn::Equals": [{"Ref": "AlarmEmail"}, ""]}]},
+        "HasAlarmEmail": is_given("AlarmEmail"),
+        "HasAlarmTopic": is_given("AlarmTopicArn"),
+        "HasApprovalTopic": is_given("ApprovalTopicArn"),
+        "HasCommandTopic": is_given("CommandTopicArn"),
         "HasNodeAccessEntries": is_true("NodeAccessEntries"),
+        "MakesAlarmTopic": {"Fn::Equals": [{"Ref": "AlarmTopicArn"}, ""]},
         "ReadsAuditLog": is_true("AuditLogSubscription"),
         "UpdatesAtOnce": {"Fn::Equals": [{"Ref": "CanaryMinutes"}, 0]},
         "UsesSnapStart": is_true("SnapStart"),

@@ -27,7 +27,7 @@ from core.lifecycle import steps
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.launching import group_of, is_unanswered, name_tags
 from core.lifecycle.records import ClaimRecord
-from core.reasons.code import ClaimReason, DecisionKind, Refusal
+from core.reasons.code import ClaimReason, DecisionKind, Refusal, Stated
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launching import Launcher
 from lambdas.controllers.nodes import NodeStateReader
@@ -152,7 +152,7 @@ class ClaimLaunch:
             node_class = self._observer.node_class(name)
         except NotFoundError as error:
             for member in members:
-                self._forget(member, Refusal(ClaimReason.NODE_CLASS_NOT_FOUND, str(error)), report)
+                self._forget(member, Stated(ClaimReason.NODE_CLASS_NOT_FOUND, str(error)), report)
             return {}
         catalogue = self._observer.open_market.catalogue([node_class], now)
         launched = self._launcher.launch(members, node_class, catalogue, now, report)
@@ -179,9 +179,9 @@ class ClaimLaunch:
     def _objection(self, record: ClaimRecord, reader: NodeStateReader) -> Refusal | None:
         """Return why the claim must not be launched any more, None if nothing is against it."""
         if record.awaits_pods and not reader.unbound_pods(record.plan.pods):
-            return Refusal(ClaimReason.PODS_PLACED_ELSEWHERE, "none of its pods waits for a node any more")
+            return Stated(ClaimReason.PODS_PLACED_ELSEWHERE, "none of its pods waits for a node any more")
         limit = self._limit_in_the_way(record, reader)
-        return Refusal(ClaimReason.LIMIT_REACHED, limit) if limit else None
+        return Stated(ClaimReason.LIMIT_REACHED, limit) if limit else None
 
     def _end(
         self, record: ClaimRecord, objection: Refusal, reader: NodeStateReader, report: RunReport

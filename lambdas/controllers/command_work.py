@@ -37,8 +37,8 @@ from core.model.values.quantity import CPU
 from core.model.values.taints import LEAVING
 from core.pods import is_reschedulable
 from core.pools import limits_by_counter
-from core.reasons.code import DecisionKind, Refusal, TerminationReason
-from core.reasons.runs import CommandReason, FailureReason
+from core.reasons.code import DecisionKind, Refusal, Stated, TerminationReason
+from core.reasons.runs import CommandReason, FailureReason, TakesApproval
 from installation.metric_names import COMMANDS_STARTED
 from lambdas.controllers.claim_deletion import ClaimDeletion
 from lambdas.controllers.disruption_state import failed_rollouts
@@ -131,7 +131,7 @@ class CommandValidator:
             command = _with_hashes(verdict.command, view.snapshot)
             if self._starts(record, command, view, lease, report):
                 for node, why in verdict.left_out.items():
-                    report.decide(DecisionKind.SKIP, node, CommandReason.LEFT_OUT, why)
+                    report.decide(DecisionKind.SKIP, node, CommandReason.LEFT_OUT, why.message)
                 with collector_paused():
                     validation.carry_out(command)
 
@@ -144,8 +144,7 @@ class CommandValidator:
             return None
         arrived = moved_namespaces(record.command, snapshot) - namespaces_of(record.command)
         unapproved = self.rule.guarded(arrived)
-        text = f"it would now move pods of {', '.join(unapproved)}, which takes approval"
-        return Refusal(CommandReason.VALIDATION_FAILED, text) if unapproved else None
+        return TakesApproval(tuple(unapproved)) if unapproved else None
 
     def _mark(self, snapshot: Snapshot, report: RunReport) -> None:
         """Mark the nodes that later waves drain, so that kube-scheduler sends the pods of this wave to others.
@@ -197,7 +196,7 @@ class CommandValidator:
         if done.spent:
             self._release(done)
             message = f"NodePools {', '.join(done.spent)} let no more nodes go for {command.reason}"
-            self._drop(record, Refusal(CommandReason.BUDGET_SPENT, message), report)
+            self._drop(record, Stated(CommandReason.BUDGET_SPENT, message), report)
         return not done.spent
 
     def _release(self, done: Disrupted) -> None:

@@ -23,6 +23,7 @@ from core.forecast import (
     GrowthHistory,
     PodLives,
     Ramp,
+    balance_sentence,
     due,
     extended,
     forecast_from,
@@ -155,12 +156,12 @@ class ForecastRuns:
         )
         claims = [claim for claim in plan.claims if claim.buffer_pods]
         summary = observed(of_provisioning(claims, (), ()))
-        evidence = "; ".join(f"NodePool {ramp.pool}: {ramp_sentence(ramp, forecast.rules)}" for ramp in coming)
+        evidence = "; ".join(f"NodePool {ramp.pool}: {_evidence(ramp, forecast.rules)}" for ramp in coming)
         self.ledger.try_write(
             draft, msgspec.structs.replace(summary, what=f"{summary.what}, ahead of {evidence}"), report
         )
         for ramp in coming:
-            message = f"would launch {_launched(claims, ramp)} ahead of {ramp_sentence(ramp, forecast.rules)}"
+            message = f"would launch {_launched(claims, ramp)} ahead of {_evidence(ramp, forecast.rules)}"
             report.decide(DecisionKind.OBSERVE, ramp.pool, ClaimReason.OBSERVED, message)
 
 
@@ -170,6 +171,11 @@ def _rules(settings: Settings) -> ForecastRules:
 
 def _name(ramp: Ramp) -> str:
     return f"{ramp.pool} {ramp.name}"
+
+
+def _evidence(ramp: Ramp, rules: ForecastRules) -> str:
+    """Return what the room is for, and what it would have cost and brought lately."""
+    return "; ".join(filter(None, (ramp_sentence(ramp, rules), balance_sentence(ramp, rules))))
 
 
 def _with_room(snapshot: Snapshot, coming: Iterable[Ramp]) -> Snapshot:

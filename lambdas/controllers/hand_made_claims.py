@@ -23,7 +23,7 @@ from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.resources import NODE_CLAIMS
 from core.model.plan import LAUNCHED, READY
 from core.pools import limits_by_counter
-from core.reasons.code import ClaimReason, DecisionKind, Refusal
+from core.reasons.code import ClaimReason, DecisionKind, Refusal, Stated
 from lambdas.controllers.events import about_node_claim
 from lambdas.controllers.launching import Launcher
 from lambdas.controllers.node_claims import NodeClaimMirror, remove_finalizer
@@ -94,7 +94,7 @@ class HandMadeClaims:
             return CHECKED_AGAIN
         if other is not None:
             message = "metadata.name: a claim of another NodeClaim has this name"
-            return self._refuse(obj, Refusal(ClaimReason.NODE_CLAIM_NAME_TAKEN, message), report)
+            return self._refuse(obj, Stated(ClaimReason.NODE_CLAIM_NAME_TAKEN, message), report)
         market, now = self._observer.market(), self._clock.now()
         used = {usage.node_pool: usage.reserved for usage in self._claims.usage()}
         planned = hand_made_plan(obj, market, used)
@@ -102,7 +102,7 @@ class HandMadeClaims:
             return self._refuse(obj, planned, report)
         record = self._launcher.record(planned, name, market, now)
         if isinstance(record, Refusal):
-            return self._refuse(obj, Refusal(ClaimReason.INSUFFICIENT_CAPACITY, record.message), report)
+            return self._refuse(obj, Stated(ClaimReason.INSUFFICIENT_CAPACITY, record.message), report)
         self._hold(obj)
         limits = limits_by_counter(market.node_pools)
         requested = self._claims.request(with_subnets([record], market), limits, None)

@@ -43,7 +43,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.lifecycle.steps import may_be_unlisted
 from core.model.catalogue import Catalogue, Offering
 from core.model.values.quotas import InstanceEnd
-from core.reasons.code import ClaimReason, DecisionKind, ReasonCode, Refusal, TerminationReason
+from core.reasons.code import ClaimReason, DecisionKind, ReasonCode, Refusal, Stated, TerminationReason
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.claim_deletion import launch_outcome
 
@@ -225,7 +225,7 @@ class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
     def left_out(self, record: ClaimRecord) -> Refusal | None:
         """Return why the claim waits if another claim of its launch is tried first; None if it was requested."""
         waits = self.is_try and record.name not in self.asked
-        return Refusal(ClaimReason.LAUNCH_HELD_BACK, ONE_TRIES) if waits else None
+        return Stated(ClaimReason.LAUNCH_HELD_BACK, ONE_TRIES) if waits else None
 
     def instance_of(self, record: ClaimRecord) -> Instance | None:
         """Return the claim's instance, None where EC2 launched fewer."""

@@ -66,7 +66,7 @@ from core.model.snapshot import Snapshot
 from core.model.values import quantity
 from core.model.values.taints import UNREGISTERED
 from core.pools import pool_types
-from core.reasons.code import ClaimReason, Refusal
+from core.reasons.code import ClaimReason, Refusal, Stated
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launch_answers import (
     CALL,
@@ -256,7 +256,7 @@ class LaunchGate:
         )
         if not open_offerings:
             message = "; ".join(denial.explanation() for denial in paused) or NO_CAPACITY
-            return Refusal(ClaimReason.LAUNCH_HELD_BACK, message)
+            return Stated(ClaimReason.LAUNCH_HELD_BACK, message)
         is_full = any(subnet in full for subnet, _ in class_subnets)
         subnets = subnet_by_zone(class_subnets, record.subnets, full) if is_full else record.subnets
         admission = Admission(open_offerings, known, subnets, tuple(sorted(full)))
@@ -267,7 +267,7 @@ class LaunchGate:
         if not is_confined(record.plan.requirements, node_class):
             admission = self._with_probe(admission, refused.half_open, now)
             if not admission.offerings:
-                return Refusal(ClaimReason.LAUNCH_HELD_BACK, f"another launch is retrying: {NO_CAPACITY}")
+                return Stated(ClaimReason.LAUNCH_HELD_BACK, f"another launch is retrying: {NO_CAPACITY}")
         verdict = self._past_denials(admission, half_open, now)
         if isinstance(verdict, Refusal):
             self._unavailable.end(admission.probe, ())
@@ -341,7 +341,7 @@ class LaunchGate:
         try:
             probed = {id(denial): self._denials.change(denial, denial.probed(now)) for denial in asking}
         except ConflictError:
-            return Refusal(ClaimReason.LAUNCH_HELD_BACK, f"another claim is retrying: {asking[0].explanation()}")
+            return Stated(ClaimReason.LAUNCH_HELD_BACK, f"another claim is retrying: {asking[0].explanation()}")
         denials = tuple(probed.get(id(denial), denial) for denial in admission.denials)
         return msgspec.structs.replace(admission, denials=denials)
 
@@ -684,7 +684,7 @@ class ParallelLaunches:
 
     def _hold_back(self, attempt: _Attempt, catalogue: Catalogue) -> None:
         """Forget the claims: EC2 refused another part of their group, and the next run plans the group as a whole."""
-        answer = LaunchAnswer(held_back=Refusal(ClaimReason.LAUNCH_HELD_BACK, GROUP_REFUSED))
+        answer = LaunchAnswer(held_back=Stated(ClaimReason.LAUNCH_HELD_BACK, GROUP_REFUSED))
         writer, now = self._launcher.answer_writer, self._clock.now()
         attempt.result.add_settled(writer.settle_each(attempt.records, answer, catalogue, now, attempt.report))
 

@@ -148,8 +148,10 @@ class ApiServer:
         expected = body.get("metadata", {}).get("resourceVersion")
         if expected and expected != self.objects[key]["metadata"].get("resourceVersion"):
             return 409, _status(409, "the object has been modified")
-        self.objects[key] = _merged(self.objects[key], body)
-        return 200, self.objects[key]
+        changed = self.objects[key] = _merged(self.objects[key], body)
+        if changed["metadata"].get("deletionTimestamp") and not changed["metadata"].get("finalizers"):
+            del self.objects[key]  # the last finalizer of a deleted object is gone, or it had none
+        return 200, changed
 
     def _delete(self, path: str, body: JsonObject) -> tuple[int, Any]:
         if not self._uid_matches(path, body):

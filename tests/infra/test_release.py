@@ -29,6 +29,7 @@ from infra.release.templates import INVENTED, NOT_A_SETTING, VARIANTS, template_
 from infra.release.version import Version, VersionError
 from installation.cluster_roles import manifests
 from installation.settings import Settings
+from tests.infra.conftest import synthesize
 from tests.release.channel_checks import gitlab_component, run_script
 from tests.release.checks import CHECKS, Place
 
@@ -292,7 +293,7 @@ DIGESTS: Final = {"base": "b" * 64, "solver": "c" * 64}
 OTHER_CODE: Final = {"base": "d" * 64, "solver": "c" * 64}
 TEMPLATES_VERSION: Final = Version("1.2.3")
 
-SHAPE: Final = {"vpc", "mode", "shareCapacity", "tableName", "alarmTopicArn", "approvalTopicArn", "commandTopicArn"}
+SHAPE: Final = {"vpc", "mode", "shareCapacity", "tableName"}
 """Keys of the context that decide which resources there are: other templates, or a checkout."""
 
 TOLD_OTHERWISE: Final = {
@@ -451,6 +452,60 @@ def test_every_key_of_the_context_is_a_parameter_or_a_template() -> None:
     known = {*parameters.CLUSTER, *parameters.CODE, *parameters.OPERATION, *parameters.declared_settings()}
     left = {key for key in KEYS if key[0].upper() + key[1:] not in known}
     assert left == SHAPE | set(TOLD_OTHERWISE)
+
+
+def test_each_mode_has_every_setting_that_has_an_effect_in_it() -> None:
+    every = set(parameters.declared_settings())
+    assert every - set(parameters.settings_of("approve")) == set()
+    bounds = {"ApprovalTopicArn", "ApproveAboveDollars", "ApproveAboveNodes", "ApproveNamespaces"}
+    assert every - set(parameters.settings_of("act")) == bounds
+    assert every - set(parameters.settings_of("shadow")) == bounds | {"CommandTopicArn"}
+
+
+def test_a_topic_that_a_parameter_names_takes_the_place_of_the_stacks_own(released: Template) -> None:
+    (topic,) = of_kind(released, "AWS::SNS::Topic").values()
+    assert topic["Condition"] == "MakesAlarmTopic"
+    own = {"Fn::If": ["HasAlarmTopic", {"Ref": "AlarmTopicArn"}, {"Ref": next(iter(of_kind(released, topic["Type"])))}]}
+    alarms = of_kind(released, "AWS::CloudWatch::Alarm").values()
+    assert {json.dumps(alarm["Properties"]["AlarmActions"]) for alarm in alarms} == {json.dumps([own])}
+    (subscription,) = of_kind(released, "AWS::SNS::Subscription").values()
+    assert subscription["Properties"]["TopicArn"] == own
+
+
+def test_roles_may_do_what_any_value_of_a_parameter_needs(released: Template, with_everything: Template) -> None:
+    """Without the permission, alarms that pause cannot be read, and a brake that cannot be read counts as engaged."""
+    wanted, ours = _allowed(with_everything), _allowed(released)
+    assert {role: missing for role in wanted if (missing := wanted[role] - ours.get(role, set()))} == {}
+    disrupts = [statement for statement in _statements(released, "disrupt") if "sns:Publish" in json.dumps(statement)]
+    published = {"Action": "sns:Publish", "Effect": "Allow", "Resource": {"Ref": "CommandTopicArn"}}
+    assert disrupts == [{"Fn::If": ["HasCommandTopic", published, {"Ref": "AWS::NoValue"}]}]
+
+
+@pytest.fixture(scope="session")
+def with_everything(tmp_path_factory: pytest.TempPathFactory) -> Template:
+    """What `cdk deploy` makes if every key that a released template offers has a value that asks for permissions."""
+    topic = "arn:aws:sns:us-east-1:123456789012:commands"
+    given = {"pausingAlarms": ["checkout"], "forecast": "on", "commandTopicArn": topic, "followZonalShift": True}
+    flags = json.loads((ROOT / "cdk.json").read_text())["context"]
+    return dict(synthesize(tmp_path_factory.mktemp("everything"), {**flags, **given})["fleetwright-fleetwright"])
+
+
+def _statements(template: Template, function: str) -> list[Template]:
+    roles = of_kind(template, "AWS::IAM::Policy") | of_kind(template, "AWS::IAM::ManagedPolicy")
+    ours = [policy for i, policy in roles.items() if i.startswith(f"{function}Role")]
+    return [statement for policy in ours for statement in policy["Properties"]["PolicyDocument"]["Statement"]]
+
+
+def _allowed(template: Template) -> dict[str, set[str]]:
+    """Function → the actions that its role may take somewhere, with or without a condition of the template."""
+    allowed: dict[str, set[str]] = {}
+    for function in ("provision", "disrupt", "execute", "interrupt", "reconcile"):
+        for statement in _statements(template, function):
+            stated = statement["Fn::If"][1] if "Fn::If" in statement else statement
+            actions = [stated["Action"]] if isinstance(stated["Action"], str) else stated["Action"]
+            on = "ledger" if "ledger/" in json.dumps(stated["Resource"]) else ""
+            allowed.setdefault(function, set()).update(f"{action} {on}" for action in actions)
+    return allowed
 
 
 def test_every_setting_says_what_it_does() -> None:

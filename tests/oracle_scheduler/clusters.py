@@ -40,6 +40,7 @@ replace = msgspec.structs.replace
 _HAND: Final = "hand"
 _ONE_POD: Final = VolumeRequest(size=1, access_modes=("ReadWriteOncePod",))
 _ASKED: Final = VolumeRequest(size=10, access_modes=("ReadWriteOnce",))
+_FAST: Final = "fast"
 
 
 def random_cluster(seed: int) -> Snapshot:
@@ -95,6 +96,8 @@ _STATUSES: Final = ("containerStatuses", "initContainerStatuses")
 DROPPED_BEFORE: Final[tuple[tuple[str, Resource, tuple[str, ...]], ...]] = (
     ("1.33", resources.PODS, tuple(f"status.{kind}.{name}" for kind in _STATUSES for name in _SIZES)),
     ("1.34", resources.PODS, ("spec.resources",)),
+    ("1.34", resources.PERSISTENT_VOLUME_CLAIMS, ("spec.volumeAttributesClassName",)),
+    ("1.34", resources.PERSISTENT_VOLUMES, ("spec.volumeAttributesClassName",)),
     ("1.36", resources.PODS, tuple(f"status.{name}" for name in _SIZES)),
     ("1.37", resources.CSI_DRIVERS, ("spec.preventPodSchedulingIfMissing",)),
 )
@@ -196,18 +199,22 @@ def _hand_made(draw: Random, snapshot: Snapshot) -> Snapshot:
     volumes = tuple(
         PersistentVolume(
             name=f"hand-{number}", storage_class=_HAND, size=draw.choice((5, 10, 20)), phase="Available",
-            access_modes=("ReadWriteOnce",), driver="hand.example.com",
+            access_modes=("ReadWriteOnce",), driver="hand.example.com", attributes_class="" if number < 3 else _FAST,
             node_terms=(NodeSelectorTerm((Requirement.one_of(labels.ZONE, draw.choice(ZONES)),)),),
         )
         for number in range(draw.randint(1, 4))
     )  # fmt: skip
     waiting = [pod for pod in snapshot.pods if not pod.node_name and not pod.spec.volumes]
     chosen = {pod.key: f"hand-{pod.name}" for pod in draw.sample(waiting, min(len(waiting), 4))}
+    fast = max(chosen.values(), default="")
     claims = tuple(
-        PersistentVolumeClaim(namespace=pod.namespace, name=chosen[pod.key], storage_class=_HAND, request=_ASKED)
+        PersistentVolumeClaim(
+            namespace=pod.namespace, name=chosen[pod.key], storage_class=_HAND,
+            request=replace(_ASKED, attributes_class=_FAST if chosen[pod.key] == fast else ""),
+        )
         for pod in waiting
         if pod.key in chosen
-    )
+    )  # fmt: skip
     pods = tuple(
         _of_spec(pod, volumes=(VolumeUse(chosen[pod.key]),)) if pod.key in chosen else pod for pod in snapshot.pods
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +32,13 @@ GIVEN: Final[Mapping[str, str]] = {
 }
 """Values of the parameters that have no default."""
 
-CHANGED: Final = {"PollSeconds": "7", "FeatureGates": "SpotToSpotConsolidation=true"}
+TOPIC: Final = "arn:aws:sns:us-east-1:123456789012:platform"
+CHANGED: Final = {
+    "PollSeconds": "7",
+    "FeatureGates": "SpotToSpotConsolidation=true",
+    "AlarmTopicArn": TOPIC,
+    "CommandTopicArn": TOPIC,
+}
 LACKING: Final = tuple(kind for kind in stacks.LACKING if kind != "Custom::SettingsDigest")
 DIGEST: Final = "SettingsDigest"
 
@@ -48,7 +52,7 @@ def templates(folder: Path, work: Path) -> str:
     made = {path.name.partition(".")[0]: json.loads(path.read_text(encoding="utf-8")) for path in paths}
     for template in made.values():
         in_moto(template)
-    return f"{len(made)} templates: cfn-lint finds nothing, moto makes them; {in_ministack(made['fleetwright'], work)}"
+    return f"{len(made)} templates: cfn-lint finds nothing, moto makes them; {in_ministack(made['fleetwright'], folder, work)}"
 
 
 def lint(text: str) -> list[str]:
@@ -91,8 +95,8 @@ def in_moto(template: dict[str, Any]) -> None:
         raise AssertionError("moto has made no function")
 
 
-def in_ministack(template: dict[str, Any], work: Path) -> str:
-    """Deploy the template, change a setting, and look for a new version behind each alias."""
+def in_ministack(template: dict[str, Any], folder: Path, work: Path) -> str:
+    """Deploy the template with the release's zips, change a setting, and look for a new version behind each alias."""
     try:
         program = install(stacks.ROOT / "build" / "ministack")
     except NotInstalledError as error:
@@ -105,15 +109,17 @@ def in_ministack(template: dict[str, Any], work: Path) -> str:
     }
     with MiniStack(program, work / "ministack"):
         client("logs").create_log_group(logGroupName="/aws/eks/fleetwright/cluster")
-        _upload(body, given)
+        _upload(body, folder / "lambda", given)
         _deployed(body, given, "create_stack", "CREATE_COMPLETE")
         before = _versions()
         _deployed(body, {**given, **CHANGED}, "update_stack", "UPDATE_COMPLETE")
-        after = _versions()
+        after, alarms = _versions(), client("cloudwatch").describe_alarms()["MetricAlarms"]
         _deployed(body, {**given, **CHANGED, "LogRetentionDays": "90"}, "update_stack", "UPDATE_COMPLETE")
         kept = _versions()
     if set(before) != set(after) or any(before[name] == after[name] for name in before):
         raise AssertionError(f"a changed setting published no version: {before}, then {after}")
+    if not alarms or any(alarm["AlarmActions"] != [TOPIC] for alarm in alarms):
+        raise AssertionError(f"alarms go to {sorted({str(alarm['AlarmActions']) for alarm in alarms})}")
     if kept != after:
         raise AssertionError(f"another retention of logs published versions: {after}, then {kept}")
     return (
@@ -132,16 +138,12 @@ def _parameters(given: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"ParameterKey": name, "ParameterValue": value} for name, value in given.items()]
 
 
-def _upload(template: dict[str, Any], given: Mapping[str, str]) -> None:
-    """Put a function that starts under each name that the template looks for."""
-    data, s3 = io.BytesIO(), client("s3")
-    with zipfile.ZipFile(data, "w") as archive:
-        archive.writestr("lambdas/__init__.py", "")
+def _upload(template: dict[str, Any], zips: Path, given: Mapping[str, str]) -> None:
+    """Put the release's zips where the template looks for them, as docs/how-to/install-from-a-release.md says."""
+    s3, prefix = client("s3"), template["Parameters"]["CodePrefix"]["Default"]
     s3.create_bucket(Bucket=given["CodeBucket"])
-    prefix = template["Parameters"]["CodePrefix"]["Default"]
-    codes = [r["Properties"]["Code"] for r in template["Resources"].values() if r["Type"] == "AWS::Lambda::Function"]
-    for key in {code["S3Key"]["Fn::Sub"] for code in codes if "S3Key" in code}:
-        s3.put_object(Bucket=given["CodeBucket"], Key=key.replace("${CodePrefix}", prefix), Body=data.getvalue())
+    for path in sorted(zips.glob("*.zip")):
+        s3.put_object(Bucket=given["CodeBucket"], Key=f"{prefix}{path.name}", Body=path.read_bytes())
 
 
 def _deployed(template: dict[str, Any], given: Mapping[str, str], call: str, wanted: str) -> None:

@@ -407,6 +407,18 @@ def test_warm_room_is_launched_ahead_of_its_window_and_only_while_the_pool_is_op
 # What follows.
 
 
+def test_warm_room_that_is_launched_ahead_lasts_until_its_window_however_short_that_is() -> None:
+    window = CalendarWindow(schedule="0 9 * * *", duration=timedelta(minutes=5))
+    rule = a_rule("office/ramp", "UTC", windows=(window,), warm=WarmRoom(pods=3), lead_time=timedelta(minutes=15))
+    minutes = [MONDAY + timedelta(hours=8, minutes=minute) for minute in range(40, 70)]
+    hours = [at(a_pool(), (a_calendar(rule),), minute).hours for minute in minutes]
+    kept = [minute for minute, state in zip(minutes, hours, strict=True) if state is not None and state.warm]
+    assert kept == [MONDAY + timedelta(hours=8, minutes=minute) for minute in range(45, 65)]
+    before, *_ = hours
+    assert before is not None
+    assert before.changes_at == kept[0]
+
+
 def test_periods_cover_the_time_without_gaps_and_boundaries_are_their_edges() -> None:
     calendars = [
         a_calendar(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -26,7 +27,11 @@ from core.forecast import (
     PodLife,
     PodLives,
     Ramp,
+    RoomBalance,
+    RoomUse,
     SlotGrowth,
+    balance,
+    balance_sentence,
     calendars_of,
     capped,
     clock_text,
@@ -228,6 +233,18 @@ def test_the_last_days_are_forecast_from_those_before_alone() -> None:
     assert not is_stopped(still, RULES), "one missing day is a holiday"
 
 
+def test_the_room_of_the_last_days_has_its_price_and_the_waiting_that_it_spares() -> None:
+    days = (RoomUse("2026-10-05", 10, 8), RoomUse("2026-10-06", 5, 12))
+    ramp = a_ramp(hourly=3_000_000_000, recent=days)
+    assert balance(ramp, RULES) == RoomBalance(
+        days=2, cost=3_000_000_000 * 15 // 10 * 8 // 60, pods=13, wait=timedelta(minutes=13)
+    )
+    assert balance_sentence(ramp, RULES) == (
+        "in the last 2 days it would have cost $0.6000 and spared 13 pods 13 minutes of waiting"
+    )
+    assert not balance_sentence(a_ramp(), RULES)
+
+
 def test_the_room_of_all_node_pools_together_stays_within_the_amount() -> None:
     types = (a_type("m.large", cpu="4", memory="16Gi"),)
     snapshot = a_snapshot(node_pools=(a_pool("a"), a_pool("b")), types=types)
@@ -313,7 +330,7 @@ class Course:
 
     def run(self, now: datetime, **settings: Any) -> RunReport:
         self.clock.pause(now - self.clock.now())
-        chosen = msgspec.structs.replace(SETTINGS, forecast="on", **settings)
+        chosen = msgspec.structs.replace(SETTINGS, **{"forecast": "on", **settings})
         view = SimpleNamespace(snapshot=msgspec.structs.replace(self.observed, now=now), node_pools={})
         runs = ForecastRuns(
             observer=SimpleNamespace(observe=lambda: view),  # type: ignore[arg-type]  # what it uses of it
@@ -354,6 +371,19 @@ def test_each_settled_hour_of_the_ledger_is_read_once(course: Course) -> None:
     assert course.rows.growth.since == HOUR - 20 * MINUTE
     assert course.run(HOUR + timedelta(hours=1, minutes=16)).counts["forecastHours"] == 0
     assert course.rows.forecast is not None
+
+
+def test_a_recorded_room_says_what_it_would_have_cost(course: Course) -> None:
+    rules, first = ForecastRules(time_zone="UTC"), HOUR - timedelta(days=29)
+    lives = [a_life(HOUR - timedelta(weeks=week), 60) for week in (1, 2, 3, 4) for _ in range(10)]
+    history = GrowthHistory(time_zone="UTC", since=first, read_until=first)
+    course.rows.growth = extended(history, lives, HOUR - timedelta(hours=1), rules)
+    report = course.run(HOUR - 2 * MINUTE, forecast="shadow", forecast_time_zone="UTC")
+    (message,) = [decision.message for decision in report.decisions if decision.subject == "base"]
+    assert message.startswith("would launch ")
+    assert re.search(
+        r"; in the last day it would have cost \$0\.[0-9]{4} and spared 10 pods 10 minutes of waiting$", message
+    )
 
 
 def test_other_clocks_start_an_empty_history(course: Course) -> None:

@@ -21,15 +21,12 @@ from core.disruption.target.move_price import STARTED_WITHIN, settings_digest
 from core.disruption.target.realization import Realization, Realizations, StoredTargetSlots
 from core.disruption.target.search import (
     SMALL,
-    TOGETHER_ONLY,
     FoundTarget,
     TargetSearch,
     TargetWaveResult,
-    WaveObjection,
     refuse_the_rest,
     waits,
     waits_for_budgets,
-    without_place,
 )
 from core.disruption.target.stored import PodKinds
 from core.disruption.target.waves import Target, target_waves
@@ -39,7 +36,8 @@ from core.model.state_node import StateNode
 from core.packing.problem import Bools
 from core.packing.settings import SearchBudget
 from core.pod_disruption_budgets import BudgetIndex
-from core.reasons.code import TargetReason, TerminationReason
+from core.reasons.code import Refusal, TargetReason, TerminationReason
+from core.reasons.nodes import TOGETHER_ONLY, PlaceLost
 
 # Checks whether a stored target still holds, and continues it or waits. Only the scheduler runs, no linear program.
 
@@ -269,7 +267,7 @@ class TargetDecision:
         self.reason: TargetReason | None = None
         self._pass = disruption_pass
         self._budget = budget
-        self._objections: dict[str, WaveObjection] = {}
+        self._objections: dict[str, Refusal] = {}
         self._without_wave: TargetFleet | None = None
         self._waiting_drains: frozenset[str] = frozenset()
         self._is_gated = spot_is_gated(disruption_pass)
@@ -320,7 +318,7 @@ class TargetDecision:
                 self.kept = None
                 return list(landing.commands)
             for node, pod in landing.stays.items():
-                self._pass.refuse(candidates[node], *without_place(pod))
+                self._pass.refuse(candidates[node], PlaceLost(pod))
         return []
 
     def _made(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command], Bools | None]:
@@ -409,7 +407,7 @@ class TargetDecision:
         going = {node for command in commands for node in command.nodes}
         landing = self._landing(commands, (target.drains | self._waiting_drains) - going)
         if landing.commands or len(target.fleet.candidates) <= SMALL:
-            self._objections |= {node: without_place(pod) for node, pod in landing.stays.items()}
+            self._objections |= {node: PlaceLost(pod) for node, pod in landing.stays.items()}
             return list(landing.commands)
         return commands
 

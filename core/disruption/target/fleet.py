@@ -219,7 +219,7 @@ class WaveBudgets:
             return False
         refusal = self._rate.objection([candidate]) or self._shrink.objection([candidate])
         if refusal is not None:
-            self._pass.refuse(candidate, refusal.reason, refusal.message)
+            self._pass.refuse(candidate, refusal)
         return refusal is None
 
     def spent(self, candidate: Candidate) -> frozenset[BudgetKey]:

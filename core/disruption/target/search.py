@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -30,8 +30,16 @@ from core.packing.fleet_target import (
 from core.packing.problem import Bools, Floats, Ints
 from core.packing.relaxation import relax
 from core.packing.settings import DEFAULT_SETTINGS, SearchBudget
-from core.reasons.code import ReasonCode, TerminationReason
-from core.reasons.nodes import NodeReason
+from core.reasons.code import Refusal, TerminationReason
+from core.reasons.nodes import (
+    NEEDS_SPOT_GATE,
+    GoesLater,
+    NoCheaperPlace,
+    NodeReason,
+    PodUnplaced,
+    TargetAwaitsBudgets,
+    TargetAwaitsPods,
+)
 from core.scheduling.fleet_rows import DrainableNode, FleetRows
 
 SMALL: Final = 40
@@ -255,43 +263,6 @@ def _is_far(best: Realization, solved: FleetTarget) -> bool:
 # Explains why a target keeps candidates.
 
 
-class WaveObjection(NamedTuple):
-    """Why a node does not go with the wave that begins now, apart from budgets: a code, and text that completes a sentence."""
-
-    reason: NodeReason
-    message: str
-
-
-NO_SLOTS: Final = WaveObjection(
-    NodeReason.PODS_UNSCHEDULABLE, "the places for its pods are not open yet: pods of spot nodes have no others"
-)
-
-
-def without_place(pod: str) -> WaveObjection:
-    """Return why a node stays: kube-scheduler would leave one of its pods without a place."""
-    text = f"kube-scheduler would place the pods that move before so that none is left for {pod}"
-    return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, text)
-
-
-SLOT_DENIED: Final = WaveObjection(
-    NodeReason.PODS_UNSCHEDULABLE,
-    "a rule denies one of its pods its place: once the pods of other nodes have moved there, or until they have",
-)
-SLOT_CHANGED: Final = WaveObjection(
-    NodeReason.CONSOLIDATE_AFTER, "consolidateAfter is not over for a node to which its pods would go"
-)
-NO_LIMITS: Final = WaveObjection(
-    NodeReason.PODS_UNSCHEDULABLE, "limits of NodePools leave no room for new nodes while this one is there"
-)
-TOO_DEAR: Final = WaveObjection(
-    NodeReason.NO_CHEAPER_OPTION, "the new nodes for its pods may become as expensive as what they replace"
-)
-NO_SAVING: Final = WaveObjection(NodeReason.NO_CHEAPER_OPTION, "what it saves by itself is too little for new nodes")
-TOGETHER_ONLY: Final = WaveObjection(
-    NodeReason.BUDGET, "it saves only together with more nodes than budgets let go at one time"
-)
-
-
 class TargetWaveResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The part of a target that does not begin now.
 
@@ -305,36 +276,29 @@ class TargetWaveResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     keeps: Bools | None = None
     worth: Floats | None = None
-    objections: Mapping[str, WaveObjection] = {}
+    objections: Mapping[str, Refusal] = {}
     goes_on: bool = True
 
 
-def waits(held: Iterable[Candidate], until: datetime) -> WaveObjection:
+def waits(held: Iterable[Candidate], until: datetime) -> Refusal:
     """Return why a node stays that the target keeps or does not know, while the target waits for held nodes."""
     first, *others = sorted(candidate.name for candidate in held)
-    names = f"{first} and {len(others)} more" if others else first
-    text = (
-        f"no other target is made until {until:%Y-%m-%dT%H:%M:%SZ}: "
-        f"PodDisruptionBudgets keep {names} while pods that were moved start"
-    )
-    return WaveObjection(NodeReason.TARGET_WAITS, text)
+    return TargetAwaitsPods(first, len(others), until)
 
 
-def waits_for_budgets(fleet: TargetFleet, keeps: Bools, disruption_pass: DisruptionPass) -> dict[str, WaveObjection]:
+def waits_for_budgets(fleet: TargetFleet, keeps: Bools, disruption_pass: DisruptionPass) -> dict[str, Refusal]:
     """Return node → why it stays that a target keeps or does not know, while the target waits for leaving nodes.
 
     Nothing is computed for such a node. The text has the budgets that keep it, or else the first node of the target, and the
     nodes that use them up.
     """
-    budgets, waiting = disruption_pass.budgets, dict[str, WaveObjection]()
+    budgets, waiting = disruption_pass.budgets, dict[str, Refusal]()
     going = next((node for node, stays in enumerate(keeps) if not stays), None)
     awaited = None if going is None else budgets.objection(fleet.candidates[going], fleet.reason(going))
     for node, candidate in enumerate(fleet.candidates):
         if keeps[node]:
             refusal = budgets.objection(candidate, fleet.reason(node)) or awaited
-            why = "" if refusal is None else refusal.message
-            text = f"nothing is decided about it while the current target waits: {why}"
-            waiting[candidate.name] = WaveObjection(NodeReason.TARGET_WAITS, text)
+            waiting[candidate.name] = TargetAwaitsBudgets(refusal)
     return waiting
 
 
@@ -348,7 +312,7 @@ def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, left:
     for node, candidate in enumerate(fleet.candidates):
         if left.keeps is None or left.keeps[node]:
             why = left.objections.get(candidate.name) or _why(fleet, search, node, candidate)
-            disruption_pass.refuse(candidate, *why)
+            disruption_pass.refuse(candidate, why)
             continue
         known = disruption_pass.refusals.get(candidate.name)
         if known is None or known.reason not in (NodeReason.EVICTION_RATE, NodeReason.SHRINKING):
@@ -359,25 +323,19 @@ def _refuse_for_now(disruption_pass: DisruptionPass, candidate: Candidate, left:
     savings = 0 if left.worth is None else max(0, int(left.worth[node]))
     objection = left.objections.get(candidate.name)
     if objection is not None and not left.goes_on:
-        disruption_pass.refuse(candidate, *objection, savings)
-        return
-    text = f"node {candidate.name} goes in a later wave" + (f": {objection.message}" if objection is not None else "")
-    disruption_pass.refuse(candidate, NodeReason.LATER_WAVE, text, savings)
+        disruption_pass.refuse(candidate, objection, savings)
+    else:
+        disruption_pass.refuse(candidate, GoesLater(candidate.name, objection), savings)
 
 
-def _why(fleet: TargetFleet, search: TargetSearch, node: int, candidate: Candidate) -> tuple[ReasonCode, str]:
+def _why(fleet: TargetFleet, search: TargetSearch, node: int, candidate: Candidate) -> Refusal:
     rows, unplaced_items = fleet.rows, search.realizations.unplaced_items
     stranded = next((pod.key for pod in rows.pods[node] if rows.row_of_pod[pod.key] in unplaced_items), "")
     if stranded:
-        return NodeReason.PODS_UNSCHEDULABLE, f"pod {stranded} would find no place"
+        return PodUnplaced(stranded)
     if search.realizations.gated[node]:
-        text = "its pods would need a new spot node, and the feature gate SpotToSpotConsolidation is off"
-        return NodeReason.SPOT_TO_SPOT, text
-    pods, price = len(candidate.pods), int(fleet.rows.problem.move_prices[node])
-    text = f"no place for its {'pod' if pods == 1 else f'{pods} pods'} costs less than the node itself"
-    if price:
-        text += f", with ${price / 10**9:.4f} an hour for the moves"
-    return NodeReason.NO_CHEAPER_OPTION, text
+        return NEEDS_SPOT_GATE
+    return NoCheaperPlace(len(candidate.pods), int(fleet.rows.problem.move_prices[node]))
 
 
 # Computes a lower bound on the fleet's cost over all possible decisions.

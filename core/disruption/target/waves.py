@@ -17,22 +17,13 @@ from core.disruption.disruption_pass import DisruptionPass, short_lived
 from core.disruption.slot_check import slot_is_denied
 from core.disruption.target.fleet import TargetFleet, WaveBudgets
 from core.disruption.target.realization import Realization, SlotAssignment
-from core.disruption.target.search import (
-    NO_LIMITS,
-    NO_SAVING,
-    NO_SLOTS,
-    SLOT_CHANGED,
-    SLOT_DENIED,
-    SMALL,
-    TOO_DEAR,
-    WaveObjection,
-)
+from core.disruption.target.search import SMALL
 from core.model.plan import Command, Move, PlannedClaim
 from core.model.values import quantity
 from core.packing.problem import Floats
 from core.pod_disruption_budgets import BudgetKey
-from core.reasons.code import TerminationReason
-from core.reasons.nodes import NodeReason
+from core.reasons.code import Refusal, TerminationReason
+from core.reasons.nodes import NO_LIMITS, NO_SAVING, NO_SLOTS, SLOT_CHANGED, SLOT_DENIED, TOO_DEAR, TargetBelowMoves
 
 # Checks the commands of a target: those of a small fleet in order, each against the snapshot that the earlier ones leave.
 #
@@ -42,7 +33,7 @@ from core.reasons.nodes import NodeReason
 
 def valid_commands(
     commands: Sequence[Command], disruption_pass: DisruptionPass, *, worthwhile: int
-) -> tuple[list[Command], dict[str, WaveObjection]]:
+) -> tuple[list[Command], dict[str, Refusal]]:
     """Return the commands that are valid individually, and node → why it does not go for each node of the others.
 
     A command that needs a new node of an invalid one is invalid too.
@@ -60,7 +51,7 @@ def valid_commands(
         if command.reason == TerminationReason.DRIFTED
     }
 
-    def objection(command: Command) -> WaveObjection | None:
+    def objection(command: Command) -> Refusal | None:
         filled = {move.to for move in command.moves if for_drift.get(move.to) == command.wave}
         return _objection(command, fresh, worthwhile, filled)
 
@@ -69,7 +60,7 @@ def valid_commands(
 
 def approved_commands(
     commands: Sequence[Command], disruption_pass: DisruptionPass
-) -> tuple[list[Command], dict[str, WaveObjection]]:
+) -> tuple[list[Command], dict[str, Refusal]]:
     """Return the commands of one wave that the policy Balanced approves, and why others stay, as `valid_commands` does.
 
     The rest of that check is not needed for a fleet of many nodes: validation refuses a command, before it begins, that leaves
@@ -78,7 +69,7 @@ def approved_commands(
     totals = disruption_pass.totals
     known = {candidate.name: candidate for candidate in disruption_pass.survey.candidates} if totals else {}
 
-    def objection(command: Command) -> WaveObjection | None:
+    def objection(command: Command) -> Refusal | None:
         by_choice = command.reason == TerminationReason.UNDERUTILIZED
         return _unbalanced([known[name] for name in command.nodes], command.savings, totals) if by_choice else None
 
@@ -87,12 +78,12 @@ def approved_commands(
 
 def _without_denied(
     commands: Sequence[Command],
-    objection: Callable[[Command], WaveObjection | None],
+    objection: Callable[[Command], Refusal | None],
     carry_out: Callable[[Sequence[Command]], None] | None = None,
-) -> tuple[list[Command], dict[str, WaveObjection]]:
+) -> tuple[list[Command], dict[str, Refusal]]:
     passing: list[Command] = []
-    objections: dict[str, WaveObjection] = {}
-    lost: dict[str, WaveObjection] = {}
+    objections: dict[str, Refusal] = {}
+    lost: dict[str, Refusal] = {}
     for command in commands:
         why = next((lost[move.to] for move in command.moves if move.to in lost), None) or objection(command)
         if why is not None:
@@ -105,9 +96,7 @@ def _without_denied(
     return passing, objections
 
 
-def _objection(
-    command: Command, fresh: DisruptionPass, worthwhile: int, filled: Collection[str]
-) -> WaveObjection | None:
+def _objection(command: Command, fresh: DisruptionPass, worthwhile: int, filled: Collection[str]) -> Refusal | None:
     """Return why a command is denied. `filled`: the nodes that drift launches in this wave and moves pods to."""
     known = {candidate.name: candidate for candidate in fresh.survey.candidates}
     going = [known[name] for name in command.nodes if name in known]
@@ -123,7 +112,7 @@ def _objection(
         new_nodes=command.replacements,
     )
     if simulation.stranded:
-        return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
+        return simulation.stranded
     if len(simulation.claims) > len(command.replacements):
         return NO_SAVING
     if slot_is_denied(command, going, fresh):
@@ -144,10 +133,9 @@ def _rests(name: str, fresh: DisruptionPass) -> bool:
     return name in context.positions and context.existing_nodes[context.positions[name]].takes_no_moves
 
 
-def _unbalanced(going: Sequence[Candidate], savings: int, totals: Mapping[str, PoolTotals]) -> WaveObjection | None:
+def _unbalanced(going: Sequence[Candidate], savings: int, totals: Mapping[str, PoolTotals]) -> Refusal | None:
     pool = rejecting_pool(going, savings, totals)
-    text = f"the policy Balanced of NodePool {pool} asks for more saving per moved pod"
-    return WaveObjection(NodeReason.BALANCED, text) if pool else None
+    return TargetBelowMoves(pool) if pool else None
 
 
 # Groups a wave into commands: nodes that share a new node go together, the others in small groups that fail separately.
@@ -324,7 +312,7 @@ class WavePlanner:
         self._slots = slots
         self._budgets = WaveBudgets(disruption_pass)
         self._pass_budgets = disruption_pass.budgets
-        self.objections: dict[str, WaveObjection] = {}
+        self.objections: dict[str, Refusal] = {}
         self._left = [node for node, stays in enumerate(found.keeps) if not stays]
         self._worth = worth
         self._needs = [Counter(fleet.rows.row_of_pod[pod.key] for pod in pods) for pods in fleet.rows.pods]
@@ -364,7 +352,7 @@ class WavePlanner:
         return wave
 
     def _paying(self, *, must_pay: bool, only: Collection[str], takes_turns: bool) -> Wave:
-        unpaid: dict[str, WaveObjection] = {}
+        unpaid: dict[str, Refusal] = {}
         is_crowded = False
         for _ in range(TRIES_MAX):
             wave = self._next(besides=unpaid, only=only, takes_turns=takes_turns)
@@ -537,7 +525,7 @@ class TargetWaves:
     """
 
     commands: list[Command]
-    objections: Mapping[str, WaveObjection]
+    objections: Mapping[str, Refusal]
     saved: int = 0
 
     @property
@@ -571,7 +559,7 @@ def target_waves(target: Target, disruption_pass: DisruptionPass, *, is_gated: b
     return attempt
 
 
-def paid_back(commands: Sequence[Command]) -> tuple[list[Command], dict[str, WaveObjection]]:
+def paid_back(commands: Sequence[Command]) -> tuple[list[Command], dict[str, Refusal]]:
     """Return the commands of all waves, none of which makes the cluster dearer by itself, and why other nodes stay.
 
     Whoever stops after a command must not be left with more to pay. A command whose new nodes cost more than its nodes is
@@ -579,7 +567,7 @@ def paid_back(commands: Sequence[Command]) -> tuple[list[Command], dict[str, Wav
     that move pods to its new nodes.
     """
     paying: list[Command] = []
-    objections: dict[str, WaveObjection] = {}
+    objections: dict[str, Refusal] = {}
     lost: set[str] = set()
     waiting = list(commands)
     while waiting:

@@ -285,6 +285,7 @@ class PersistentVolumeSpec(Wire):
     capacity: Quantities = {}
     access_modes: tuple[str, ...] = ()
     volume_mode: str = "Filesystem"
+    volume_attributes_class_name: str | None = None
     storage_class_name: str = ""
     claim_ref: ClaimRef | None = None
 
@@ -322,6 +323,7 @@ class WireClaimSpec(Wire):
     volume_name: str = ""
     access_modes: tuple[str, ...] = ()
     volume_mode: str = "Filesystem"
+    volume_attributes_class_name: str | None = None
     selector: WireLabelSelector | None = None
     resources: ClaimResources = field(default_factory=ClaimResources)
 

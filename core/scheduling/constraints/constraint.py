@@ -12,7 +12,7 @@ from core import labels
 from core.model.catalogue import InstanceType, Offering
 from core.model.pod import Pod
 from core.model.values.commitment import Commitment
-from core.reasons.code import Refusal
+from core.reasons.code import Refusal, Stated
 from core.reasons.pods import PodReason
 from core.scheduling.existing_node import ExistingNode
 from core.scheduling.new_node import ClaimDraft, InFlightClaim, NodeClaimTemplate, RemainingLimits
@@ -202,7 +202,7 @@ class Constraint:
 
     def shortage(self, draft: ClaimDraft) -> Refusal:
         """Return why a pod has no new node that could have one if `narrowed` or `launchable` left one."""
-        return Refusal(self.reason, self.label)
+        return Stated(self.reason, self.label)
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Whether repacking may replace a claim; `pods_wait` if the plan left pods that could use the claim's NodePool."""

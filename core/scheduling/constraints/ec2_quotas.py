@@ -23,7 +23,7 @@ from core.model.values.quantity import add, subtract
 from core.model.values.quotas import quota_of
 from core.model.values.requirements import Requirement, Requirements
 from core.pools import node_prices, shared_limits
-from core.reasons.code import Refusal
+from core.reasons.code import Refusal, Stated
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.caps import RemainingCaps
 from core.scheduling.constraints.constraint import CommitmentCharges, Constraint, PlanStart
@@ -331,7 +331,7 @@ class Ec2Quotas(Constraint):
                 if code in self._quotas.left:
                     least[code] = min(least.get(code, (vcpus, "")), (vcpus, quota.described(capacity_type)))
         parts = (self._described(code, *instance_type) for code, instance_type in sorted(least.items()))
-        return Refusal(PodReason.QUOTA_REACHED, "; ".join(parts))
+        return Stated(PodReason.QUOTA_REACHED, "; ".join(parts))
 
     def _described(self, code: str, least: int, quota: str) -> str:
         vcpus_left = max(0, self._quotas.left[code]) // VCPU

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from core import labels
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Refusal
+from core.reasons.code import Refusal, Stated
 from core.reasons.pods import PodReason
 from core.scheduling.addresses import RemainingAddresses, fitted, in_one_scarce_zone, zones_of
 from core.scheduling.constraints.constraint import Constraint, PlanStart
@@ -58,7 +58,7 @@ class FreeAddresses(Constraint):
         scarce = self._addresses.scarce_zones(draft.template)
         named = "; ".join(f"{zone}: {', '.join(scarce[zone].subnets)}" for zone in self._full(draft))
         name = draft.template.pool.node_class.name
-        return Refusal(
+        return Stated(
             PodReason.NO_FREE_ADDRESS,
             f"no subnet of EC2NodeClass {name} has the free addresses that its node takes ({named})",
         )

@@ -14,7 +14,7 @@ from core import labels
 from core.model.pod import EBS_DRIVER, HostPort
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Refusal
+from core.reasons.code import Refusal, Stated
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.existing_node import Attachments, ExistingNode
@@ -249,12 +249,12 @@ class NodePoolLimits(Constraint):
                 f"and the cheapest suitable type may cost ${price}: "
                 f"a node comes once others that cost ${lacking} an hour have left, or the limit is raised"
             )
-            return Refusal(PodReason.BUDGET_EXHAUSTED, message)
+            return Stated(PodReason.BUDGET_EXHAUSTED, message)
         spent = ", ".join(
             f"{name} {quantity.render(max(0, amount), name)}{in_group(remaining.binding(name))}"
             for name, amount in limits_left.items()
         )
-        return Refusal(PodReason.LIMIT_REACHED, f"its limits leave {spent}, too little for another node")
+        return Stated(PodReason.LIMIT_REACHED, f"its limits leave {spent}, too little for another node")
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Not if pods wait for a NodePool with limits: the greedy plan decides which pods get its last room."""
@@ -409,7 +409,7 @@ class Reservations(Constraint):
 
     def shortage(self, draft: ClaimDraft) -> Refusal:
         """Report that all places are assigned."""
-        return Refusal(PodReason.NO_OFFERING_AVAILABLE, "all suitable capacity reservations are full")
+        return Stated(PodReason.NO_OFFERING_AVAILABLE, "all suitable capacity reservations are full")
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Only claims without a reservation: the greedy plan decides who gets the places."""

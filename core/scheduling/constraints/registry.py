@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Refusal
+from core.reasons.code import Refusal, Stated
 from core.reasons.pods import PodReason
 from core.scheduling.constraints.commitments import Commitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
@@ -56,7 +56,7 @@ class ExclusiveClaims(Constraint):
         taken = next((name for name in pods.volumes.exclusive if name in self._users), "")
         claim = f"PersistentVolumeClaim {taken}"
         message = f"{claim} is ReadWriteOncePod, and another pod that gets a node uses it"
-        return Refusal(self.reason, message) if taken else None
+        return Stated(self.reason, message) if taken else None
 
     def reserve_on_node(self, node: ExistingNode, pods: PodGroup) -> None:
         """Record the pod's claims as used."""
@@ -135,7 +135,7 @@ class VacantDomains(Constraint):
         """Report the domains."""
         names = sorted({f"{domain.key} {domain.value or 'of a further node'}" for domain in self._vacant})
         message = f"a new node in {' or '.join(names)} would break the spread of pods that have their place"
-        return Refusal(self.reason, message)
+        return Stated(self.reason, message)
 
     def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
         """Whether none of the claims found by repacking may enter a domain."""

@@ -224,7 +224,8 @@ def _validated(when: str, commands: tuple[Command, ...], snapshot: Snapshot) -> 
         if isinstance(found, Refusal):
             yield wrapped(f"  {said(command.nodes)}: {found.reason}: {found.message}")
             continue
-        left_out = f", without {said(found.left_out)}" if found.left_out else ""
+        why = {node: refusal.message for node, refusal in found.left_out.items()}
+        left_out = f", without {said(why)}" if why else ""
         yield wrapped(f"  {said(command.nodes)}: {'holds' if found.command == command else 'changed'}{left_out}")
         if found.command != command:
             yield from _indented(_indented(_command(found.command)))

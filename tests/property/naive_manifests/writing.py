@@ -543,6 +543,7 @@ def _volume(volume: PersistentVolume) -> JsonObject:
     spec |= {"capacity": {"storage": str(volume.size)}} if volume.size else {}
     spec |= {"accessModes": list(volume.access_modes)} if volume.access_modes else {}
     spec |= {"storageClassName": volume.storage_class} if volume.storage_class else {}
+    spec |= {"volumeAttributesClassName": volume.attributes_class} if volume.attributes_class else {}
     metadata = {"name": volume.name, "labels": volume.labels}
     return {"metadata": metadata, "spec": spec, "status": {"phase": volume.phase}}
 
@@ -553,6 +554,7 @@ def _volume_claim(claim: PersistentVolumeClaim) -> JsonObject:
     spec |= {"accessModes": list(request.access_modes)} if request.access_modes else {}
     spec |= {"resources": {"requests": {"storage": str(request.size)}}} if request.size else {}
     spec |= {"storageClassName": claim.storage_class} if claim.storage_class is not None else {}
+    spec |= {"volumeAttributesClassName": request.attributes_class} if request.attributes_class else {}
     done = {"pv.kubernetes.io/bind-completed": "yes"} if claim.is_bind_completed else {}
     done |= {"volume.kubernetes.io/selected-node": claim.selected_node} if claim.selected_node else {}
     metadata = {"name": claim.name, "namespace": claim.namespace, "annotations": done}

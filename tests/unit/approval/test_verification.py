@@ -15,7 +15,7 @@ from core.model.plan import Command, Move
 from core.model.snapshot import FeatureGates, NodeCondition, Options, Snapshot
 from core.reasons.code import Refusal
 from core.reasons.nodes import NodeReason
-from core.reasons.runs import CommandReason
+from core.reasons.runs import OTHER_COMMAND, ApprovalOver, CommandReason, MovesMore
 from tests.builders import NOW, a_node_of
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, SMALL, blocked, pod_on, world
 
@@ -68,9 +68,7 @@ def test_it_lapses_where_only_some_of_its_nodes_may_go_by_now() -> None:
     found = Proposal(id="1", command=both, why="asked", text="", proposed_at=NOW)
     assert lapse(found, world(*nodes, pods=pods)) is None
     kept = pod_on("two", annotations={labels.DO_NOT_DISRUPT: "true"})
-    refusal = lapse(found, world(*nodes, pods=(pods[0], kept, pods[2])))
-    assert refusal is not None
-    assert refusal.message == "another command applies to its nodes by now"
+    assert lapse(found, world(*nodes, pods=(pods[0], kept, pods[2]))) == OTHER_COMMAND
 
 
 def test_it_lapses_where_it_would_move_pods_of_a_namespace_that_was_not_announced() -> None:
@@ -80,8 +78,7 @@ def test_it_lapses_where_it_would_move_pods_of_a_namespace_that_was_not_announce
     assert lapse(found, before) is None
     came = msgspec.structs.replace(pod_on("one", "guest", cpu="10m"), namespace="payments")
     refusal = lapse(found, msgspec.structs.replace(before, pods=(*before.pods, came)))
-    assert refusal is not None
-    assert refusal.message == "it would now move pods of payments as well"
+    assert refusal == MovesMore(("payments",))
 
 
 def test_pods_on_its_nodes_are_announced_although_it_names_no_moves() -> None:
@@ -92,9 +89,8 @@ def test_pods_on_its_nodes_are_announced_although_it_names_no_moves() -> None:
 
 
 def test_a_day_is_the_limit() -> None:
-    refusal = lapse(proposal(EMPTY), msgspec.structs.replace(EMPTY, now=NOW + EXPIRES_AFTER))
-    assert refusal is not None
-    assert refusal.reason == CommandReason.APPROVAL_EXPIRED
+    over = msgspec.structs.replace(EMPTY, now=NOW + EXPIRES_AFTER)
+    assert lapse(proposal(EMPTY), over) == ApprovalOver(is_approved=False, until=NOW + EXPIRES_AFTER)
     assert lapse(proposal(EMPTY), msgspec.structs.replace(EMPTY, now=NOW + EXPIRES_AFTER / 2)) is None
 
 

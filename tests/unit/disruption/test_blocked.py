@@ -10,9 +10,9 @@ from core.disruption import disrupt
 from core.disruption.blocked import blocked_nodes, blocks
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.node_pool import Budget, Disruption
-from core.model.plan import Blocked
 from core.model.snapshot import Options, PodDisruptionBudget
-from core.reasons.nodes import NodeReason
+from core.reasons.code import Stated
+from core.reasons.nodes import BudgetShared, ManyUnhealthy, NodeReason, NotTried
 from tests.builders import a_node_of, a_pool, a_selector
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
@@ -84,8 +84,10 @@ def blocked_after(refusal: NodeReason, *, is_drifted: bool = False, **changes: A
     node = drifted(a_node_of(LARGE)) if is_drifted else a_node_of(LARGE)
     this_pass = DisruptionPass(world(node, pods=(pod_on("node-1"),), **changes))
     (candidate,) = this_pass.survey.candidates
-    this_pass.refuse(candidate, refusal, "why", savings=7)
-    return [(found.reason, found.savings) for found in blocks(candidate, this_pass)]
+    this_pass.refuse(candidate, Stated(refusal, "why"), savings=7)
+    blocked = blocked_nodes(this_pass, this_pass.snapshot)
+    assert [block.reason for block in blocked] == [why.reason for why in blocks(candidate, this_pass)]
+    return [(block.reason, block.savings) for block in blocked]
 
 
 def test_budgets_are_named_before_what_the_methods_found_except_where_the_target_keeps_the_node() -> None:
@@ -107,15 +109,12 @@ def test_a_ceiling_on_evictions_and_a_shared_budget_are_named_like_budgets() -> 
     this_pass = DisruptionPass(world(*nodes, pods=(pod_on("a"), pod_on("b")), budgets=(none,)))
     first, second = this_pass.survey.candidates
     this_pass.budgets.take(first, "Underutilized")
-    told = "pods of node b share a PodDisruptionBudget with those of nodes that go in this pass"
-    assert blocks(second, this_pass) == [Blocked("b", NodeReason.POD_DISRUPTION_BUDGET, told)]
+    assert blocks(second, this_pass) == [BudgetShared("b")]
 
 
 def test_a_node_that_the_pass_did_not_reach_says_so() -> None:
     this_pass = DisruptionPass(world(a_node_of(LARGE), pods=(pod_on("node-1"),)))
     (candidate,) = this_pass.survey.candidates
-    told = "the pass ended before node node-1 was examined"
-    assert blocks(candidate, this_pass) == [Blocked("node-1", NodeReason.NOT_TRIED, told)]
-    why = Blocked("node-1", NodeReason.MANY_UNHEALTHY, "too many")
-    this_pass.refuse_repair(candidate, why)
-    assert blocks(candidate, this_pass) == [why]
+    assert blocks(candidate, this_pass) == [NotTried("node-1")]
+    this_pass.refuse_repair(candidate, ManyUnhealthy("default"))
+    assert blocks(candidate, this_pass) == [ManyUnhealthy("default")]

@@ -19,7 +19,15 @@ from core.model.pod import GroupObject, GroupSource, MemberTemplate, Owner, Pod
 from core.model.snapshot import Node, PodDisruptionBudget, Snapshot
 from core.model.state_node import state_nodes
 from core.pod_disruption_budgets import DisruptionBudgets
-from core.reasons.nodes import NodeReason
+from core.reasons.code import Refusal, Stated
+from core.reasons.nodes import (
+    NodePoolMissing,
+    NodePoolObserved,
+    NodePoolWithoutTypes,
+    NodeReason,
+    NotJoined,
+    PodUnreadable,
+)
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import ON_DEMAND, SMALL, pod_on
 from tests.unit.disruption.nodes_for_tests import world as balanced_policy_world
@@ -139,7 +147,7 @@ def look(snapshot: Snapshot, nominated: dict[str, str] | None = None) -> Survey:
 def codes(snapshot: Snapshot, nominated: dict[str, str] | None = None) -> list[str]:
     """Everything that blocks the node's disruption, its pods included."""
     found = look(snapshot, nominated)
-    return [b.reason for b in (*found.blocked, *(b for c in found.candidates for b in c.protected))]
+    return [why.reason for kept in (*found.blocked.values(), *(c.protected for c in found.candidates)) for why in kept]
 
 
 def only(snapshot: Snapshot) -> Candidate:
@@ -158,8 +166,8 @@ def marked(text: str, age: timedelta) -> Node:
     return msgspec.structs.replace(NODE, annotations={labels.DO_NOT_DISRUPT: text}, created_at=NOW - age)
 
 
-def held(for_: timedelta) -> NodeClaim:
-    return msgspec.structs.replace(CLAIM, hold=Hold(NOW + for_, "DrainGivenBack", ""))
+def held(for_: timedelta, reason: str = NodeReason.TAINT_REMOVED) -> NodeClaim:
+    return msgspec.structs.replace(CLAIM, hold=Hold(NOW + for_, reason, ""))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +190,8 @@ def held(for_: timedelta) -> NodeClaim:
         (world(node=marked("2h", timedelta(hours=1))), [NodeReason.DO_NOT_DISRUPT]),
         (world(node=marked("2h", timedelta(hours=2))), []),
         (world(node=msgspec.structs.replace(NODE, unreadable="status: odd")), [NodeReason.UNREADABLE_NODE]),
-        (world(claim=held(timedelta(microseconds=1))), ["DrainGivenBack"]),
+        (world(claim=held(timedelta(microseconds=1))), [NodeReason.TAINT_REMOVED]),
+        (world(claim=held(timedelta(microseconds=1), "FromTheFuture")), [NodeReason.DRAIN_BLOCKED]),
         (world(claim=held(timedelta(0))), []),
         (world(pod(unreadable="spec.tolerations: odd")), [NodeReason.UNREADABLE_POD]),
         (world(pod(annotations={labels.DO_NOT_DISRUPT: "true"})), [NodeReason.DO_NOT_DISRUPT]),
@@ -201,32 +210,18 @@ def test_reasons_that_block_a_node(snapshot: Snapshot, expected: list[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason", "message"),
+    ("changes", "expected"),
     [
-        (
-            {"nodes": ()},
-            NodeReason.NOT_INITIALIZED,
-            f"the node of NodeClaim {CLAIM.name} has not joined yet",
-        ),
-        ({"paused_pools": {"default": "paused by a person"}}, NodeReason.PAUSED, "paused by a person"),
-        (
-            {"node_pools": (a_pool(own_annotations={labels.MODE: labels.OBSERVE}),)},
-            NodeReason.OBSERVED,
-            f"NodePool default is only observed: its annotation {labels.MODE} says so",
-        ),
-        (
-            {"catalogue": Catalogue()},
-            NodeReason.NODE_POOL_NOT_FOUND,
-            "NodePool default has no instance types to choose from",
-        ),
-        ({"node_pools": ()}, NodeReason.NODE_POOL_NOT_FOUND, "NodePool default of node node-1 does not exist"),
+        ({"nodes": ()}, NotJoined(CLAIM.name)),
+        ({"paused_pools": {"default": "paused by a person"}}, Stated(NodeReason.PAUSED, "paused by a person")),
+        ({"node_pools": (a_pool(own_annotations={labels.MODE: labels.OBSERVE}),)}, NodePoolObserved("default")),
+        ({"catalogue": Catalogue()}, NodePoolWithoutTypes("default")),
+        ({"node_pools": ()}, NodePoolMissing("default", "node-1")),
     ],
 )
-def test_a_node_that_its_pool_or_its_start_keeps_is_told(
-    changes: dict[str, Any], reason: NodeReason, message: str
-) -> None:
-    found = look(msgspec.structs.replace(world(), **changes))
-    assert (found.candidates, [(block.reason, block.message) for block in found.blocked]) == ((), [(reason, message)])
+def test_a_node_that_its_pool_or_its_start_keeps_is_told(changes: dict[str, Any], expected: Refusal) -> None:
+    surveyed = look(msgspec.structs.replace(world(), **changes))
+    assert (surveyed.candidates, list(surveyed.blocked.values())) == ((), [(expected,)])
 
 
 @pytest.mark.parametrize(("status", "drifted_at"), [("True", NOW), ("False", None), ("Unknown", None)])
@@ -240,8 +235,8 @@ def test_a_node_has_drifted_since_its_condition_says_so(status: str, drifted_at:
 def test_an_unreadable_pod_is_named_with_its_field() -> None:
     """Its owner must correct it; even drift with a deadline does not override it."""
     claim = msgspec.structs.replace(CLAIM, termination_grace_period=timedelta(hours=1))
-    (blocked,) = look(world(pod(unreadable="spec.tolerations: odd"), claim=claim)).blocked
-    assert blocked.message == "pod default/web-0: spec.tolerations: odd"
+    kept = look(world(pod(unreadable="spec.tolerations: odd"), claim=claim)).blocked
+    assert kept == {NODE.name: (PodUnreadable("default/web-0", "spec.tolerations: odd"),)}
 
 
 def test_every_blocking_reason_is_reported() -> None:

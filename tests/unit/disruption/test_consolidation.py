@@ -15,16 +15,25 @@ from core.disruption.consolidation import consolidated, objection, single_comman
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target import waves
 from core.disruption.target.fleet import WaveBudgets
-from core.disruption.target.search import NO_SAVING, WaveObjection
 from core.disruption.target.waves import valid_commands
 from core.model.catalogue import Catalogue, InstanceType
 from core.model.node_pool import BALANCED, WHEN_EMPTY, Budget, Disruption, RolloutGate
-from core.model.plan import Blocked, Command, Move, NodeClaim
+from core.model.plan import Command, Move, NodeClaim
 from core.model.pod import LabelSelector, Pod, PodAffinityTerm, TopologySpread
 from core.model.snapshot import CapacityBuffer, FeatureGates, MovedWorkload, Node, Options, Snapshot
 from core.model.values.requirements import Requirement
-from core.reasons.code import Refusal, TargetReason, TerminationReason
-from core.reasons.nodes import NodeReason
+from core.reasons.code import Refusal, Stated, TargetReason, TerminationReason
+from core.reasons.nodes import (
+    NO_CHEAPER_TYPE,
+    NO_SAVING,
+    ConsolidatedLater,
+    ConsolidatedWhenEmpty,
+    NeverConsolidated,
+    NodeReason,
+    PriceUnknown,
+    SavingsBelowMoves,
+    SeveralNodesNeeded,
+)
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
@@ -168,15 +177,13 @@ def test_a_refusal_says_what_is_missing() -> None:
     own = {"labels": {"app": "web"}, "anti_affinity": (apart,)}
     pairs, pods = (a_node_of(LARGE, "a"), a_node_of(LARGE, "b")), (pod_on("a", **own), pod_on("b", **own))
     two = DisruptionPass(world(*pairs, pods=pods))
-    told = "its pods would need 2 new nodes"
     both = two.survey.candidates
-    assert consolidated(both, two, method="multi") == Refusal(NodeReason.NO_CHEAPER_OPTION, told)
+    assert consolidated(both, two, method="multi") == SeveralNodesNeeded(2)
     balanced = (a_pool("default", ON_DEMAND, disruption=Disruption(policy=BALANCED, budgets=(Budget("100%"),))),)
     pods = (pod_on("a", cpu="900m"), pod_on("b", "other"))
     guarded = DisruptionPass(world(a_node_of(SMALL, "a"), a_node_of(LARGE, "b"), pods=pods, node_pools=balanced))
-    told = "the savings are too small for the pods that NodePool default (policy Balanced) would have to move"
     small = guarded.survey.candidates[:1]
-    assert consolidated(small, guarded, method="single") == Refusal(NodeReason.BALANCED, told)
+    assert consolidated(small, guarded, method="single") == SavingsBelowMoves("default")
 
 
 def test_the_cheapest_node_of_a_type_bounds_a_new_one_of_that_type() -> None:
@@ -185,9 +192,7 @@ def test_the_cheapest_node_of_a_type_bounds_a_new_one_of_that_type() -> None:
     pods = (pod_on("a", cpu="1500m"), pod_on("b", cpu="1500m"))
     this_pass = DisruptionPass(world(*pairs, pods=pods, node_pools=(a_pool("default", disruption=OPEN),)))
     for candidates in (this_pass.survey.candidates, this_pass.survey.candidates[::-1]):
-        found = consolidated(candidates, this_pass, method="multi")
-        assert isinstance(found, Refusal)
-        assert found.message == "no cheaper instance type could hold its pods"
+        assert consolidated(candidates, this_pass, method="multi") == NO_CHEAPER_TYPE
 
 
 # A target keeps pods with a zonal spread in their zone; one command of each pass may move them to a cheaper one.
@@ -298,7 +303,7 @@ def test_a_node_that_stays_in_any_case_costs_no_cheaper_zone(monkeypatch: pytest
 
     def refusing(
         commands: Sequence[Command], disruption_pass: DisruptionPass, *, worthwhile: int
-    ) -> tuple[list[Command], dict[str, WaveObjection]]:
+    ) -> tuple[list[Command], dict[str, Refusal]]:
         found, objections = valid_commands(commands, disruption_pass, worthwhile=worthwhile)
         asked.append(sorted(name for command in found for name in command.nodes))
         return [command for command in found if command.nodes != ("other",)], {**objections, "other": NO_SAVING}
@@ -377,9 +382,7 @@ def test_a_node_without_a_known_price_stays(label: str) -> None:
     this_pass = DisruptionPass(world(nameless, pods=(pod_on("node-1"),)))
     (candidate,) = this_pass.survey.candidates
     found = objection(candidate, this_pass)
-    assert found is not None
-    assert found.reason == NodeReason.UNKNOWN_INSTANCE_TYPE
-    assert f"instance type {kept.get(labels.INSTANCE_TYPE, '(none)')}" in found.message
+    assert found == PriceUnknown("node-1", kept.get(labels.INSTANCE_TYPE, "(none)"))
 
 
 @pytest.mark.parametrize(
@@ -394,7 +397,7 @@ def test_a_drifted_node_waits_for_the_rollout_of_its_pool(is_stopped: bool, reas
         )
     )
     found = {c.name: objection(c, this_pass) for c in this_pass.survey.candidates}
-    assert found == {"node-1": Blocked("node-1", reason, "waits"), "same": None}
+    assert found == {"node-1": Stated(reason, "waits"), "same": None}
 
 
 @pytest.mark.parametrize(("minutes", "over"), [(31, True), (30, True), (29, False)])
@@ -408,25 +411,19 @@ def test_a_node_whose_last_pod_came_or_went_a_short_time_ago_waits_and_says_unti
     pools = (a_pool("default", ON_DEMAND, disruption=half_an_hour),)
     this_pass = DisruptionPass(world((busy, node), pods=(pod_on("node-1"),), node_pools=pools))
     (candidate,) = this_pass.survey.candidates
-    says = "consolidateAfter of NodePool default is over at 2026-11-20T00:01:00Z"
-    assert objection(candidate, this_pass) == (None if over else Blocked("node-1", NodeReason.CONSOLIDATE_AFTER, says))
+    later = ConsolidatedLater("default", NOW + timedelta(minutes=1))
+    assert objection(candidate, this_pass) == (None if over else later)
 
 
 def test_a_node_whose_pool_never_consolidates_or_whose_pods_its_policy_leaves_says_so() -> None:
     for changes, says in (
-        ({"consolidate_after": None}, (NodeReason.CONSOLIDATE_AFTER, "consolidateAfter of NodePool default is Never")),
-        (
-            {"policy": WHEN_EMPTY},
-            (
-                NodeReason.POLICY_WHEN_EMPTY,
-                "NodePool default consolidates empty nodes only, and pod default/on-node-1 runs on node node-1",
-            ),
-        ),
+        ({"consolidate_after": None}, NeverConsolidated("default")),
+        ({"policy": WHEN_EMPTY}, ConsolidatedWhenEmpty("default", "default/on-node-1", "node-1")),
     ):
         pools = (a_pool("default", ON_DEMAND, disruption=msgspec.structs.replace(OPEN, **changes)),)
         this_pass = DisruptionPass(world(a_node_of(LARGE), pods=(pod_on("node-1"),), node_pools=pools))
         (candidate,) = this_pass.survey.candidates
-        assert objection(candidate, this_pass) == Blocked("node-1", *says)
+        assert objection(candidate, this_pass) == says
 
 
 # Where no part of a small fleet's target may go now, one node still goes that Karpenter's methods would remove.

@@ -21,12 +21,13 @@ from core.disruption.disruption_pass import (
     short_lived,
 )
 from core.model.node_pool import Budget, Disruption, RolloutGate
-from core.model.plan import Blocked, Command, Move
+from core.model.plan import Command, Move
 from core.model.pod import TopologySpread
 from core.model.snapshot import CapacityBuffer, FeatureGates, Options, PodDisruptionBudget
 from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement
-from core.reasons.nodes import NodeReason
+from core.reasons.code import Stated
+from core.reasons.nodes import NodeReason, NotTried, PodOnUninitialized, PodUnplaced
 from core.scheduling.planner import Planner
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector
 from tests.unit.disruption.nodes_for_tests import (
@@ -127,7 +128,7 @@ def test_a_rollout_that_lets_no_more_go_says_why(*, is_stopped: bool) -> None:
     this_pass = DisruptionPass(world(drifted(a_node_of(SMALL)), pods=(pod_on("node-1"),), rollouts=gates))
     assert not this_pass.passes_rollout(this_pass.survey.candidates[0])
     reason = NodeReason.ROLLOUT_STOPPED if is_stopped else NodeReason.ROLLOUT_CANARY
-    assert this_pass.refusals == {"node-1": Blocked("node-1", reason, "the first new node is not ready")}
+    assert this_pass.refusals == {"node-1": Stated(reason, "the first new node is not ready")}
 
 
 def test_a_node_is_replaced_by_new_nodes_or_by_closed_ones_or_not_at_all() -> None:
@@ -153,14 +154,15 @@ def test_a_node_is_replaced_by_new_nodes_or_by_closed_ones_or_not_at_all() -> No
     crowded = DisruptionPass(world(*nodes, pods=(*pods, pod_on("b", "more", cpu="3")), node_pools=full))
     candidate = crowded.survey.candidates[0]
     assert found(crowded, candidate, "b") is None
-    assert crowded.refusals["a"].reason == NodeReason.PODS_UNSCHEDULABLE
-    assert "default/on-a would find no place" in crowded.refusals["a"].message
+    refusal = crowded.refusals["a"]
+    assert isinstance(refusal, PodUnplaced)
+    assert refusal.pod == "default/on-a"
 
 
 def test_adopted_commands_leave_the_survey_and_the_price() -> None:
     this_pass = DisruptionPass(world(a_node_of(SMALL, "a"), a_node_of(MIDDLE, "b")))
     before, (first, second) = this_pass.price_after, this_pass.survey.candidates
-    this_pass.refuse(first, NodeReason.NOT_TRIED, "later")
+    this_pass.refuse(first, NotTried("a"))
     command = Command(reason="Empty", method="emptiness", nodes=("a",), claims=("default-a",), savings=first.price)
     this_pass.adopt([command])
     assert (this_pass.commands, this_pass.survey.candidates, this_pass.refusals) == ([command], (second,), {})
@@ -225,7 +227,7 @@ def test_pods_of_a_leaving_node_move_to_what_has_room() -> None:
     snapshot = world(a_node_of(SMALL), a_node_of(LARGE, "node-2"), pods=(pod_on("node-1"), pod_on("node-2")))
     leaving, _ = DisruptionPass(snapshot).survey.candidates
     found = Simulator(Planner(snapshot)).simulate([leaving], consolidation=False)
-    assert (found.claims, found.moves, found.stranded) == ((), (Move("default/on-node-1", "node-2"),), "")
+    assert (found.claims, found.moves, found.stranded) == ((), (Move("default/on-node-1", "node-2"),), None)
 
 
 def test_a_pod_that_was_already_unschedulable_strands_nothing() -> None:
@@ -250,7 +252,7 @@ def test_pods_of_the_leaving_node_are_told_from_pods_that_wait() -> None:
     snapshot = world(a_node_of(SMALL), pods=(pod_on("node-1", cpu="900m"), waiting))
     (leaving,) = DisruptionPass(snapshot).survey.candidates
     found = Simulator(Planner(snapshot)).simulate([leaving], consolidation=False)
-    assert found.stranded == ""
+    assert found.stranded is None
     assert {pod for claim in found.claims for pod in claim.pods} >= {"default/on-node-1"}
     assert [move.pod for move in found.moves] == ["default/on-node-1"]
     assert {move.to for move in found.moves} == {claim.name for claim in found.claims}
@@ -261,8 +263,8 @@ def test_a_pod_without_a_place_is_named_with_its_reason() -> None:
     snapshot = world(a_node_of(SMALL), pods=(stuck,))
     (leaving,) = DisruptionPass(snapshot).survey.candidates
     found = Simulator(Planner(snapshot)).simulate([leaving], consolidation=False)
-    assert found.stranded.startswith("pod default/on-node-1 would find no place: ")
-    assert len(found.stranded) > len("pod default/on-node-1 would find no place: ")
+    assert isinstance(found.stranded, PodUnplaced)
+    assert (found.stranded.pod, bool(found.stranded.why)) == ("default/on-node-1", True)
 
 
 def test_a_node_that_is_not_initialized_may_never_be() -> None:
@@ -272,7 +274,7 @@ def test_a_node_that_is_not_initialized_may_never_be() -> None:
     snapshot = world(a_node_of(SMALL), boots, pods=(pod_on("node-1"),))
     leaving = next(c for c in DisruptionPass(snapshot).survey.candidates if c.name == "node-1")
     found = Simulator(Planner(snapshot)).simulate([leaving], consolidation=False)
-    assert found.stranded == "pod default/on-node-1 would have to wait for a node that is not initialized"
+    assert found.stranded == PodOnUninitialized("default/on-node-1")
 
 
 class TestIntendedPlaces:
@@ -327,14 +329,14 @@ class TestNamesOfReplacements:
         names.take([a_plan(name="default-0")])
         claim = a_plan(name="default-0", pods=("default/p",))
         moves = (Move("default/p", "default-0"), Move("default/q", "default-0"))
-        found = names.renamed(Simulation((claim,), moves, "why", frozenset(), displaces=True))
+        found = names.renamed(Simulation((claim,), moves, PodUnplaced("default/p"), frozenset(), displaces=True))
         assert [one.name for one in found.claims] == ["default-1"]
         assert found.moves == (Move("default/p", "default-1"), Move("default/q", "default-0"))
-        assert (found.stranded, found.displaces) == ("why", True)
+        assert (found.stranded, found.displaces) == (PodUnplaced("default/p"), True)
 
     def test_two_claims_of_a_simulation_get_two_names(self) -> None:
         claims = (a_plan(name="x"), a_plan(name="y"))
-        found = self.names().renamed(Simulation(claims, (), "", frozenset(), displaces=False))
+        found = self.names().renamed(Simulation(claims, (), None, frozenset(), displaces=False))
         assert [one.name for one in found.claims] == ["default-0", "default-1"]
 
 
@@ -349,7 +351,7 @@ def test_a_pod_of_a_spread_takes_its_slot_in_another_zone() -> None:
     leaving = next(c for c in DisruptionPass(snapshot).survey.candidates if c.name == "node-0")
     move = Move("default/web-0", "node-2")
     found = Simulator(Planner(snapshot)).simulate([leaving], consolidation=True, planned_moves=[move])
-    assert (found.claims, found.moves, found.stranded) == ((), (move,), "")
+    assert (found.claims, found.moves, found.stranded) == ((), (move,), None)
 
 
 @pytest.mark.parametrize(("zone", "has_place"), [(ZONES[2], True), (ZONES[1], False)])

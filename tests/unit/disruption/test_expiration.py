@@ -30,6 +30,7 @@ from core.model.plan import Hold, NodeClaim
 from core.model.snapshot import Node, PodDisruptionBudget, Snapshot
 from core.model.values.requirements import Requirement
 from core.reasons.code import TerminationReason
+from core.reasons.nodes import PodUnplaced
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot
 from tests.unit.disruption.nodes_for_tests import KARPENTER, LARGE, MIDDLE, OPEN, SMALL, drifted, pod_on, world
 
@@ -120,8 +121,9 @@ def test_a_move_by_choice_is_stranded_where_only_the_block_would_hold_its_pods()
     chosen, must = (
         this_pass.simulate(this_pass.survey.candidates, consolidation=by_choice) for by_choice in (True, False)
     )
-    assert "pod default/on-node-1 would find no place" in chosen.stranded
-    assert (must.stranded, [claim.capacity_types for claim in must.claims]) == ("", [(labels.RESERVED,)])
+    assert isinstance(chosen.stranded, PodUnplaced)
+    assert chosen.stranded.pod == "default/on-node-1"
+    assert (must.stranded, [claim.capacity_types for claim in must.claims]) == (None, [(labels.RESERVED,)])
 
 
 def test_karpenters_own_moves_do_not_look_at_ends() -> None:

@@ -31,7 +31,14 @@ from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement
 from core.model.values.taints import REBOOTING
 from core.reasons.code import Refusal, TerminationReason
-from core.reasons.nodes import NodeReason
+from core.reasons.nodes import (
+    DeletionBelowMoves,
+    NodeReason,
+    NoRoomForReplacement,
+    NotToRepair,
+    NotTried,
+    NoTypeToLaunch,
+)
 from core.scheduling.planner import schedule
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_stored_target, a_type
 from tests.unit.disruption.nodes_for_tests import (
@@ -450,7 +457,7 @@ def test_its_own_annotation_stops_a_repair() -> None:
     snapshot = world(DEAD, annotations={labels.DO_NOT_REPAIR: "true"})
     plan = disrupt(snapshot)
     assert plan.commands == ()
-    assert Blocked("node-0", NodeReason.DO_NOT_REPAIR, f"node node-0 has {labels.DO_NOT_REPAIR}") in plan.blocked
+    assert Blocked("node-0", NodeReason.DO_NOT_REPAIR, NotToRepair("node-0").message) in plan.blocked
     claim = msgspec.structs.replace(snapshot.node_claims[0], annotations={labels.DO_NOT_REPAIR: "true"})
     on_claim = msgspec.structs.replace(world(DEAD), node_claims=(claim, *snapshot.node_claims[1:]))
     assert repaired(on_claim) == []
@@ -735,7 +742,7 @@ def test_node_pools_take_turns_and_a_refused_node_is_passed_over() -> None:
     assert methods.find_single_node(this_pass) == []
     assert list(this_pass.refusals) == ["a", "c", "b"]
     this_pass.refusals.clear()
-    this_pass.refuse(this_pass.survey.candidates[0], NodeReason.NOT_TRIED, "an earlier reason")
+    this_pass.refuse(this_pass.survey.candidates[0], NotTried("a"))
     assert methods.find_single_node(this_pass) == []
     assert [block.reason for block in this_pass.refusals.values()] == [
         NodeReason.NOT_TRIED,
@@ -751,8 +758,7 @@ def test_a_node_whose_deletion_saves_too_little_for_its_pool_is_not_simulated() 
     pods = (pod_on("a"), pod_on("b", cpu="14", annotations={labels.DO_NOT_DISRUPT: "true"}))
     this_pass = DisruptionPass(a_world(*nodes, pods=pods, node_pools=pools))
     assert methods.find_single_node(this_pass) == []
-    told = "even deleting it saves too little for NodePool default (Balanced)"
-    assert this_pass.refusals == {"a": Blocked("a", NodeReason.BALANCED, told)}
+    assert this_pass.refusals == {"a": DeletionBelowMoves("default")}
 
 
 # Drifted nodes of a static NodePool are replaced without exceeding its replicas or limit.
@@ -846,7 +852,7 @@ def test_nodes_of_other_pools_take_no_room_and_a_replacement_that_comes_does() -
     found = {command.nodes: len(command.replacements) for command in plan.commands if command.method == "static-drift"}
     assert found == {("a",): 1}
     told = {block.node: block.message for block in plan.blocked}
-    assert told["b"] == "limits.nodes of NodePool default leaves no room for a replacement"
+    assert told["b"] == NoRoomForReplacement("default").message
 
 
 def test_a_node_that_goes_already_keeps_the_others_at_the_limit() -> None:
@@ -859,7 +865,7 @@ def test_a_pool_without_types_replaces_nothing() -> None:
     pool = a_static(limits={"nodes": 5}, requirements=(none, Requirement.one_of(labels.INSTANCE_TYPE, "unknown")))
     plan = replaced("a", "b", pool=pool)
     assert plan.commands == ()
-    assert {block.message for block in plan.blocked} == {"NodePool default has no instance type to launch"}
+    assert {block.message for block in plan.blocked} == {NoTypeToLaunch("default").message}
 
 
 def test_its_replacement_comes_although_other_nodes_have_room() -> None:

@@ -22,7 +22,21 @@ from core.model.pod import Pod, PodAffinityTerm, TopologySpread
 from core.model.snapshot import NodeCondition, Options, Snapshot
 from core.model.values.quantity import nanodollars
 from core.reasons.code import Refusal
-from core.reasons.runs import CommandReason
+from core.reasons.nodes import BeingDeleted, PodNotToDisrupt, PodUnplaced, TargetBelowMoves
+from core.reasons.runs import (
+    PART_COSTS_MORE,
+    PART_SAVES_TOO_LITTLE,
+    SAVES_NOTHING,
+    BudgetsAllowFewer,
+    HealthyAgain,
+    Invalid,
+    LoneSpotNode,
+    MoreNodesNeeded,
+    NoCandidate,
+    NoLongerDrifted,
+    NoLongerEmpty,
+    TypeUnsuited,
+)
 from tests.builders import CLASS_REF, NOW, ZONES, a_node_of, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
@@ -85,7 +99,7 @@ def test_a_rollout_goes_on_without_a_node_whose_pod_became_protected() -> None:
         now = protected(snapshot, node)
         found = checked(command, now)
         assert found.command.nodes == tuple(name for name in command.nodes if name != node)
-        assert found.left_out == {node: f"pod default/on-{node} has karpenter.sh/do-not-disrupt"}
+        assert found.left_out == {node: PodNotToDisrupt(f"default/on-{node}")}
         is_consistent(found.command, now.pods)
         moved = sum(1200 for _ in found.command.moves)
         assert sum(claim.resources["cpu"] for claim in found.command.replacements) == moved
@@ -112,8 +126,7 @@ def test_a_rollout_goes_on_within_a_budget_that_shrank() -> None:
     two = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("2"),)))
     found = checked(command, msgspec.structs.replace(snapshot, node_pools=(two,)))
     assert found.command.nodes == command.nodes[:2]
-    text = f"budgets let 2 of {len(command.nodes)} nodes go for Drifted now"
-    assert found.left_out == dict.fromkeys(command.nodes[2:], text)
+    assert found.left_out == dict.fromkeys(command.nodes[2:], BudgetsAllowFewer(2, len(command.nodes), "Drifted"))
     is_consistent(found.command, snapshot.pods)
 
 
@@ -124,7 +137,7 @@ def test_a_node_whose_pod_finds_no_place_stays_alone() -> None:
     huge = pod_on(node, "huge", cpu="64")
     now = msgspec.structs.replace(snapshot, pods=(*snapshot.pods, huge))
     found = checked(command, now)
-    assert found.left_out == {node: "pod default/huge would find no place"}
+    assert found.left_out == {node: PodUnplaced("default/huge")}
     assert found.command.nodes == (command.nodes[0], *command.nodes[2:])
 
 
@@ -156,29 +169,23 @@ def test_a_balanced_pool_asks_what_remains_for_its_saving_too() -> None:
     part = part_of(command, going, snapshot)
     assert (part.nodes, part.savings) == (("s0", "s1"), sum(c.price for c in going))
     found = paying_part(part, going, fresh)
-    assert isinstance(found, Refusal)
-    assert "the policy Balanced of NodePool default" in found.message
-
-
-LITTLE = "the nodes that may still go save too little"
-LONE_SPOT = "spot node a is the only one left, and other rules apply to its replacement"
-TOO_DEAR = "the nodes that may still go do not pay for their new nodes"
+    assert found == Invalid(TargetBelowMoves("default"))
 
 
 @pytest.mark.parametrize(
     ("nodes", "capacity_type", "price", "problem"),
     [
-        ("a", labels.ON_DEMAND, 0.19, ""),
-        ("a", labels.ON_DEMAND, 0.1901, LITTLE),
-        ("a", labels.ON_DEMAND, 0.2, TOO_DEAR),
-        ("ab", labels.ON_DEMAND, 0.38, ""),
-        ("ab", labels.ON_DEMAND, 0.381, LITTLE),
-        ("a", labels.SPOT, 0.01, LONE_SPOT),
-        ("ab", labels.SPOT, 0.01, ""),
+        ("a", labels.ON_DEMAND, 0.19, None),
+        ("a", labels.ON_DEMAND, 0.1901, PART_SAVES_TOO_LITTLE),
+        ("a", labels.ON_DEMAND, 0.2, PART_COSTS_MORE),
+        ("ab", labels.ON_DEMAND, 0.38, None),
+        ("ab", labels.ON_DEMAND, 0.381, PART_SAVES_TOO_LITTLE),
+        ("a", labels.SPOT, 0.01, LoneSpotNode("a")),
+        ("ab", labels.SPOT, 0.01, None),
     ],
 )
 def test_what_remains_pays_for_its_new_node_with_a_twentieth_left(
-    nodes: str, capacity_type: str, price: float, problem: str
+    nodes: str, capacity_type: str, price: float, problem: Refusal | None
 ) -> None:
     """A lone spot node has rules of its own, for the number of types that it may become."""
     new = a_type("new", cpu="8", price=price, capacity_types=(labels.ON_DEMAND,))
@@ -204,7 +211,7 @@ def test_what_remains_pays_for_its_new_node_with_a_twentieth_left(
     )
     found = paying_part(command, fresh.survey.candidates, fresh)
     if problem:
-        assert found == Refusal(CommandReason.VALIDATION_FAILED, problem)
+        assert found == problem
         return
     assert isinstance(found, Command)
     savings = sum(candidate.price for candidate in fresh.survey.candidates) - claim.price
@@ -226,7 +233,7 @@ def fleet(budget: str = "100%", **annotations: dict[str, str]) -> Snapshot:
     return world(*(drifted(a_node_of(MIDDLE, name)) for name in NAMES), pods=pods, node_pools=(pool,))
 
 
-def asked(snapshot: Snapshot) -> tuple[list[str], dict[str, str]]:
+def asked(snapshot: Snapshot) -> tuple[list[str], dict[str, Refusal]]:
     """The nodes that go, and why the others stay."""
     going, left_out = remaining_nodes(DRIFT, DisruptionPass(snapshot))
     return [candidate.name for candidate in going], left_out
@@ -244,16 +251,16 @@ def test_each_node_that_stays_says_why() -> None:
     assert asked(changed) == (
         [],
         {
-            "a": f"pod default/on-a has {labels.DO_NOT_DISRUPT}",
-            "b": "node b is no longer drifted",
-            "c": "NodeClaim default-c is no longer a candidate: it is gone",
+            "a": PodNotToDisrupt("default/on-a"),
+            "b": NoLongerDrifted("b"),
+            "c": NoCandidate("default-c", None),
         },
     )
 
 
 def test_budgets_let_the_first_nodes_go_and_are_not_asked_where_they_are_ignored() -> None:
-    text = "budgets let 1 of 3 nodes go for Drifted now"
-    assert asked(fleet("1")) == (["a"], {"b": text, "c": text})
+    fewer = BudgetsAllowFewer(1, 3, "Drifted")
+    assert asked(fleet("1")) == (["a"], {"b": fewer, "c": fewer})
     ignoring = msgspec.structs.replace(fleet("0"), options=Options(ignore_budgets=True))
     assert asked(ignoring) == (list(NAMES), {})
 
@@ -265,17 +272,17 @@ OF_ONE = {"nodes": ("a",), "claims": ("default-a",)}
 @pytest.mark.parametrize(
     ("reason", "pods", "is_ill", "after", "budget", "why"),
     [
-        ("Empty", 0, False, timedelta(0), "100%", ""),
-        ("Empty", 1, False, timedelta(0), "100%", "node a is no longer empty"),
-        ("Underutilized", 1, False, timedelta(0), "100%", ""),
-        ("Underutilized", 1, False, timedelta(0), "0", "budgets let 0 of 1 nodes go for Underutilized now"),
-        ("Unhealthy", 1, True, None, "100%", ""),
-        ("Unhealthy", 1, False, timedelta(0), "100%", "node a is healthy again"),
-        ("Unhealthy", 1, True, timedelta(0), "0", "budgets let 0 of 1 nodes go for Unhealthy now"),
+        ("Empty", 0, False, timedelta(0), "100%", None),
+        ("Empty", 1, False, timedelta(0), "100%", NoLongerEmpty("a")),
+        ("Underutilized", 1, False, timedelta(0), "100%", None),
+        ("Underutilized", 1, False, timedelta(0), "0", BudgetsAllowFewer(0, 1, "Underutilized")),
+        ("Unhealthy", 1, True, None, "100%", None),
+        ("Unhealthy", 1, False, timedelta(0), "100%", HealthyAgain("a")),
+        ("Unhealthy", 1, True, timedelta(0), "0", BudgetsAllowFewer(0, 1, "Unhealthy")),
     ],
 )
 def test_a_node_goes_for_the_reason_of_its_command_or_stays(
-    reason: str, pods: int, is_ill: bool, after: timedelta | None, budget: str, why: str
+    reason: str, pods: int, is_ill: bool, after: timedelta | None, budget: str, why: Refusal | None
 ) -> None:
     """A broken node is replaced where nothing is consolidated; no other reason takes its place."""
     claim, node = a_node_of(MIDDLE, "a")
@@ -295,13 +302,13 @@ def test_a_node_whose_pool_consolidates_nothing_stays_with_that_reason() -> None
     rule = objection(fresh.survey.candidates[0], fresh)
     assert rule is not None
     for reason in ("Empty", "Underutilized"):
-        assert remaining_nodes(Command(reason=reason, method="any", **OF_ONE), fresh) == ([], {"a": rule.message})
+        assert remaining_nodes(Command(reason=reason, method="any", **OF_ONE), fresh) == ([], {"a": rule})
 
 
 def test_a_node_that_cannot_be_a_candidate_says_why() -> None:
     """Another command removes it already."""
     fresh = DisruptionPass(world(a_node_of(MIDDLE, "a"), marked_for_deletion=("default-a",)))
-    told = "NodeClaim default-a is no longer a candidate: node a is being deleted already"
+    told = NoCandidate("default-a", BeingDeleted("a"))
     assert remaining_nodes(Command(reason="Empty", method="any", **OF_ONE), fresh) == ([], {"a": told})
 
 
@@ -406,10 +413,7 @@ class TestValidation:
         assert (found.nodes, found.replacements, found.moves) == (command.nodes, (), ())
         assert found.savings == command.savings + sum(claim.price for claim in command.replacements)
         more = tuple(pod_on(command.nodes[0], f"more-{n}", cpu="900m") for n in range(3))
-        told = "its pods now need new nodes that cost no less"
-        assert validation_checked(command, msgspec.structs.replace(stored, pods=(*pods, *more))) == Refusal(
-            CommandReason.VALIDATION_FAILED, told
-        )
+        assert validation_checked(command, msgspec.structs.replace(stored, pods=(*pods, *more))) == SAVES_NOTHING
 
     def test_a_command_keeps_its_new_node_while_another_of_its_target_needs_the_room_beside(self) -> None:
         """Its pod took the room on c that a drifted node's pod was to get, which then had no place."""
@@ -480,8 +484,7 @@ class TestValidation:
         found = validation_checked(
             command, world(node, pods=(*snapshot.pods, pod_on("node-1", "big", cpu="3")), options=KARPENTER)
         )
-        told = f"instance type t-1 no longer suits replacement {command.replacements[0].name}"
-        assert found == Refusal(CommandReason.VALIDATION_FAILED, told)
+        assert found == TypeUnsuited("t-1", command.replacements[0].name)
 
     def test_its_pods_find_no_place(self) -> None:
         """Nobody launches beyond the limits that the NodePool has got since."""
@@ -498,7 +501,7 @@ class TestValidation:
         command = self.command(world(node, pods=(pod_on("node-1"),), options=KARPENTER))
         late = pod_on("node-1", "late", cpu="16")
         found = validation_checked(command, world(node, pods=(pod_on("node-1"), late), options=KARPENTER))
-        assert found == Refusal(CommandReason.VALIDATION_FAILED, "its pods now need 2 new nodes, not 1")
+        assert found == MoreNodesNeeded(2, 1)
 
     def test_the_rest_of_several_nodes_needs_a_new_one(self) -> None:
         """Two nodes go without any launch; alone, one would be replaced: that is another decision, for another pass."""
@@ -509,7 +512,7 @@ class TestValidation:
         assert (command.method, set(command.nodes), command.replacements) == ("multi", {"a", "b"}, ())
         since = (pod_on("a", "guard", cpu="15900m", **guard), pod_on("c", "filler", cpu="900m"))
         found = validation_checked(command, world(*nodes, pods=(*pods, *since), options=KARPENTER))
-        assert found == Refusal(CommandReason.VALIDATION_FAILED, "its pods now need 1 new nodes, not 0")
+        assert found == MoreNodesNeeded(1, 0)
 
 
 class TestSeveral:
@@ -590,9 +593,7 @@ class TestSeveral:
         assert validation.check(first) == ValidCommand(first)
         assert validation.check(second) == ValidCommand(second), "neither goes yet"
         validation.carry_out(first)
-        assert validation.check(second) == Refusal(
-            CommandReason.VALIDATION_FAILED, "budgets let 0 of 1 nodes go for Drifted now"
-        )
+        assert validation.check(second) == Invalid(BudgetsAllowFewer(0, 1, "Drifted"))
 
     def test_room_that_pods_of_an_earlier_command_take_is_taken(self) -> None:
         """One of two half-full nodes fits on the third: the other stays."""

@@ -47,7 +47,7 @@ from core.model.pod import Owner, Pod, VolumeAttachment
 from core.model.values.taints import DISRUPTED, NO_EXECUTE, NO_SCHEDULE, Taint, Toleration
 from core.pods import is_drainable
 from core.reasons.code import TerminationReason
-from core.reasons.nodes import EvictionReason
+from core.reasons.pods import EvictionReason
 from tests.builders import NOW, a_pod
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_node, a_plan, a_record
 

@@ -268,9 +268,12 @@ def test_a_bound_that_is_no_number_cannot_be_scored() -> None:
     assert spec.unscorable.endswith("[0].preference.matchExpressions[0].values: Gt takes one whole number")
 
 
-def test_match_fields_are_marked() -> None:
-    """The API server knows no field but the name: no node meets another."""
-    fields = [{"key": "spec.unschedulable", "operator": "In", "values": ["true"]}]
+@pytest.mark.parametrize(
+    ("key", "names"), [("spec.unschedulable", ["true"]), ("metadata.name", ["n1", "n2"]), ("metadata.name", [])]
+)
+def test_match_fields_are_marked(key: str, names: list[str]) -> None:
+    """The API server knows no field but the name, and one name: no node meets another."""
+    fields = [{"key": key, "operator": "In", "values": names}]
     assert translated(affinity=node_affinity(matchFields=fields)).spec.required_terms[0].uses_fields
 
 

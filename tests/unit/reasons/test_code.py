@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -13,17 +14,21 @@ import pytest
 from adapters.run_report import Decision
 from core.brakes import Action, BrakeKind, action_of
 from core.lifecycle.deletion import VOLUNTARY
+from core.reasons import code as base
+from core.reasons import nodes, pods, runs, takeover
 from core.reasons.code import (
     BUDGETED,
     ClaimReason,
     DecisionKind,
     DocumentedCode,
     ReasonCode,
+    Refusal,
+    Stated,
     TargetReason,
     TerminationReason,
 )
-from core.reasons.nodes import DrainReason, DriftReason, EvictionReason, HeldPodReason, NodeReason
-from core.reasons.pods import BindingReason, PodReason, RequestReason
+from core.reasons.nodes import DrainReason, DriftReason, NodeReason
+from core.reasons.pods import BindingReason, EvictionReason, HeldPodReason, PodReason, RequestReason
 from core.reasons.runs import CommandReason, FailureReason, RunReason
 from core.reasons.takeover import AdoptionReason, ReleaseReason
 from tests import reference
@@ -49,6 +54,155 @@ ENUMERATIONS: tuple[type[DocumentedCode], ...] = (
     TargetReason,
     TerminationReason,
 )
+
+
+HOMES = (base, nodes, pods, runs, takeover)
+AT = datetime(2026, 11, 20, 0, 1, tzinfo=UTC)
+TIME = "2026-11-20T00:01:00Z"
+
+WORDS: tuple[tuple[Refusal, str], ...] = (
+    (nodes.BeingDeleted("n"), "node n is being deleted already"),
+    (nodes.Unmanaged("n"), "node n has no NodeClaim"),
+    (nodes.NotJoined("c"), "the node of NodeClaim c has not joined yet"),
+    (nodes.Uninitialized("n"), "node n is not initialized yet"),
+    (nodes.NodeReboots("n"), "Karpenter is rebooting node n"),
+    (nodes.PodExpected("n", "pod a/p"), "pod a/p is expected on node n"),
+    (nodes.NodeNotToDisrupt("n"), "node n has karpenter.sh/do-not-disrupt"),
+    (nodes.NodeNotToDisrupt("n", AT), "node n has karpenter.sh/do-not-disrupt until 2026-11-20T00:01:00Z"),
+    (nodes.PodNotToDisrupt("a/p"), "pod a/p has karpenter.sh/do-not-disrupt"),
+    (nodes.NotToRepair("n"), "node n has karpenter.sh/do-not-repair"),
+    (nodes.PodOfRunningGroup("a/p", "a/g"), "pod a/p belongs to group a/g, which runs"),
+    (nodes.NodeUnreadable("n", "status: odd"), "node n: status: odd"),
+    (nodes.PodUnreadable("a/p", "spec: odd"), "pod a/p: spec: odd"),
+    (nodes.NodePoolMissing("d", "n"), "NodePool d of node n does not exist"),
+    (nodes.NodePoolObserved("d"), "NodePool d is only observed: its annotation fleetwright.dev/mode says so"),
+    (nodes.NodePoolInvalid("d", "spec: odd"), "NodePool d is invalid: spec: odd"),
+    (nodes.NodePoolWithoutTypes("d"), "NodePool d has no instance types to choose from"),
+    (nodes.KeepsReplicas("d", 3), "NodePool d keeps 3 nodes, regardless of their use"),
+    (nodes.NeverConsolidated("d"), "consolidateAfter of NodePool d is Never"),
+    (nodes.ConsolidatedLater("d", AT), "consolidateAfter of NodePool d is over at 2026-11-20T00:01:00Z"),
+    (
+        nodes.ConsolidatedWhenEmpty("d", "a/p", "n"),
+        "NodePool d consolidates empty nodes only, and pod a/p runs on node n",
+    ),
+    (nodes.RoomKept("n"), "a capacity buffer, or a member that a group awaits, uses the room of node n"),
+    (
+        nodes.PriceUnknown("n", "(none)"),
+        "node n (instance type (none)) has no known type, zone and capacity type, so its price is unknown",
+    ),
+    (
+        nodes.SavingsBelowMoves("d"),
+        "the savings are too small for the pods that NodePool d (policy Balanced) would have to move",
+    ),
+    (nodes.DeletionBelowMoves("d"), "even deleting it saves too little for NodePool d (Balanced)"),
+    (nodes.TargetBelowMoves("d"), "the policy Balanced of NodePool d asks for more saving per moved pod"),
+    (nodes.PodUnplaced("a/p"), "pod a/p would find no place"),
+    (nodes.PodUnplaced("a/p", "NodePool d: full"), "pod a/p would find no place: NodePool d: full"),
+    (nodes.PodOnUninitialized("a/p"), "pod a/p would have to wait for a node that is not initialized"),
+    (nodes.DISPLACES_PENDING, "pending pods would then need a new node instead"),
+    (nodes.SeveralNodesNeeded(2), "its pods would need 2 new nodes"),
+    (nodes.NO_CHEAPER_TYPE, "no cheaper instance type could hold its pods"),
+    (nodes.MinValuesUnmet("zone"), "too few cheaper instance types for minValues of zone"),
+    (nodes.NO_SPOT_FOR_SPOT, "a spot node is replaced by another only with the feature gate SpotToSpotConsolidation"),
+    (nodes.TooFewSpotTypes(15, 3), "15 cheaper spot instance types are needed, there are 3"),
+    (nodes.NotTried("n"), "the pass ended before node n was examined"),
+    (nodes.NO_SLOTS, "the places for its pods are not open yet: pods of spot nodes have no others"),
+    (nodes.PlaceLost("a/p"), "kube-scheduler would place the pods that move before so that none is left for a/p"),
+    (
+        nodes.SLOT_DENIED,
+        "a rule denies one of its pods its place: once the pods of other nodes have moved there, or until they have",
+    ),
+    (nodes.SLOT_CHANGED, "consolidateAfter is not over for a node to which its pods would go"),
+    (nodes.NO_LIMITS, "limits of NodePools leave no room for new nodes while this one is there"),
+    (nodes.TOO_DEAR, "the new nodes for its pods may become as expensive as what they replace"),
+    (nodes.NO_SAVING, "what it saves by itself is too little for new nodes"),
+    (nodes.TOGETHER_ONLY, "it saves only together with more nodes than budgets let go at one time"),
+    (
+        nodes.TargetAwaitsPods("n", 0, AT),
+        f"no other target is made until {TIME}: PodDisruptionBudgets keep n while pods that were moved start",
+    ),
+    (
+        nodes.TargetAwaitsPods("n", 2, AT),
+        f"no other target is made until {TIME}: PodDisruptionBudgets keep n and 2 more while pods that were moved start",
+    ),
+    (
+        nodes.TargetAwaitsBudgets(nodes.NeverConsolidated("d")),
+        "nothing is decided about it while the current target waits: consolidateAfter of NodePool d is Never",
+    ),
+    (nodes.GoesLater("n"), "node n goes in a later wave"),
+    (
+        nodes.GoesLater("n", nodes.NeverConsolidated("d")),
+        "node n goes in a later wave: consolidateAfter of NodePool d is Never",
+    ),
+    (nodes.NEEDS_SPOT_GATE, "its pods would need a new spot node, and the feature gate SpotToSpotConsolidation is off"),
+    (nodes.NoCheaperPlace(1, 0), "no place for its pod costs less than the node itself"),
+    (
+        nodes.NoCheaperPlace(2, 12_300_000),
+        "no place for its 2 pods costs less than the node itself, with $0.0123 an hour for the moves",
+    ),
+    (
+        nodes.EvictionRateReached("d", 2, 10, 9),
+        "2 pods to evict: NodePool d allows 10 evictions an hour, and 9 of them are used up",
+    ),
+    (
+        nodes.EvictionRateReached("", 2, 10, 9),
+        "2 pods to evict: the cluster allows 10 evictions an hour, and 9 of them are used up",
+    ),
+    (
+        nodes.BudgetShared("n"),
+        "pods of node n share a PodDisruptionBudget with those of nodes that go in this pass",
+    ),
+    (nodes.ManyUnhealthy("d"), "too many nodes of NodePool d are unhealthy for a replacement to help"),
+    (nodes.NoTypeToLaunch("d"), "NodePool d has no instance type to launch"),
+    (nodes.ShrinksFirst("d", 4, 3), "NodePool d has 4 nodes and wants 3: it shrinks first"),
+    (nodes.AwaitsReplacement("d"), "a node goes before its replacement comes; NodePool d waits for that"),
+    (nodes.NoRoomForReplacement("d"), "limits.nodes of NodePool d leaves no room for a replacement"),
+    (runs.Invalid(nodes.PodUnplaced("a/p")), "pod a/p would find no place"),
+    (
+        runs.NoCandidate("c", nodes.Unmanaged("n")),
+        "NodeClaim c is no longer a candidate: node n has no NodeClaim",
+    ),
+    (runs.NoCandidate("c", None), "NodeClaim c is no longer a candidate: it is gone"),
+    (runs.NoLongerDrifted("n"), "node n is no longer drifted"),
+    (runs.HealthyAgain("n"), "node n is healthy again"),
+    (runs.NoLongerEmpty("n"), "node n is no longer empty"),
+    (runs.BudgetsAllowFewer(1, 3, "Drifted"), "budgets let 1 of 3 nodes go for Drifted now"),
+    (runs.LoneSpotNode("n"), "spot node n is the only one left, and other rules apply to its replacement"),
+    (runs.PART_COSTS_MORE, "the nodes that may still go do not pay for their new nodes"),
+    (runs.PART_SAVES_TOO_LITTLE, "the nodes that may still go save too little"),
+    (runs.SAVES_NOTHING, "its pods now need new nodes that cost no less"),
+    (runs.MoreNodesNeeded(1, 0), "its pods now need 1 new node, not 0"),
+    (runs.MoreNodesNeeded(2, 1), "its pods now need 2 new nodes, not 1"),
+    (runs.TypeUnsuited("m7i.large", "d-0"), "instance type m7i.large no longer suits replacement d-0"),
+    (runs.NOT_RESERVED, "it is in no capacity reservation"),
+    (runs.PoolChanges("d"), "another node of NodePool d goes or comes"),
+    (runs.ReservationNotFull("cr-1"), "capacity reservation cr-1 is not full, or cannot be launched into again"),
+    (runs.PlaceWanted("cr-1"), "a pod that waits would take the place in capacity reservation cr-1"),
+    (runs.Lapsed(runs.NoLongerEmpty("n")), "node n is no longer empty"),
+    (runs.OTHER_COMMAND, "another command applies to its nodes by now"),
+    (runs.MovesMore(("a", "b")), "it would now move pods of a, b as well"),
+    (runs.TakesApproval(("a", "b")), "it would now move pods of a, b, which takes approval"),
+    (runs.ApprovalOver(False, AT), "nobody approved it within a day, until 2026-11-20 00:01 UTC"),
+    (
+        runs.ApprovalOver(True, AT),
+        "it was approved, but budgets and brakes did not let it begin within a day, until 2026-11-20 00:01 UTC",
+    ),
+)
+"""Each refusal with its words: other tests compare types and facts."""
+
+
+@pytest.mark.parametrize(("refusal", "words"), WORDS, ids=[words for _, words in WORDS])
+def test_a_refusal_is_worded(refusal: Refusal, words: str) -> None:
+    assert refusal.message == words
+    assert isinstance(refusal.reason, ReasonCode)
+
+
+def test_each_refusal_is_among_the_worded() -> None:
+    """A message that no test shows is read by nobody before it is printed."""
+    worded = {type(refusal) for refusal, _ in WORDS} - {Stated}
+    assert {kind for kind in Refusal.__subclasses__() if kind.__module__.startswith("core.")} - {Stated} == worded
+    fixed = [value for home in HOMES for value in vars(home).values() if isinstance(value, Stated)]
+    assert [value for value in fixed if all(value is not refusal for refusal, _ in WORDS)] == []
 
 
 @pytest.mark.parametrize("codes", ENUMERATIONS)
@@ -88,7 +242,7 @@ FILES = sorted(path for package in ("core", "adapters", "lambdas", "cli") for pa
 CODE = re.compile(r"[A-Z][a-z]+([A-Z][a-z]*)*")
 TAKES_A_CODE = re.compile(
     r"^(decide|leave|refuse|begin|begin_within|leaving|expedited|count_failure|end_outcome|_drop|_has_begun|"
-    r"Refusal|EvictionRefusal|Blocked|Blocker|Unschedulable|PodFinding|PoolFinding|"
+    r"Stated|EvictionRefusal|Blocked|Blocker|Unschedulable|PodFinding|PoolFinding|"
     r"BeginTermination|Forget|Abandon|CancelDrain|ReportNode|Deletion|Interruption)$"
 )
 
@@ -128,7 +282,7 @@ def test_a_code_is_never_a_literal() -> None:
 
 def test_the_search_for_literals_finds_them() -> None:
     source = (
-        "decide(kind, name, 'PlannerBusy')\nif step.reason == 'Timeout':\n    Refusal(reason='NotTried', message='no')"
+        "decide(kind, name, 'PlannerBusy')\nif step.reason == 'Timeout':\n    Stated(reason='NotTried', message='no')"
     )
     assert [found.value for found in literals_of(ast.parse(source))] == ["PlannerBusy", "NotTried", "Timeout"]
 

@@ -18,7 +18,7 @@ from core.model.pod import (
 )
 from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
-from core.reasons.code import Refusal
+from core.reasons.code import Stated
 from core.reasons.pods import PodReason
 from core.scheduling import pods as pod_signatures
 from core.scheduling.pods import (
@@ -372,5 +372,5 @@ def test_each_has_its_reason(spec: dict[str, Any], code: PodReason | None) -> No
 
 def test_faults_of_volumes_are_reported() -> None:
     """Otherwise, a pod waits for its volume without a reason."""
-    refusal = Refusal(PodReason.VOLUME_MISSING, "gone")
+    refusal = Stated(PodReason.VOLUME_MISSING, "gone")
     assert why_unsupported(a_pod().spec, VolumeNeeds(refusal=refusal), labels.WELL_KNOWN) == refusal

@@ -21,7 +21,7 @@ from core.model.pod import (
     VolumeUse,
 )
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Refusal
+from core.reasons.code import Stated
 from core.reasons.pods import PodReason
 from core.scheduling.volume_binding import NO_VOLUMES, VolumeIndex, VolumeNeeds
 from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_snapshot, a_type
@@ -159,6 +159,9 @@ def waiting(name: str = "c", **changes: Any) -> PersistentVolumeClaim:
         ({"claim": ("default", "c"), "storage_class": "other"}, {}, True),
         ({"claim": ("default", "other")}, {}, False),
         ({"mode": "Block"}, {}, False),
+        ({"attributes_class": "fast"}, {}, False),
+        ({}, {"request": replace(ASKED, attributes_class="fast")}, False),
+        ({"attributes_class": "fast"}, {"request": replace(ASKED, attributes_class="fast")}, True),
         ({"access_modes": ("ReadOnlyMany",)}, {}, False),
         ({"is_terminating": True}, {}, False),
         ({}, {"request": replace(ASKED, selector=a_selector(tier="gold"))}, False),
@@ -173,6 +176,14 @@ def test_a_class_without_provisioner_needs_a_free_volume_that_fits(
     plan = plan_of(types=(TYPE,), pods=(using("c"),), storage_classes=(HAND_MADE,), **storage)
     assert reasons_of(plan) == ({} if fits else {"p": PodReason.VOLUME_CLAIM_UNBOUND})
     assert not fits or zones(plan) == {"p": (ZONES[1],)}
+
+
+def test_a_volume_that_is_kept_for_a_claim_but_too_small_leaves_it_the_others() -> None:
+    """kube-scheduler leaves out what is too small before it looks whose it is."""
+    kept = a_free_volume("kept", ZONES[0], size=9, claim=("default", "c"))
+    storage = {"volumes": (kept, a_free_volume("free")), "volume_claims": (waiting(),)}
+    plan = plan_of(types=(TYPE,), pods=(using("c"),), storage_classes=(HAND_MADE,), **storage)
+    assert zones(plan) == {"p": (ZONES[1],)}
 
 
 def test_each_free_volume_is_for_one_claim_and_both_of_a_pod_are_in_one_zone() -> None:
@@ -313,7 +324,7 @@ def test_a_pod_that_must_stay_in_its_zone_meets_its_volumes_there() -> None:
     assert needs.restricted_to(pin).alternatives == (pin,)
     elsewhere = Requirements((Requirement.one_of(labels.ZONE, ZONES[2]),))
     assert needs.restricted_to(elsewhere).alternatives == (elsewhere,)
-    broken = VolumeNeeds(refusal=Refusal(PodReason.VOLUME_MISSING, "gone"))
+    broken = VolumeNeeds(refusal=Stated(PodReason.VOLUME_MISSING, "gone"))
     assert broken.restricted_to(pin) is broken
 
 

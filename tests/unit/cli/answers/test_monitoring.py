@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from cli.answers.monitoring import HELP, OF_FUNCTIONS, PANELS, RULES, dashboard, exposition, rules
 from core import labels
 from core.brakes import Brake, BrakeKind
+from core.forecast import Forecast, ForecastRules, Ramp, RoomUse
 from core.model.node_pool import Budget, Calendar, Cap, Disruption
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import HOURLY, nanodollars
@@ -45,13 +48,33 @@ def a_cluster(**changes: Any) -> Snapshot:
     return a_snapshot(types=(SMALL, SPOT), **{**fields, **changes})
 
 
+RAMP = Ramp(
+    pool="default",
+    weekdays=(0, 1, 2, 3, 4, 5, 6),
+    starts=timedelta(0),
+    pods=10,
+    requests={"cpu": 1000},
+    days=20,
+    used_percent=90,
+    covered_percent=90,
+    waited=timedelta(seconds=60),
+    hourly=nanodollars(3),
+    recent=(RoomUse("2026-11-18", 10, 8),),
+)
+FORECAST = Forecast(
+    at=NOW,
+    rules=ForecastRules(time_zone="UTC"),
+    ramps=(RAMP, msgspec.structs.replace(RAMP, starts=timedelta(hours=9), used_percent=10)),
+)
+
+
 def functions(**changes: Any) -> Any:
     """What the functions know: a command, a proposal, a brake, and a check that fails."""
     command = SimpleNamespace(command=SimpleNamespace(reason="Underutilized"), phase="draining")
     fields = {
         "view": SimpleNamespace(commands=(command, command)),
         "proposals": (object(),),
-        "forecast": None,
+        "forecast": FORECAST,
         "brakes": SimpleNamespace(brakes=(Brake(kind=BrakeKind.PAUSE, message="paused"),)),
         "sweeps": {"claims": SimpleNamespace(failures=2), "nodes": SimpleNamespace(failures=0)},
     }
@@ -140,6 +163,22 @@ def test_what_only_the_functions_know_is_missing_without_them() -> None:
     assert named(text, "fleetwright_commands") == {'reason="Underutilized",phase="draining"': 2}
     assert named(text, "fleetwright_failing_sweeps") == {"": 1}
     assert named(text, "fleetwright_brake_engaged") == {f'brake="{BrakeKind.PAUSE}",nodepool="",zone=""': 1}
+
+
+def test_a_forecast_has_the_room_of_this_moment_its_price_and_its_use() -> None:
+    text = exposition(a_cluster(), functions())
+    assert named(text, "fleetwright_forecast_room_pods") == {'nodepool="default"': 10}
+    assert named(text, "fleetwright_forecast_room_dollars_per_hour") == {'nodepool="default"': 3}
+    assert named(text, "fleetwright_forecast_used_percent") == {'nodepool="default"': 80}
+    assert named(text, "fleetwright_forecast_recent_dollars") == {'nodepool="default"': 0.8}
+    assert named(text, "fleetwright_forecast_ramps") == {
+        'nodepool="default",state="room"': 1,
+        'nodepool="default",state="stopped"': 0,
+        'nodepool="default",state="unused"': 1,
+    }
+    later = exposition(a_cluster(now=NOW + timedelta(hours=1)), functions())
+    assert named(later, "fleetwright_forecast_room_pods") == {'nodepool="default"': 0}
+    assert not any("forecast_room" in name for name, _ in read(exposition(a_cluster(), functions(forecast=None))))
 
 
 def test_text_of_users_cannot_break_a_line() -> None:

@@ -22,6 +22,7 @@ from cli.answers.status import (
     status_names,
     status_table,
 )
+from cli.schemas.decisions import CapAnswer, ForecastRampAnswer, StatusAnswer
 from core import labels
 from core.api.objects import JsonObject
 from core.approval.proposal import EXPIRES_AFTER, Proposal, ProposalEnd, ProposalVerdict
@@ -29,8 +30,11 @@ from core.brakes import STOPS, Brake, BrakeKind, EngagedBrakes
 from core.breakers import Breaker
 from core.cluster_status import GOES, NOT_READY, ClusterStatus, CountedNode, PoolStatus
 from core.disruption.budgets import BudgetChange
+from core.forecast import Forecast, ForecastRules, Ramp, RoomUse
 from core.lifecycle.records import CommandRecord, Deletion
+from core.model.node_pool import Calendar, Cap
 from core.model.plan import LAUNCHED, REGISTERED, Command, Move, ObjectRef, PlannedClaim
+from core.model.values.quantity import NANODOLLARS
 from tests.builders import NOW, a_node_of, a_pod, a_snapshot, a_type
 from tests.contract.store.stores import claim as a_row
 
@@ -148,6 +152,36 @@ def test_without_the_table_what_only_it_knows_is_null() -> None:
             "message": None,
         }
     ]
+
+
+def test_caps_and_forecasts_are_part_of_the_schema() -> None:
+    cap = Cap(name="costs/all", limits={"nodes": 4}, periods={"Day": 24 * NANODOLLARS}, time_zone="UTC")
+    ramp = Ramp(
+        pool="default",
+        weekdays=(0, 1, 2, 3, 4),
+        starts=timedelta(hours=9),
+        pods=10,
+        requests={"cpu": 1000},
+        days=20,
+        used_percent=90,
+        covered_percent=90,
+        waited=timedelta(seconds=60),
+        hourly=3 * NANODOLLARS,
+        recent=(RoomUse("2026-11-18", 10, 8), RoomUse("2026-11-19", 10, 12)),
+    )
+    forecast = Forecast(at=NOW, rules=ForecastRules(time_zone="UTC"), ramps=(ramp,))
+    document = status(calendars=(Calendar(name="costs", caps=(cap,)),), own=own(forecast=forecast))
+    properties = {field.encode_name for field in msgspec.structs.fields(StatusAnswer)}
+    assert set(document) <= properties
+    for kind, entries in ((CapAnswer, document["caps"]), (ForecastRampAnswer, document["forecast"])):
+        (entry,) = entries
+        msgspec.convert(entry, kind)
+        assert set(entry) == {field.encode_name for field in msgspec.structs.fields(kind)}
+    (shown,) = document["forecast"]
+    assert (shown["recentDollars"], shown["recentPods"], shown["recentWaitSeconds"]) == (0.8, 18, 1080)
+    table = status_table({**document, "prices": None})
+    assert "18 min" in table
+    assert "0.8000" in table
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import re
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from cli.manifests.foreign import placeholder_in, template_in
 from cli.manifests.reading import gather, parse, read
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
+OBJECT = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
 
 
 def folder(root: Path, **files: str) -> str:
@@ -190,6 +192,38 @@ def test_placeholders(text: str) -> None:
 @pytest.mark.parametrize("text", ["a < b", "price$", "{}", "$5", "a__b"])
 def test_texts_that_are_none(text: str) -> None:
     assert not template_in({"a": [text]})
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "command"),
+    [
+        ("main.tf", "is Terraform, not YAML", "terraform show -json PLAN | jq -r"),
+        ("pool.jsonnet", "is Jsonnet, not YAML", "jsonnet pool.jsonnet | jq '.[]'"),
+    ],
+)
+def test_a_program_that_makes_objects_is_named_with_what_runs_it(
+    name: str, says: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text('resource "x" "y" {\n  a = 1 : 2\n}\n')
+    with pytest.raises(InputError, match=says) as refused:
+        read([name])
+    assert command in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("document", [[OBJECT, OBJECT], {"a.json": OBJECT}])
+def test_objects_that_are_in_no_list_of_kubernetes_are_named_with_what_takes_them_out(document: Any) -> None:
+    with pytest.raises(InputError, match=r"of [12] objects, which no API server accepts") as refused:
+        parse(json.dumps(document), "pools.json")
+    assert "`jq '.[]' pools.json > rendered.yaml`" in str(refused.value.hint)
+    with pytest.raises(InputError, match="accepts") as refused:
+        parse(json.dumps(document), "pools.yaml")
+    assert "---" in str(refused.value.hint)
+
+
+def test_text_right_after_the_mark_of_a_document_is_named() -> None:
+    with pytest.raises(InputError, match="has text right after ---"):
+        parse("---apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", "a.yaml")
 
 
 @pytest.mark.parametrize(("tool", "mark"), [("helm", "Chart.yaml"), ("kustomize", "kustomization.yaml")])

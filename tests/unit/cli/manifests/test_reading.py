@@ -138,6 +138,14 @@ def test_text_with_a_byte_order_mark_is_read(encoding: str, tmp_path: Path) -> N
     assert [document.name for document in read([str(file)])] == ["é"]
 
 
+def test_files_that_were_joined_may_each_have_a_mark(tmp_path: Path) -> None:
+    """`type a.yaml b.yaml` keeps the marks; the second object was refused as one without apiVersion."""
+    file = tmp_path / "x.yaml"
+    parts = [f"\ufeff{dashes}kind: Pod\nmetadata: {{name: {name}}}\n" for dashes, name in (("", "a"), ("---\n", "b"))]
+    file.write_text("".join(parts) + "---\n\ufeffkind: Pod\nmetadata: {name: c}\n", encoding="utf-8")
+    assert [document.name for document in read([str(file)])] == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [

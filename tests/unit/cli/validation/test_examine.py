@@ -18,6 +18,7 @@ from cli.validation.examine import (
     refused_values,
     repeated_objects,
     template_findings,
+    unfilled_values,
 )
 from core import labels
 from core.model.catalogue import Catalogue
@@ -55,6 +56,16 @@ def test_a_term_without_a_tag_selects_everything(field: str, selected: str) -> N
     terms: list[Any] = [{"tags": {"a": "b"}}, {"tags": {}}, {"id": "x", "tags": {}}, {}]
     text = f"is empty, so the term selects every {selected} of the account; name a tag"
     assert class_values_found_in(changed(NODE_CLASS, f"spec.{field}", terms)) == [("error", f"{field}[1].tags", text)]
+
+
+def test_a_value_that_is_to_be_filled_in_is_no_name() -> None:
+    """Flux and envsubst leave valid YAML: a role of that name passed in silence. User data is a script, which has variables."""
+    obj = changed(NODE_CLASS, "spec.role", "${cluster}-nodes")
+    obj = changed(obj, "spec.userData", "echo ${HOME}")
+    (found,) = unfilled_values(Document("a.yaml", 0, obj))
+    assert (found.severity.value, found.field) == ("warning", "spec.role")
+    assert "has the placeholder ${cluster}; fill it in first: `envsubst < a.yaml" in found.text
+    assert not [*unfilled_values(Document("a.yaml", 0, changed(DEPLOYMENT, "spec.paused", "${X}")))]
 
 
 def refused(field: str, kind: str, kinds: str) -> tuple[str, str, str]:

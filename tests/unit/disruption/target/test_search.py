@@ -18,11 +18,8 @@ from core.disruption.target.fleet import TargetFleet, target_fleet
 from core.disruption.target.move_price import KEEP_DISCOUNTS
 from core.disruption.target.realization import ProgramSlots, Realizations
 from core.disruption.target.search import (
-    NO_LIMITS,
-    TOO_DEAR,
     TargetSearch,
     TargetWaveResult,
-    WaveObjection,
     fleet_floor,
     refuse_the_rest,
     waits,
@@ -35,7 +32,17 @@ from core.model.snapshot import FeatureGates, Options, Snapshot
 from core.model.values.requirements import Requirement
 from core.packing.fleet_target import rounded
 from core.packing.settings import SearchBudget
-from core.reasons.nodes import NodeReason
+from core.reasons.code import Refusal, Stated
+from core.reasons.nodes import (
+    NEEDS_SPOT_GATE,
+    NO_LIMITS,
+    TOO_DEAR,
+    GoesLater,
+    NoCheaperPlace,
+    NodeReason,
+    PodUnplaced,
+    TargetAwaitsPods,
+)
 from tests.builders import NOW, ZONES, a_node_of, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, SMALL, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, fleet_of
@@ -53,7 +60,7 @@ def test_the_reason_is_the_one_that_was_found() -> None:
     refuse_the_rest(this_pass, search, TargetWaveResult(keeps=keeps))
     found = {name: block.reason for name, block in this_pass.refusals.items()}
     assert found == {"a": NodeReason.PODS_UNSCHEDULABLE, "b": NodeReason.NO_CHEAPER_OPTION}
-    assert this_pass.refusals["b"].message.startswith("no place for its pod costs less")
+    assert isinstance(this_pass.refusals["b"], NoCheaperPlace)
 
 
 def test_a_node_of_the_target_that_stays_now_goes_later() -> None:
@@ -141,45 +148,42 @@ class Left:
         assert fleet is not None
         self.search = TargetSearch(fleet, "balanced", is_gated=True)
 
-    def refused(self, **result: Any) -> dict[str, Blocked]:
+    def refused(self, **result: Any) -> dict[str, Refusal]:
         fields = {"keeps": np.array([False, True]), **result}
         refuse_the_rest(self.this_pass, self.search, TargetWaveResult(**fields))
         return self.this_pass.refusals
 
 
-def priced(left: Left, node: int, pods: str) -> str:
+def priced(left: Left, node: int, pods: int) -> NoCheaperPlace:
     moves = int(left.search.fleet.rows.problem.move_prices[node])
     assert moves > 0
-    return f"no place for {pods} costs less than the node itself, with ${moves / 10**9:.4f} an hour for the moves"
+    return NoCheaperPlace(pods, moves)
 
 
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
-        ({}, (NodeReason.LATER_WAVE, "node a goes in a later wave", 0)),
-        ({"worth": np.array([7.9, 0.0])}, (NodeReason.LATER_WAVE, "node a goes in a later wave", 7)),
-        ({"worth": np.array([-7.9, 9.0])}, (NodeReason.LATER_WAVE, "node a goes in a later wave", 0)),
-        (
-            {"objections": {"a": NO_LIMITS}},
-            (NodeReason.LATER_WAVE, f"node a goes in a later wave: {NO_LIMITS.message}", 0),
-        ),
-        ({"objections": {"a": NO_LIMITS}, "goes_on": False, "worth": np.array([7.9, 0.0])}, (*NO_LIMITS, 7)),
-        ({"goes_on": False}, (NodeReason.LATER_WAVE, "node a goes in a later wave", 0)),
+        ({}, (GoesLater("a"), 0)),
+        ({"worth": np.array([7.9, 0.0])}, (GoesLater("a"), 7)),
+        ({"worth": np.array([-7.9, 9.0])}, (GoesLater("a"), 0)),
+        ({"objections": {"a": NO_LIMITS}}, (GoesLater("a", NO_LIMITS), 0)),
+        ({"objections": {"a": NO_LIMITS}, "goes_on": False, "worth": np.array([7.9, 0.0])}, (NO_LIMITS, 7)),
+        ({"goes_on": False}, (GoesLater("a"), 0)),
     ],
 )
 def test_a_node_that_the_target_drains_waits_or_says_what_keeps_it(
-    result: dict[str, Any], expected: tuple[NodeReason, str, int]
+    result: dict[str, Any], expected: tuple[Refusal, int]
 ) -> None:
     """A later wave is a reason only while one is expected."""
     left = Left()
-    kept = Blocked("b", NodeReason.NO_CHEAPER_OPTION, priced(left, 1, "its 2 pods"))
-    assert left.refused(**result) == {"a": Blocked("a", *expected), "b": kept}
+    assert left.refused(**result) == {"a": expected[0], "b": priced(left, 1, 2)}
+    assert left.this_pass.later_savings == {"a": expected[1], "b": 0}
 
 
 def test_a_ceiling_on_evictions_stays_the_reason_of_a_node_that_would_go() -> None:
     left = Left()
     for reason, stays in ((NodeReason.EVICTION_RATE, True), (NodeReason.NOT_TRIED, False)):
-        left.this_pass.refuse(left.search.fleet.candidates[0], reason, "told before")
+        left.this_pass.refuse(left.search.fleet.candidates[0], Stated(reason, "told before"))
         assert (left.refused()["a"].message == "told before") is stays
 
 
@@ -187,23 +191,17 @@ def test_a_node_that_the_target_keeps_says_why() -> None:
     """A rule of its own first, then a pod without a place, then the gate; else what its moves cost."""
     left = Left()
     found = left.refused(keeps=None, objections={"b": TOO_DEAR})
-    assert found == {
-        "a": Blocked("a", NodeReason.NO_CHEAPER_OPTION, priced(left, 0, "its pod")),
-        "b": Blocked("b", *TOO_DEAR),
-    }
+    assert found == {"a": priced(left, 0, 1), "b": TOO_DEAR}
     left.search.realizations.gated[0] = True
-    told = "its pods would need a new spot node, and the feature gate SpotToSpotConsolidation is off"
-    assert left.refused(keeps=None)["a"] == Blocked("a", NodeReason.SPOT_TO_SPOT, told)
+    assert left.refused(keeps=None)["a"] == NEEDS_SPOT_GATE
     left.search.realizations.unplaced_items.add(left.search.fleet.rows.row_of_pod["default/on-a"])
-    told = "pod default/on-a would find no place"
-    assert left.refused(keeps=None)["a"] == Blocked("a", NodeReason.PODS_UNSCHEDULABLE, told)
+    assert left.refused(keeps=None)["a"] == PodUnplaced("default/on-a")
 
 
 def test_what_a_target_waits_for_is_named_by_the_first_of_its_nodes() -> None:
     first, second = Left().this_pass.survey.candidates
-    text = "no other target is made until 2026-11-20T00:00:00Z: PodDisruptionBudgets keep {} while pods that were moved start"
-    assert waits([second, first], NOW) == WaveObjection(NodeReason.TARGET_WAITS, text.format("a and 1 more"))
-    assert waits([second], NOW) == WaveObjection(NodeReason.TARGET_WAITS, text.format("b"))
+    assert waits([second, first], NOW) == TargetAwaitsPods("a", 1, NOW)
+    assert waits([second], NOW) == TargetAwaitsPods("b", 0, NOW)
 
 
 # For a small fleet, the search finds what trying every choice finds; a larger one under rules has more than one start.

@@ -16,7 +16,7 @@ from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.fleet import TargetFleet, target_fleet
 from core.disruption.target.realization import SlotAssignment
-from core.disruption.target.search import NO_SAVING, SLOT_CHANGED, SLOT_DENIED, SMALL, TOO_DEAR, WaveObjection
+from core.disruption.target.search import SMALL
 from core.disruption.target.waves import (
     DELETED_TOGETHER,
     WAVES_MAX,
@@ -36,7 +36,7 @@ from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PreferredTerm, Top
 from core.model.snapshot import Options, PodDisruptionBudget, Snapshot
 from core.model.values.requirements import Requirement
 from core.reasons.code import TerminationReason
-from core.reasons.nodes import NodeReason
+from core.reasons.nodes import NO_SAVING, SLOT_CHANGED, SLOT_DENIED, TOO_DEAR, NodeReason, TargetBelowMoves
 from tests.builders import CLASS_REF, ZONES, a_node_of, a_pool, a_selector, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, TYPES, drifted, pod_on, world
 from tests.unit.disruption.nodes_for_tests import SMALL as WAVES_SMALL
@@ -221,7 +221,6 @@ def test_a_deletion_holds_however_little_it_saves_and_launches_nothing() -> None
 
 
 BALANCED_POOL = a_pool("default", ON_DEMAND, disruption=Disruption(policy=BALANCED, budgets=(Budget("100%"),)))
-TOLD = "the policy Balanced of NodePool default asks for more saving per moved pod"
 
 
 def test_the_policy_balanced_approves_each_command_by_choice_and_what_needs_a_refused_one_stays() -> None:
@@ -231,7 +230,7 @@ def test_the_policy_balanced_approves_each_command_by_choice_and_what_needs_a_re
     balanced = DisruptionPass(world(*nodes, pods=pods, node_pools=(BALANCED_POOL,)))
     whole, little = deleting("a", "c"), replacing("b", "new", price=2 * 10**8 - 1, saves=1)
     late = msgspec.structs.replace(deleting("c", "new"), reason="Drifted")
-    objection = WaveObjection(NodeReason.BALANCED, TOLD)
+    objection = TargetBelowMoves("default")
     assert approved_commands([whole, little, late], balanced) == ([whole], {"b": objection, "c": objection})
     assert approved_commands([late], balanced) == ([late], {}), "it must go"
     assert valid_commands([msgspec.structs.replace(whole, savings=1)], balanced, worthwhile=20)[1] == {"a": objection}

@@ -29,7 +29,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord, Moments
 from core.lifecycle.steps import INSTANCE_CHECK_AFTER
 from core.manifests.wire import resources
 from core.model.catalogue import Catalogue, Offering, OfferingKey
-from core.reasons.code import ClaimReason, Refusal, TerminationReason
+from core.reasons.code import ClaimReason, Stated, TerminationReason
 from lambdas.controllers.launch_answers import (
     ONE_TRIES,
     STORE_ATTEMPTS,
@@ -616,7 +616,7 @@ def test_a_claim_that_another_run_has_launched_gets_no_further_token() -> None:
 
 def test_a_claim_that_is_held_back_is_deleted_with_the_reason_of_the_gate() -> None:
     claims, report, asked = Claims(), RunReport(), requested()
-    answer = msgspec.structs.replace(launched(3), held_back=Refusal(ClaimReason.LAUNCH_DENIED, "paused"))
+    answer = msgspec.structs.replace(launched(3), held_back=Stated(ClaimReason.LAUNCH_DENIED, "paused"))
     writer: Any = LaunchAnswerWriter(claims, Tokens())  # type: ignore[arg-type]
     assert writer.settle(asked, answer, CATALOGUE, NOW, report) is None
     assert (claims.forgotten, claims.changed, report.counts) == (["c0"], [], {"heldBackLaunches": 1})

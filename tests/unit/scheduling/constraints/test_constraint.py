@@ -15,7 +15,7 @@ from core import labels
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Options, Snapshot
 from core.model.values.commitment import CommittedRate, ReservedInstances, SavingsPlan
-from core.reasons.code import Refusal
+from core.reasons.code import Stated
 from core.reasons.pods import PodReason
 from core.scheduling import Planner
 from core.scheduling.constraints.constraint import CommitmentCharges, Constraint, PlanStart
@@ -187,4 +187,4 @@ def test_a_rule_that_says_nothing_else_lets_everything_be() -> None:
     assert (rule.narrowed(draft), rule.narrowed_after_topology(draft), rule.changes_drafts) == (draft, draft, False)
     assert (rule.make_room([claim], lambda *_: None), rule.nearest_miss(template, NO_TYPES, group)) == (False, "")
     assert (rule.may_replace(claim, pods_wait=True), rule.replace([claim], [])) == (True, True)
-    assert OwnerCap(PlanStart(context.templates, (), table)).shortage(draft) == Refusal(OwnerCap.reason, OwnerCap.label)
+    assert OwnerCap(PlanStart(context.templates, (), table)).shortage(draft) == Stated(OwnerCap.reason, OwnerCap.label)

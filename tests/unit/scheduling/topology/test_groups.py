@@ -859,6 +859,14 @@ def test_pods_of_nodes_that_nobody_launches_double_up() -> None:
     assert sorted(Counter(places(plan).values()).values()) == [2, 3]
 
 
+def test_a_zone_is_no_empty_domain_for_a_pod_that_no_new_node_can_take() -> None:
+    """New nodes lack a label along which the pod is spread: only nodes with both labels make domains of its zones."""
+    nodes = (a_node("n0", ZONES[0], pods="9", labels={"rack": "r1"}), a_node("n1", ZONES[1], pods="9"))
+    by_rack, by_zone = (TopologySpread(key, 1, selector=WEB) for key in ("rack", labels.ZONE))
+    plan = plan_of(types=(TYPE,), nodes=nodes, pods=(running("r", "n0"), *webs(1, spreads=(by_rack, by_zone))))
+    assert places(plan) == {"p0": "n0"}
+
+
 # DaemonSets' pods come with a new node, and rules between pods count them there.
 
 
