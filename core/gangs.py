@@ -313,7 +313,7 @@ class _Reading:
         refusal = self._refusal(minimum, total) or self._absence(minimum, len(coming), promised)
         if is_late:
             text = f"the groups of namespace {self._namespace} have more than {COMING_MAX} members to come"
-            refusal = Refusal(PodReason.TOO_COMPLEX, f"{text}, and older ones come first")
+            refusal = Stated(PodReason.TOO_COMPLEX, f"{text}, and older ones come first")
         return Gang(
             name=f"{self._namespace}/{self._name}",
             source=self._source,

@@ -174,7 +174,7 @@ class ClaimLaunch:
         objections = {m.name: objection for m in fresh if (objection := self._objection(m, reader)) is not None}
         groups = {group_of(member) for member in fresh if member.name in objections} - {""}
         others = [member.name for member in fresh if group_of(member) in groups]
-        return dict.fromkeys(others, Refusal(ClaimReason.LAUNCH_HELD_BACK, GROUP_CHANGED)) | objections
+        return dict.fromkeys(others, Stated(ClaimReason.LAUNCH_HELD_BACK, GROUP_CHANGED)) | objections
 
     def _objection(self, record: ClaimRecord, reader: NodeStateReader) -> Refusal | None:
         """Return why the claim must not be launched any more, None if nothing is against it."""
