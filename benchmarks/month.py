@@ -1,4 +1,4 @@
-"""`python -m benchmarks.month`: a simulated month with hours, three times over the same pods, as figures.
+"""`python -m benchmarks.month`: a simulated month with hours, several times over the same pods, as figures.
 
 Developers' environments run in the NodePool `office` and nightly jobs in `batch`. Services in `base` have no hours, and a ramp
 on weekdays. One holiday and the end of summer time are in the month. All functions run in the embedded world:
@@ -7,6 +7,10 @@ on weekdays. One holiday and the end of summer time are in the month. All functi
 - `cronjobs`: the same, beside CronJobs as people write them. At the close they set the limit to 0 and delete the NodeClaims;
   before the opening they restore the limit. They have the time zone and the same lead time, and know no holidays.
 - `calendar`: Fleetwright with a Calendar.
+- `forecast`: the same with `forecast: on`; it has learned the ramps between `--drawn-from` and the first day.
+
+A month is played in parts of whole weeks, each in a process of its own that starts with an empty cluster. The figures of each
+part are kept in a folder, so a month that was interrupted goes on with the parts that are missing.
 """
 
 from __future__ import annotations
@@ -16,12 +20,13 @@ import json
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -29,7 +34,9 @@ import msgspec
 from benchmarks.cluster_objects import NODE_CLASS, deployment
 from core import labels
 from core.api.objects import JsonObject
+from core.forecast import ForecastRules, GrowthHistory, PodLife, extended
 from core.model.snapshot import Options
+from core.model.values.quantity import parse_resources
 from installation.settings import Settings
 from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock
@@ -45,7 +52,10 @@ FIRST_DAY: Final = date(2026, 10, 5)
 HOLIDAY: Final = date(2026, 10, 21)
 DAYS: Final = 28
 LEAD: Final = timedelta(minutes=10)
-OPEN, CRONJOBS, CALENDAR = "open", "cronjobs", "calendar"
+PART_DAYS: Final = 7
+"""Days of a part: no pod of a week runs on into the next but services, and jobs that wait for Monday."""
+
+OPEN, CRONJOBS, CALENDAR, FORECAST = "open", "cronjobs", "calendar", "forecast"
 KINDS: Final = (OPEN, CRONJOBS, CALENDAR)
 
 EFFORT: Final = Effort(improve_iterations=QUICK.improve_iterations, checks_parameters=False, slower=10)
@@ -62,12 +72,13 @@ RAMP: Final = 1.8
 
 
 class Course(msgspec.Struct, frozen=True):
-    """Which days are played, with how many times the pods."""
+    """Which days are played, with how many times the pods; `drawn_from`: the first day of the draws that they belong to."""
 
     first: date = FIRST_DAY
     days: int = DAYS
     scale: float = 1.0
     seed: int = 1
+    drawn_from: date | None = None
 
     @property
     def start(self) -> datetime:
@@ -77,6 +88,18 @@ class Course(msgspec.Struct, frozen=True):
     def dates(self) -> tuple[date, ...]:
         """Return the days."""
         return tuple(self.first + timedelta(days=number) for number in range(self.days))
+
+    def parts(self) -> tuple[Course, ...]:
+        """Return the course in parts of `PART_DAYS`, with the same pods as the whole."""
+        return tuple(
+            msgspec.structs.replace(
+                self,
+                first=self.first + timedelta(days=number),
+                days=min(PART_DAYS, self.days - number),
+                drawn_from=self.drawn_from or self.first,
+            )
+            for number in range(0, self.days, PART_DAYS)
+        )
 
     def hours(self, pool: str) -> Iterator[tuple[datetime, datetime]]:
         """Yield when the NodePool opens and closes, on weekdays that may be holidays."""
@@ -113,24 +136,40 @@ def wall(day: date, hour: float) -> datetime:
     return at.astimezone(UTC)
 
 
-def scenario(folder: Path, kind: str, course: Course) -> Path:
-    """Write the month into `folder` and return the scenario's path; every kind has the same pods."""
+class Draws(msgspec.Struct, frozen=True):
+    """The pods of a month: Deployments, how many Pods services have, and date → its steps, those before the course included."""
+
+    workloads: list[JsonObject]
+    steps: dict[date, list[JsonObject]]
+
+
+def draws(course: Course) -> Draws:
+    """Draw the pods of a course; every kind and every part has the same."""
     rng, scale = Random(course.seed), course.scale  # noqa: S311 - repeatable
     services = {f"service-{number:02}": max(1, round(scale * rng.randint(8, 16))) for number in range(SERVICES)}
     environments = {
         f"environment-{number:02}": max(1, round(scale * rng.randint(10, 22))) for number in range(ENVIRONMENTS)
     }
-    objects = [NODE_CLASS, *(_node_pool(name) for name in (BASE, OFFICE, BATCH))]
-    objects += [_placed(deployment(name, count, **_size(rng)), BASE) for name, count in services.items()]
-    objects += [_placed(deployment(name, count, **_size(rng)), OFFICE) for name, count in environments.items()]
-    objects += _calendars() if kind == CALENDAR else []
-    steps = [step for day in course.dates() for step in _day(course, day, services, rng)]
+    workloads = [_placed(deployment(name, count, **_size(rng)), BASE) for name, count in services.items()]
+    workloads += [_placed(deployment(name, count, **_size(rng)), OFFICE) for name, count in environments.items()]
+    first = course.drawn_from or course.first
+    last = course.dates()[-1]
+    days = (first + timedelta(days=number) for number in range((last - first).days + 1))
+    return Draws(workloads, {day: list(_day(course, day, services, rng)) for day in days})
+
+
+def scenario(folder: Path, kind: str, course: Course) -> Path:
+    """Write the month into `folder` and return the scenario's path; every kind has the same pods."""
+    drawn = draws(course)
+    objects = [NODE_CLASS, *(_node_pool(name) for name in (BASE, OFFICE, BATCH)), *drawn.workloads]
+    objects += _calendars() if kind in (CALENDAR, FORECAST) else []
     spec = {
         "start": f"{course.start:%Y-%m-%dT%H:%M:%SZ}",
         "duration": f"{course.days * 24}h",
         "seed": course.seed,
         "manifests": ["objects.yaml"],
-        "steps": steps,
+        "steps": [step for day in course.dates() for step in drawn.steps[day]],
+        "settings": {"forecast": "on", **_FORECAST_SETTINGS} if kind == FORECAST else {},
     }
     meta = {"name": f"month-{kind}"}
     whole = {"apiVersion": "fleetwright.dev/v1", "kind": "Scenario", "metadata": meta, "spec": spec}
@@ -138,6 +177,41 @@ def scenario(folder: Path, kind: str, course: Course) -> Path:
     path = folder / "scenario.yaml"
     path.write_text(json.dumps(whole))
     return path
+
+
+_FORECAST_SETTINGS: Final = {"forecastTimeZone": ZONE.key, "forecastDollarsPerHour": "20"}
+
+
+def learned(course: Course) -> GrowthHistory:
+    """Return the growth of the services before the course, as `disrupt` reads it from the ledger of the earlier days."""
+    rules, drawn = ForecastRules(time_zone=ZONE.key), draws(course)
+    first = wall(course.drawn_from or course.first, 0)
+    requests = {
+        workload["metadata"]["name"]: workload["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
+        for workload in drawn.workloads
+    }
+    replicas = {workload["metadata"]["name"]: workload["spec"]["replicas"] for workload in drawn.workloads}
+    lives: list[PodLife] = []
+    for day, steps in drawn.steps.items():
+        scaled = [(_moment(course, step), step["scale"]) for step in steps if "scale" in step and day < course.first]
+        for created, scale in scaled:
+            gone = max(at for at, other in scaled if other["name"] == scale["name"])
+            more = scale["replicas"] - replicas[scale["name"]]
+            resources = parse_resources(requests[scale["name"]])
+            life = PodLife(
+                pool=BASE,
+                created_at=created,
+                gone_at=gone,
+                requests={"pods": 1, "cpu": resources["cpu"], "memory": resources["memory"]},
+                waited=timedelta(minutes=1),
+            )
+            lives += [life] * more
+    empty = GrowthHistory(time_zone=ZONE.key, since=first, read_until=first)
+    return extended(empty, sorted(lives, key=lambda life: life.created_at), course.start, rules)
+
+
+def _moment(course: Course, step: JsonObject) -> datetime:
+    return course.start + timedelta(seconds=int(step["at"].removesuffix("s")))
 
 
 def _size(rng: Random) -> dict[str, str]:
@@ -280,6 +354,48 @@ class Outcome(msgspec.Struct, kw_only=True, rename="camel"):
     pods_pending: int
     violations: dict[str, int]
     seconds: float
+    cpu_seconds: float
+
+
+Number = TypeVar("Number", int, float)
+
+
+class Part(msgspec.Struct, kw_only=True, rename="camel"):
+    """What a part of a month was like: its figures, and the waits by what pods run for."""
+
+    figures: Outcome
+    waits: dict[str, list[float]]
+
+
+def joined(parts: Sequence[Part]) -> Outcome:
+    """Return the figures of all parts together; `seconds` and `cpu_seconds` add up as if they had run in turn."""
+    first, outcomes = parts[0].figures, [part.figures for part in parts]
+    waits = {purpose: [wait for part in parts for wait in part.waits[purpose]] for purpose in parts[0].waits}
+    return msgspec.structs.replace(
+        first,
+        days=sum(outcome.days for outcome in outcomes),
+        dollars=round(sum(outcome.dollars for outcome in outcomes), 2),
+        instance_hours=round(sum(outcome.instance_hours for outcome in outcomes), 2),
+        dollars_by_pool=_added(outcome.dollars_by_pool for outcome in outcomes),
+        evictions=_added(outcome.evictions for outcome in outcomes),
+        ramp_wait=_ranks(waits["service"]),
+        opening_wait=_ranks(waits["environment"]),
+        job_wait=_ranks(waits["job"]),
+        nodes_launched=sum(outcome.nodes_launched for outcome in outcomes),
+        nodes_max=max(outcome.nodes_max for outcome in outcomes),
+        pods_pending=outcomes[-1].pods_pending,
+        violations=_added(outcome.violations for outcome in outcomes),
+        seconds=round(sum(outcome.seconds for outcome in outcomes), 1),
+        cpu_seconds=round(sum(outcome.cpu_seconds for outcome in outcomes), 1),
+    )
+
+
+def _added(counts: Iterable[dict[str, Number]]) -> dict[str, Number]:
+    total: dict[str, Number] = {}
+    for count in counts:
+        for name, number in count.items():
+            total[name] = total[name] + number if name in total else number
+    return {name: round(number, 2) for name, number in sorted(total.items())}
 
 
 class Observer:
@@ -351,26 +467,28 @@ def _ranks(values: list[float]) -> dict[str, float]:
     return {"pods": float(len(values)), **{name: round(ordered[rank], 1) for name, rank in ranks.items()}}
 
 
-def played(kind: str, course: Course) -> Outcome:
-    """Play the month and return its figures."""
-    began = time.perf_counter()
+def played(kind: str, course: Course) -> Part:
+    """Play a month, or a part of one, from an empty cluster."""
+    began, worked = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         described = read_scenario(scenario(Path(folder), kind, course))
     clock = VirtualClock(described.start)
     recorder, observer = Recorder(clock), Observer(course)
     recorder.listen(observer.see)
-    changed = (lambda settings: settings) if kind == CALENDAR else as_karpenter
+    changed = (lambda settings: settings) if kind in (CALENDAR, FORECAST) else as_karpenter
     region = read_region(described.catalogue_file)
     seed = course.seed
     with seeded(seed), open_world(described, region, seed, recorder, clock, EFFORT, changed=changed) as world:
         world.play([])
         if kind == CRONJOBS:
             CronJobs(world, course)
+        if kind == FORECAST:
+            world.application().adapters.stores.forecasts.write_history(learned(course))
         clock.run_until(described.start + described.duration)
         world.finish()
         observer.finish(clock.now())
         summary, verdict = world.summary.figures({}), judged(world.judges.finish())
-        return Outcome(
+        outcome = Outcome(
             kind=kind,
             days=course.days,
             dollars=costs(world.meter)["dollars"],
@@ -385,7 +503,18 @@ def played(kind: str, course: Course) -> Outcome:
             pods_pending=summary["podsPending"],
             violations={law: verdict[law] for law in VIOLATIONS if verdict[law]},
             seconds=round(time.perf_counter() - began, 1),
+            cpu_seconds=round(time.process_time() - worked, 1),
         )
+        return Part(figures=outcome, waits=observer.waits)
+
+
+def kept(folder: Path, kind: str, course: Course) -> Part:
+    """Return a part from the folder; play it and keep it there if it is missing."""
+    name = f"{kind}-{course.first}-{course.days}-{course.scale:g}-{course.seed}-{course.drawn_from}.json"
+    path = folder / name
+    if not path.exists():
+        path.write_bytes(msgspec.json.encode(played(kind, course)))
+    return msgspec.json.decode(path.read_bytes(), type=Part)
 
 
 def main() -> None:
@@ -398,15 +527,24 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=DAYS, help="(default: %(default)s)")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the number of pods (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="(default: %(default)s)")
-    parser.add_argument("--kind", action="append", choices=KINDS, help="only these (default: all)")
+    parser.add_argument(
+        "--drawn-from", type=date.fromisoformat, help="the first day of the draws (default: the first day)"
+    )
+    parser.add_argument("--kind", action="append", choices=(*KINDS, FORECAST), help=f"(default: {', '.join(KINDS)})")
+    parser.add_argument("--parts", type=Path, default=Path("build/month"), help="kept parts (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=1, help="parts at once (default: %(default)s)")
     arguments = parser.parse_args()
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    course = Course(arguments.first, arguments.days, arguments.scale, arguments.seed)
+    arguments.parts.mkdir(parents=True, exist_ok=True)
+    course = Course(arguments.first, arguments.days, arguments.scale, arguments.seed, arguments.drawn_from)
     outcomes: list[Outcome] = []
-    for kind in arguments.kind or KINDS:
-        outcomes.append(played(kind, course))
-        print(line(outcomes[-1]), flush=True)
-        arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(outcomes)))
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        kinds = arguments.kind or KINDS
+        coming = {kind: [pool.submit(kept, arguments.parts, kind, part) for part in course.parts()] for kind in kinds}
+        for parts in coming.values():
+            outcomes.append(joined([part.result() for part in parts]))
+            print(line(outcomes[-1]), flush=True)
+            arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(outcomes)))
 
 
 def line(outcome: Outcome) -> str:
@@ -414,7 +552,7 @@ def line(outcome: Outcome) -> str:
     return (
         f"{outcome.kind}: ${outcome.dollars:,.0f}, at most {outcome.nodes_max} nodes, evictions {outcome.evictions}, "
         f"ramp {outcome.ramp_wait}, opening {outcome.opening_wait}, jobs {outcome.job_wait}, "
-        f"violations {outcome.violations}, {outcome.seconds} s"
+        f"violations {outcome.violations}, {outcome.cpu_seconds} s of processor"
     )
 
 

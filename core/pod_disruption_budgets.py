@@ -14,7 +14,7 @@ There are three different answers:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from datetime import datetime
 from functools import cached_property
@@ -180,6 +180,7 @@ class DisruptionBudgets:
         self._workloads = {(w.namespace, w.kind, w.name): w for w in workloads}
         self._allowed: dict[BudgetKey, int] = {}
         self._guards: dict[int, tuple[Pod, tuple[PodDisruptionBudget, ...]]] = {}
+        self._reschedulable: dict[int, tuple[Sequence[Pod], tuple[Pod, ...]]] = {}
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> DisruptionBudgets:
@@ -194,13 +195,16 @@ class DisruptionBudgets:
             known = self._guards[id(pod)] = pod, self._guards_of(pod)
         return known[1]
 
-    def currently_reschedulable(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    def currently_reschedulable(self, pods: Sequence[Pod]) -> tuple[Pod, ...]:
         """Return those of a leaving node's pods for which a plan makes room elsewhere (Karpenter, IsCurrentlyReschedulable)."""
-        return tuple(
-            pod
-            for pod in pods
-            if is_reschedulable(pod) and not pod.blocks_disruption(self._now) and not self.is_fully_blocked(pod)
-        )
+        known = self._reschedulable.get(id(pods))
+        if known is None:
+            # As above: the search for a target asks about the same nodes in each of its plans.
+            known = self._reschedulable[id(pods)] = pods, tuple(filter(self._is_reschedulable, pods))
+        return known[1]
+
+    def _is_reschedulable(self, pod: Pod) -> bool:
+        return is_reschedulable(pod) and not pod.blocks_disruption(self._now) and not self.is_fully_blocked(pod)
 
     def is_fully_blocked(self, pod: Pod) -> bool:
         """Whether the budgets forbid eviction of the pod at any number of replicas (Karpenter)."""

@@ -216,7 +216,7 @@ def _hours_of(
     forecast: Forecast | None,
     growth: GrowthHistory | None,
 ) -> list[dict[str, Any]]:
-    """Return the hours of one NodePool; one that the clocks skip is empty, and a repeated one counts as one."""
+    """Return the hours of one NodePool; one that the clocks skip is left out, and a repeated one counts as one."""
     from core.calendars import periods
     from core.model.values.quantity import dollars
 
@@ -224,6 +224,8 @@ def _hours_of(
     held = list(periods(pool, snapshot.calendars, starts[0], starts[-1], at_most=CHANGES_MAX))
     answers = []
     for hour, start, end in zip(hours, starts, starts[1:], strict=False):
+        if start == end:
+            continue
         parts = [
             (min(end, period.until) - max(start, period.since), period.pool)
             for period in held
@@ -237,7 +239,7 @@ def _hours_of(
                 "from": output.rfc3339(start),
                 "day": f"{hour:%a %Y-%m-%d}",
                 "hour": hour.hour,
-                "openPercent": 100 * opened // (end - start) if end > start else 0,
+                "openPercent": 100 * opened // (end - start),
                 "warmPods": max((room.pods for _, room in rooms), default=0),
                 "warmDollars": round(dollars(spent), 4),
                 "forecastPods": _forecast_pods(pool.name, hour, forecast),

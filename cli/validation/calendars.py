@@ -13,7 +13,7 @@ from core.api.objects import is_ours, kind_of, mapping
 from core.api.older_versions import problems
 from core.api.status import path_of
 from core.calendars import holds as rule_holds
-from core.calendars import instant, next_change, periods, rules_of, starts, zone
+from core.calendars import instant, next_change, periods, rules_of, starts, wall_time, zone
 from core.errors import InvalidInputError
 from core.model.node_pool import Calendar, CalendarRule, NodePool
 
@@ -101,10 +101,9 @@ def _selection(document: Document, calendar: Calendar, pools: Sequence[NodePool]
 def _of_rule(rule: CalendarRule, place: _Place, now: datetime) -> Iterator[Finding]:
     first = now if rule_holds(rule, now) else next_change(rule, now)
     if first is None or first > now + AHEAD:
-        past = f": validUntil {rule.valid_until} is past" if rule.valid_until and first is None else ""
-        yield _warning(
-            place, Code.NEVER_HOLDS, f"rule {rule.name} does not hold within the next {AHEAD.days} days{past}"
-        )
+        past = _past(rule, now) if first is None else ""
+        message = f"rule {rule.name} does not hold within the next {AHEAD.days} days"
+        yield _warning(place, Code.NEVER_HOLDS, f"{message}: {past}" if past else message)
     for window in rule.windows:
         clock = zone(rule.time_zone)
         for start in starts(rule, window, now, now + AHEAD):
@@ -116,6 +115,16 @@ def _of_rule(rule: CalendarRule, place: _Place, now: datetime) -> Iterator[Findi
                 yield _warning(place, Code.NEVER_HOLDS, message)
                 break
     yield from _long_lead(rule, place, now)
+
+
+def _past(rule: CalendarRule, now: datetime) -> str:
+    """Return what of a rule that never holds again is past, empty for nothing."""
+    wall = wall_time(now, zone(rule.time_zone))
+    if rule.valid_until and rule.valid_until < f"{wall:%Y-%m-%d}":
+        return f"validUntil {rule.valid_until} is past"
+    ends = [window.start + window.duration for window in rule.windows if window.start is not None]
+    is_over = len(ends) == len(rule.windows) and max(ends, default=wall) <= wall
+    return "all its windows are past" if ends and is_over else ""
 
 
 def _long_lead(rule: CalendarRule, place: _Place, now: datetime) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from core.lifecycle.records import ClaimRecord
-from core.model.node_pool import GROUP_COUNTER, Calendar
+from core.model.node_pool import DAY, GROUP_COUNTER, MONTH, Calendar
 from core.model.snapshot import Spending
 from core.model.values import quantity
 from core.model.values.quantity import PPM
@@ -22,6 +22,11 @@ from core.spending import bounds, limited
 
 _HOUR: Final = timedelta(hours=1)
 _MICROSECOND: Final = timedelta(microseconds=1)
+
+
+SAME_PERIOD: Final = {DAY: timedelta(hours=12), MONTH: timedelta(days=2)}
+"""How far a period's start may move by another time zone, so that the reading at its former start still counts. Else what ended
+before the zone was changed would be forgotten for the rest of a month."""
 
 
 class SpendMeter(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +82,7 @@ def readings_due(
         meter = meters.get(cap.name, SpendMeter(cap=cap.name))
         for period in sorted(cap.periods):
             start, _ = bounds(period, cap.time_zone, now)
-            if period not in meter.readings or meter.readings[period][0] < start:
+            if period not in meter.readings or start - meter.readings[period][0] >= SAME_PERIOD[period]:
                 before = sum(cost(record, cap.name, None, start) for record in records)
                 due.append((cap.name, period, start, meter.ended + before))
     return tuple(due)
@@ -96,7 +101,7 @@ def spending(
             running = sum(cost(record, cap.name, start, now) for record in records)
             read_at, reading = meter.readings.get(period, (start, None))
             amount = running
-            if reading is not None and read_at == start:
+            if reading is not None and abs(read_at - start) < SAME_PERIOD[period]:
                 whole = sum(cost(record, cap.name, None, now) for record in records)
                 amount = max(running, meter.ended + whole - reading)
             spent.append(Spending(cap=cap.name, period=period, since=start, at=now, spent=amount, hourly=hourly))

@@ -629,9 +629,9 @@ class SlotFilling:
     def _open_hosts(self, item: int) -> Ints:
         """Nodes where a rule along hostnames admits one more pod of the item."""
         rooms, cap = self._rooms, int(self._problem.host_caps[item])
-        here = np.flatnonzero((rooms.groups >= 0) & rooms.suits[item])
-        is_open = np.array([rooms.present[item].get(int(node), 0) < cap for node in here], dtype=bool)
-        hosts: Ints = here[is_open]
+        is_open: Bools = (rooms.groups >= 0) & rooms.suits[item]
+        is_open[[node for node, pods in rooms.present[item].items() if pods >= cap]] = False
+        hosts: Ints = is_open.nonzero()[0]
         return hosts
 
     def _put(self, item: int, pods: int, here: Ints, alike: float, *, once: bool = False) -> list[NodeSlots]:
@@ -642,13 +642,15 @@ class SlotFilling:
         if pods <= 0 or not here.size:
             return slots
         request = self._problem.requests[item]
+        requested = request.nonzero()[0]
+        wanted = request[requested]
         unit = self._shape(request[None, :])[0]
         unit = unit / max(math.sqrt(unit @ unit), 1e-9)
         while pods > 0 and here.size:
+            # Only nodes that are chosen are asked how many pods they hold: divisions take most of the time.
+            here = here[(self._free[here][:, requested] >= wanted).all(axis=1)]
             free = self._free[here]
-            places = _places(free, request)
-            has_room = places > 0
-            here, places, shape = here[has_room], places[has_room], self._shape(free[has_room])
+            shape = self._shape(free)
             size = np.maximum(np.sqrt((shape * shape).sum(axis=1)), 1e-9)
             like = (shape @ unit) / size
             near = (like >= alike).nonzero()[0]
@@ -656,7 +658,8 @@ class SlotFilling:
                 break
             most = pods if once else min(pods, len(near) // 3 + 1)
             best = near[np.argsort(_SETTINGS.fullness_weight * size[near] - like[near], kind="stable")[: max(1, most)]]
-            amounts = _cut(np.minimum(places[best], 1 if once else max(1, pods // (2 * len(best)))), pods)
+            places = _places(free[best][:, requested], wanted)
+            amounts = _cut(np.minimum(places, 1 if once else max(1, pods // (2 * len(best)))), pods)
             chosen, placed = here[best[: len(amounts)]], int(amounts.sum())
             self._free[chosen] -= amounts[:, None] * request
             slots += [NodeSlots(item, *pair) for pair in zip(chosen.tolist(), amounts.tolist(), strict=True)]
@@ -672,18 +675,17 @@ class SlotFilling:
 
 
 def _places(free: Floats, request: Ints) -> Ints:
-    """Return [place], how many pods of this request fit into each free room ([place, resource])."""
-    requested = request.nonzero()[0]
-    if not requested.size:
+    """Return [place], how many pods of this request fit into each free room ([place, requested resource])."""
+    if not request.size:
         return np.full(len(free), np.iinfo(np.int32).max, dtype=np.int64)
-    places: Ints = (free[:, requested] // request[requested]).min(axis=1).astype(np.int64)
+    places: Ints = (free // request).min(axis=1).astype(np.int64)
     return places
 
 
 def _cut(amounts: Ints, pods: int) -> Ints:
     """Return the first of these positive amounts, cut off where their running sum reaches `pods`."""
-    sums = np.cumsum(amounts)
-    full = int(np.searchsorted(sums, pods))
+    sums = amounts.cumsum()
+    full = int(sums.searchsorted(pods))
     if full == len(amounts):
         return amounts
     cut_amounts: Ints = amounts[: full + 1].copy()

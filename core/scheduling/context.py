@@ -41,6 +41,7 @@ from core.scheduling.existing_node import ExistingNodes, KnownRooms, NodeIndex, 
 from core.scheduling.instance_types import index_of
 from core.scheduling.new_node import InFlightClaim, NodeClaimTemplate, paid_for_waiting, templates_of
 from core.scheduling.pods import (
+    NO_HOLDS,
     KnownQuestions,
     PodDemands,
     PodGroup,
@@ -100,6 +101,7 @@ class PodGroups:
         self._volumes = volumes
         self._pins: Mapping[str, Requirements] = {}
         self._of_groups = False
+        self._known: dict[int, tuple[Pod, PodGroup]] = {}
         self._restricted: Callable[[VolumeNeeds, Requirements], VolumeNeeds] = memo(VolumeNeeds.restricted_to)
         builder = _StepBuilder(snapshot, topology, table, constraints, watch)
         steps: Callable[[PodSignature, VolumeNeeds], Steps] = memo(builder.steps)
@@ -116,11 +118,18 @@ class PodGroups:
         """
         pinned = copy(self)
         pinned._pins = {**self._pins, **pins}  # noqa: SLF001 - a copy of our own kind
-        pinned._of_groups = of_groups  # noqa: SLF001
+        pinned._of_groups, pinned._known = of_groups, {}  # noqa: SLF001
         return pinned
 
     def of(self, pod: Pod) -> PodGroup:
         """Return the group of a pod that needs a place; that of its successor if it has a node and must leave it."""
+        known = self._known.get(id(pod))
+        if known is None:
+            # An entry keeps its pod alive, so no other pod has its identity.
+            known = self._known[id(pod)] = pod, self._group_of(pod)
+        return known[1]
+
+    def _group_of(self, pod: Pod) -> PodGroup:
         coming = self._successors.get(id(pod), pod) if self._successors else pod
         sized = self._signatures.of(coming)
         pin = self._pins.get(pod.key) if self._pins else None
@@ -335,26 +344,6 @@ class GangPlan(msgspec.Struct, frozen=True):
 
 NO_GANG_PLAN: Final = GangPlan()
 
-
-class Holds(msgspec.Struct, frozen=True):
-    """What caps, and pods that may wait, change about a plan.
-
-    Attributes:
-        held: Key of a pod for which nothing is planned → why.
-        waiting: Key of a pod that may wait → how long, and what its node would cost at once.
-        saving: Key of a pod for which no on-demand node is bought → the cap whose period would end too high.
-        sized_for: Names of the caps whose pods get only nodes for which the cap has room.
-        plans: How many plans were made again for caps.
-    """
-
-    held: Mapping[str, Unschedulable] = {}
-    waiting: Mapping[str, WaitingPod] = {}
-    saving: Mapping[str, str] = {}
-    sized_for: frozenset[str] = frozenset()
-    plans: int = 0
-
-
-NO_HOLDS: Final = Holds()
 
 _CHEAP: Final = Requirement.one_of(labels.CAPACITY_TYPE, labels.RESERVED, labels.SPOT)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -36,6 +36,12 @@ from core.scheduling.primitives import (
     within,
 )
 from core.scheduling.volume_binding import VolumeIndex
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Amounts = NDArray[np.int64]
 
 # Daemon overhead: the DaemonSet pods that every matching node gets, and the room that they leave.
 
@@ -410,6 +416,7 @@ class NodeIndex:
         domains: Label key → its values, each with its nodes.
         suitable: Requirement alternatives and tolerations → staying nodes whose taints are tolerated and whose labels meet any
             of the alternatives.
+        free_columns: [resource, node], the room.
     """
 
     def __init__(self, nodes: Sequence[ExistingNode], table: RequirementTable) -> None:
@@ -427,6 +434,7 @@ class NodeIndex:
         self.suitable: Callable[[tuple[RequirementId, ...], Tolerations], NodeMask] = memo(
             partial(_suitable, nodes, self.domains, table)
         )
+        self.free_columns: Callable[[], Amounts] = memo(partial(_free_columns, nodes))
 
     def with_room(self, requests: Vector) -> NodeMask:
         """Return the nodes with room for the requests."""
@@ -435,6 +443,62 @@ class NodeIndex:
             if amount:  # a node with too little of a resource takes pods that request none of it (noderesources/fit.go)
                 nodes &= column.at_least(amount)
         return nodes
+
+
+USED_MIN: Final = 32
+"""With fewer nodes in use, nothing is gained by comparing requests with the room of all at once."""
+
+
+class RoomLeft:
+    """The free room of the nodes, as one plan uses it up.
+
+    Attributes:
+        used: Position → what is left of a node that the plan has put pods on.
+    """
+
+    def __init__(self, index: NodeIndex) -> None:
+        self._index = index
+        self.used: dict[int, Vector] = {}
+        self._behind: dict[int, None] = {}
+        self._columns: Amounts | None = None
+
+    def take(self, position: int, requests: Vector) -> None:
+        """Use room of a node."""
+        self.used[position] = minus(self.used.get(position, self._index.nodes[position].free), requests)
+        self._behind[position] = None
+
+    def take_like(self, other: RoomLeft) -> None:
+        """Use the room that another plan uses."""
+        self.used, self._behind, self._columns = dict(other.used), dict.fromkeys(other.used), None
+
+    def lacking(self, requests: Vector) -> NodeMask:
+        """Return nodes in use with too little room for the requests by now; none while few are in use."""
+        if len(self.used) < USED_MIN:
+            return NodeMask(0)
+        import numpy as np
+
+        if self._columns is None:
+            self._columns = self._index.free_columns().copy()
+        behind, self._behind = list(self._behind), {}
+        if behind:
+            self._columns[:, behind] = np.array([_usable(self.used[position]) for position in behind]).T
+        is_short = np.zeros(self._columns.shape[1], dtype=bool)
+        for column, amount in zip(self._columns, requests, strict=True):
+            if amount:
+                is_short |= column < amount
+        return NodeMask(int.from_bytes(np.packbits(is_short, bitorder="little").tobytes(), "little"))
+
+
+def _free_columns(nodes: Sequence[ExistingNode]) -> Amounts:
+    """Return [resource, node], the room at first."""
+    import numpy as np  # a run without work needs none of it
+
+    return np.ascontiguousarray(np.array([_usable(node.free) for node in nodes], dtype=np.int64).T)
+
+
+def _usable(free: Vector) -> list[int]:
+    """Return the room with zero for what is overcommitted: it is short of any request, and sums of requests may be huge."""
+    return [max(amount, 0) for amount in free]
 
 
 def _every(nodes: Sequence[ExistingNode]) -> NodeMask:

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from core import labels
+from core.model.plan import Unschedulable, WaitingPod
 from core.model.pod import (
     DO_NOT_SCHEDULE,
     LabelSelector,
@@ -391,6 +392,27 @@ class PendingGroup(msgspec.Struct, eq=False):
     def waiting(self) -> int:
         """Return how many have no place yet."""
         return len(self.pods) - self.placed
+
+
+class Holds(msgspec.Struct, frozen=True):
+    """What caps, and pods that may wait, change about a plan.
+
+    Attributes:
+        held: Key of a pod for which nothing is planned → why.
+        waiting: Key of a pod that may wait → how long, and what its node would cost at once.
+        saving: Key of a pod for which no on-demand node is bought → the cap whose period would end too high.
+        sized_for: Names of the caps whose pods get only nodes for which the cap has room.
+        plans: How many plans were made again for caps.
+    """
+
+    held: Mapping[str, Unschedulable] = {}
+    waiting: Mapping[str, WaitingPod] = {}
+    saving: Mapping[str, str] = {}
+    sized_for: frozenset[str] = frozenset()
+    plans: int = 0
+
+
+NO_HOLDS: Final = Holds()
 
 
 # Assigns each pod its signature: everything that scheduling reads of it, except its requests and volumes.

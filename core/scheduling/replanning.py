@@ -726,8 +726,8 @@ def drained(context: SchedulingContext, drains: Drains) -> tuple[Solution, list[
     mandatory = [pod for position, node_pods in pods.items() if position in drains.mandatory for pod in node_pods]
     voluntary = [pod for position, node_pods in pods.items() if position not in drains.mandatory for pod in node_pods]
     waiting = (*context.pending, *context.moving)
-    lists = [(waiting, Avoids.NO_NODE), (mandatory, Avoids.UNPROVEN), (voluntary, Avoids.RECENTLY_CHANGED)]
-    queue = queue_of(context, lists, {pod.key for pod in mandatory + voluntary})
+    moved = [(mandatory, Avoids.UNPROVEN), (voluntary, Avoids.RECENTLY_CHANGED)]
+    queue = queue_of(context, [(waiting, Avoids.NO_NODE)], moved)
     closed = context.leaving | gone | drains.closed
     solution = GreedyScheduler(context, queue, closed, frozenset(pods), slots=drains.slots).run()
     return solution.settle_commitments(), mandatory + voluntary

@@ -66,26 +66,28 @@ def scheduling_results(
     claims = _named_for_groups(context, claims) if context.gangs else claims
     claims = _charged(context, solution.claims, claims) if context.remaining.caps.caps else claims
     existing_nodes = context.existing_nodes
-    real = [(pod, existing_nodes[position]) for pod, position in solution.bound if not is_virtual(pod)]
+    virtual = [
+        (pod, existing_nodes[position]) for pod, position in solution.bound if pod.annotations and is_virtual(pod)
+    ]
+    bound = solution.bound if not virtual else [(pod, p) for pod, p in solution.bound if not is_virtual(pod)]
+    real = [(pod.key, existing_nodes[position]) for pod, position in bound]
     plan = Plan(
         now=context.snapshot.now,
         claims=claims,
-        bindings=tuple(sorted(Binding(pod.key, node.name) for pod, node in real)),
+        bindings=tuple(sorted(Binding(key, node.name) for key, node in real)),
         unschedulable=_unschedulable(context, solution, explains),
         groups=_groups(context, solution, claims),
         buffers=buffer_rooms(context.pending, solution) if context.snapshot.buffers else (),
         waiting=_waiting(solution),
         cost=Cost(sum(claim.price for claim in claims)),
     )
-    buffer_nodes = {existing_nodes[position].name for pod, position in solution.bound if is_virtual(pod)}
+    buffer_nodes = {node.name for _, node in virtual}
     return SchedulingResults(
         plan=plan,
         displaced=tuple(sorted(keys)),
-        on_uninitialized=tuple(
-            sorted(pod.key for pod, node in real if pod.key in keys and not node.state.is_initialized)
-        ),
+        on_uninitialized=tuple(sorted(key for key, node in real if key in keys and not node.state.is_initialized)),
         buffer_nodes=tuple(sorted(buffer_nodes)),
-        awaited={existing_nodes[position].name: pod.key for pod, position in solution.bound if is_to_come(pod)},
+        awaited={node.name: pod.key for pod, node in virtual if is_to_come(pod)},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -17,6 +17,7 @@ from core.model.values.requirements import Requirement
 from core.scheduling.claim_search import NewClaims, OpenClaimSearch, PlanState, Solution, narrow_to_cheapest
 from core.scheduling.constraints.registry import VacantDomain, go_by_priority
 from core.scheduling.context import SchedulingContext, is_spare
+from core.scheduling.existing_node import RoomLeft
 from core.scheduling.new_node import ClaimProfiles
 from core.scheduling.pods import (
     Avoids,
@@ -65,7 +66,7 @@ class ExistingNodeSearch:
         self._staying = ~NodeMask(bits(leaving))
         self._drained_later = state.context.node_index.drained_later & self._staying
         self.opens_drained_later = not self._drained_later
-        self._free: dict[int, Vector] = {}
+        self._room = RoomLeft(self._context.node_index)
         self._open: dict[tuple[PodGroupId, int, Avoids], NodeMask] = {}
 
     def find(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
@@ -90,7 +91,7 @@ class ExistingNodeSearch:
         key = (pending_group.pod_group.index, step.number, pending_group.avoids)
         still_open = self._open.get(key)
         if still_open is None:
-            still_open = self._suitable(pending_group, step)
+            still_open = self._suitable(pending_group, step) & ~self._room.lacking(pending_group.pod_group.requests)
         place, open_nodes = None, still_open & self._near(step) & among
         # The lowest set bit is the first node in order. A refusal excludes all nodes of the domain at once; it is cached only
         # if later pods cannot lift it.
@@ -120,7 +121,8 @@ class ExistingNodeSearch:
 
     def find_unremembered(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
         """Return the first node that takes one more pod of the group now; refusals are neither read nor kept."""
-        open_to = self.open_to(pending_group, step) & ~self._drained_later
+        excluded = self._drained_later | self._room.lacking(pending_group.pod_group.requests)
+        open_to = self.open_to(pending_group, step) & ~excluded
         return next((p for p in positions(open_to) if self.takes(p, pending_group.pod_group, step)), None)
 
     def forget_refusals(self) -> None:
@@ -130,14 +132,14 @@ class ExistingNodeSearch:
     def place(self, position: int, pod_group: PodGroup) -> None:
         """Reserve the room for one pod and count the pod."""
         node = self._context.existing_nodes[position]
-        self._free[position] = minus(self._free.get(position, node.free), pod_group.requests)
+        self._room.take(position, pod_group.requests)
         for constraint in self._constraints.concerning(pod_group):
             constraint.reserve_on_node(node, pod_group)
         self._domain_counts.record_on_node(pod_group.signature, position)
 
     def fill_like(self, other: ExistingNodeSearch) -> None:
         """Take the room that another plan uses of the same nodes as used, too."""
-        self._free = dict(other._free)
+        self._room.take_like(other._room)
 
     def _suitable(self, pending_group: PendingGroup, step: RelaxationStep) -> NodeMask:
         """Return nodes whose labels, taints and initial room suit the pods, as a bit set of positions."""
@@ -162,7 +164,7 @@ class ExistingNodeSearch:
         return near
 
     def _has_room(self, position: int, pod_group: PodGroup, step: RelaxationStep) -> bool:
-        free = self._free.get(position)
+        free = self._room.used.get(position)
         if free is not None and not has_room(pod_group.requests, free):
             return False
         node = self._context.existing_nodes[position]
@@ -178,7 +180,7 @@ class ExistingNodeSearch:
         """
         spec, node = pod_group.signature.spec, self._context.existing_nodes[position]
         kept = [pod for pod in self._context.nominated[position] if pod.spec.priority >= spec.priority]
-        free = self._free.get(position, node.free)
+        free = self._room.used.get(position, node.free)
         for pod in kept:
             free = minus(free, self._context.axis.vector(pod.spec.requests))
         taken = [port for pod in kept for port in pod.spec.host_ports]
@@ -331,10 +333,10 @@ def _turns(
 _NOT_CREATED: Final = datetime.max.replace(tzinfo=UTC)
 """Sort key of pods without a creation time: they come after all others of their size."""
 
+_PodLists = Iterable[tuple[Iterable[Pod], Avoids]]
 
-def queue_of(
-    context: SchedulingContext, pods: Iterable[tuple[Iterable[Pod], Avoids]], displaced: Collection[str] = ()
-) -> list[PendingGroup]:
+
+def queue_of(context: SchedulingContext, pods: _PodLists, displaced: _PodLists = ()) -> list[PendingGroup]:
     """Return pods in the order of placement: most CPU first, then most memory, then the oldest; equal pods together.
 
     Groups that start together come before, in their turns (`core.scheduling.gangs`). Virtual pods of capacity buffers come
@@ -343,15 +345,15 @@ def queue_of(
     Args:
         context: The snapshot.
         pods: Lists of pods, each with the nodes that are no room for these. Pods that are held back are left out.
-        displaced: Keys of the pods that a target moves.
+        displaced: Such lists of pods that a target moves.
     """
     grouped: dict[tuple[int, Avoids, bool, bool, bool, int | None], PendingGroup] = {}
     turns = context.gang_plan.turns if context.gang_plan.uses_turns else {}
-    any_later = bool(context.node_index.drained_later)
-    for some, avoids in pods:
-        for pod in (pod for pod in some if pod.key not in context.holds.held):
-            pod_group = context.pod_groups.of(pod)
-            is_displaced = bool(displaced) and pod.key in displaced
+    any_later, held, group_of = bool(context.node_index.drained_later), context.holds.held, context.pod_groups.of
+    lists = (*((*part, False) for part in pods), *((*part, True) for part in displaced))
+    for some, avoids, is_displaced in lists:
+        for pod in (pod for pod in some if pod.key not in held) if held else some:
+            pod_group = group_of(pod)
             avoids_later = any_later and bool(pod.node_name) and not (avoids == Avoids.RECENTLY_CHANGED or is_displaced)
             keeps_room = bool(pod.annotations) and is_spare(pod)
             turn = turns.get(pod.key) if turns else None

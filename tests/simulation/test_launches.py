@@ -150,6 +150,19 @@ def test_once_it_is_permitted_every_pod_gets_its_node_and_the_condition_goes(tmp
         last_condition(result, "NodePool")
 
 
+def test_a_policy_that_a_budget_attaches_stops_launches_alone_until_it_is_detached(tmp_path: Path) -> None:
+    """An action of AWS Budgets denies launches for hours; after it they go on within the longest pause."""
+    step = denied("UnauthorizedOperation", "exception")
+    step["fault"]["for"] = "50m"
+    steps = [step, waiting(deployment(3, name="late", cpu="12"))]
+    result = play(tmp_path, node_pool(), deployment(2, name="before", cpu="12"), steps=steps, duration="70m")
+    assert_lawful(result)
+    assert result.summary["podsScheduled"] == 5
+    assert not named(result, "podEvicted")
+    launches = [call["outcome"] for call in fleet_calls(result)]
+    assert launches.count("denied") <= CALLS_MAX
+
+
 # Instances that EC2 ends while they start: few are launched, the cluster's objects say why, and pods get what can start.
 #
 # The rows of docs/reference/launch-errors.md about ends of instances.

@@ -82,7 +82,8 @@ def target_fleet(
     reserved = _nodes_of(snapshot.stored_target) if besides else frozenset[str]()
     staying = {move.to for command in disruption_pass.commands for move in command.moves} | reserved
     open_ = [c for c in survey.candidates if c.name not in staying and (c.pool.name, _reason(c)) not in besides]
-    held = {c.name for c in open_ if stored is not None and _is_held(c, stored, disruption_pass)}
+    drained = {drain.node for drain in stored.drains} if stored is not None else set()
+    held = {c.name for c in open_ if c.name in drained and _is_held(c, disruption_pass)}
     chosen = [c for c in open_ if _may_go(c, disruption_pass, is_held=c.name in held)]
     if not chosen:
         return None
@@ -130,11 +131,9 @@ def _reason(candidate: Candidate) -> TerminationReason:
     return TerminationReason.DRIFTED if candidate.drift else TerminationReason.UNDERUTILIZED
 
 
-def _is_held(candidate: Candidate, stored: StoredTarget, disruption_pass: DisruptionPass) -> bool:
-    """Whether nothing but PodDisruptionBudgets that let its pods be evicted later keeps a node of the stored target."""
-    if disruption_pass.is_free(candidate, _reason(candidate)) or all(
-        drain.node != candidate.name for drain in stored.drains
-    ):
+def _is_held(candidate: Candidate, disruption_pass: DisruptionPass) -> bool:
+    """Whether nothing but PodDisruptionBudgets that let its pods be evicted later keeps a node that a target drains."""
+    if disruption_pass.is_free(candidate, _reason(candidate)):
         return False
     if any(why.reason != NodeReason.POD_DISRUPTION_BUDGET for why in candidate.protected):
         return False

@@ -54,6 +54,9 @@ DEFAULTED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet")
 
 OF_ONE_POD: Final = ("apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name")
 
+NO_DOMAIN: Final = 0
+"""The number for nodes that are in no domain of a topology key."""
+
 PAIRS_MAX: Final = 400_000
 """The most pairs of a moved pod and a node that are scored, in about two seconds; later commands keep the target's places."""
 
@@ -389,6 +392,7 @@ class NodeScores:
         number_of = [numbers.setdefault(tuple(sorted(on_node)), len(numbers)) for on_node in taints]
         self._taint_sets, self._taint_set_of = list(numbers), np.array(number_of, dtype=np.int64)
         self._labels = [{**node.state.labels, labels.NODE_NAME: node.name} for node in self._nodes]
+        self._domain_numbers: dict[str, Ints] = {}
         self._counts = _PodCounts(context)
         defaults = snapshot.options.default_spreads or SYSTEM_SPREADS
         self._known_defaults = defaults
@@ -469,20 +473,19 @@ class NodeScores:
         rules = [rule for rule in self._spreads_of(pod) if rule.when_unsatisfiable == SCHEDULE_ANYWAY]
         if not rules:
             return np.zeros(len(feasible), dtype=np.int64)
-        domains = [[self._labels[position].get(rule.topology_key) for position in feasible] for rule in rules]
-        needs_all = is_own or not self._is_system
-        is_ignored = np.array([needs_all and None in values for values in zip(*domains, strict=True)])
+        domains = [self._domains(rule.topology_key)[feasible] for rule in rules]
+        is_ignored: Bools = np.zeros(len(feasible), dtype=bool)
+        for numbers in domains if is_own or not self._is_system else ():
+            is_ignored |= numbers == NO_DOMAIN
         score: Floats = np.zeros(len(feasible))
-        for rule, values in zip(rules, domains, strict=True):
+        for rule, numbers in zip(rules, domains, strict=True):
             counts = self._counts.selected(pod.namespace, spread_selector(rule, pod.labels))
             if rule.topology_key == labels.HOSTNAME:
                 here, size = counts[feasible], int((~is_ignored).sum())
             else:
-                sums = self._sums(counts, rule.topology_key)
-                here = np.array([sums[value] if value is not None else 0 for value in values])
-                size = len({value for value, out in zip(values, is_ignored, strict=True) if not out})
-            is_counted = np.array([value is not None for value in values])
-            score += np.where(is_counted, here * log(size + 2) + rule.max_skew - 1, 0.0)
+                here = self._sums(counts, rule.topology_key)[numbers]
+                size = len(np.unique(numbers[~is_ignored]))
+            score += np.where(numbers != NO_DOMAIN, here * log(size + 2) + rule.max_skew - 1, 0.0)
         rounded = np.floor(score + 0.5).astype(np.int64)
         most, least = (int(f(rounded[~is_ignored])) if not is_ignored.all() else 0 for f in (np.max, np.min))
         normal = FULL * (most + least - rounded) // most if most else np.full(len(feasible), FULL)
@@ -502,20 +505,28 @@ class NodeScores:
         """Score by preferences between pods, both ways (interpodaffinity/scoring.go)."""
         attraction: Ints = np.zeros(len(feasible), dtype=np.int64)
         for key, weight, counts in self._counts.attracting(pod):
-            sums = self._sums(counts, key)
-            values = (self._labels[position].get(key) for position in feasible)
-            attraction += np.array([0 if value is None else weight * sums[value] for value in values], dtype=np.int64)
+            attraction += weight * self._sums(counts, key)[self._domains(key)[feasible]]
         least, most = int(attraction.min()), int(attraction.max())
         if most == least:
             return np.zeros(len(feasible), dtype=np.int64)
         scaled: Ints = (FULL * ((attraction - least) / (most - least))).astype(np.int64)
         return scaled
 
-    def _sums(self, counts: Ints, key: str) -> Counter[str | None]:
-        """Return counts by node added up by domain."""
-        sums: Counter[str | None] = Counter()
-        for position in np.flatnonzero(counts):
-            sums[self._labels[position].get(key)] += int(counts[position])
+    def _domains(self, key: str) -> Ints:
+        """Return [node], the number of its domain along a key, `NO_DOMAIN` without the label."""
+        domains = self._domain_numbers.get(key)
+        if domains is None:
+            numbers: dict[str | None, int] = {None: NO_DOMAIN}
+            number_of = [numbers.setdefault(on_node.get(key), len(numbers)) for on_node in self._labels]
+            domains = self._domain_numbers[key] = np.array(number_of, dtype=np.int64)
+        return domains
+
+    def _sums(self, counts: Ints, key: str) -> Ints:
+        """Return [domain], counts by node added up; those of nodes without the label are zero."""
+        domains = self._domains(key)
+        sums: Ints = np.zeros(int(domains.max(initial=NO_DOMAIN)) + 1, dtype=np.int64)
+        np.add.at(sums, domains, counts)
+        sums[NO_DOMAIN] = 0
         return sums
 
 

@@ -48,7 +48,7 @@ class EachNode(ExistingNodeSearch):
             and not self._context.node_index.avoided[pending_group.avoids] >> position & 1
             and first_untolerated(node.taints, step.demands.tolerations) is None
             and any(table.offers(node.offered, alternative) for alternative in step.alternatives)
-            and within(pod_group.requests, self._free.get(position, node.free))
+            and within(pod_group.requests, self._room.used.get(position, node.free))
             and all(
                 c.admits(node, pod_group)
                 for c in self._constraints.all

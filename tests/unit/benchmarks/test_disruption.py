@@ -124,6 +124,56 @@ def test_every_world_has_the_same_pods_at_the_same_times(tmp_path: Path) -> None
     assert plays[0] == plays[1] == plays[2]
 
 
+def test_the_parts_of_a_month_have_the_pods_of_the_whole() -> None:
+    course = Course(days=16, scale=0.02)
+    whole = month.draws(course)
+    parts = course.parts()
+    assert [part.days for part in parts] == [7, 7, 2]
+    assert [day for part in parts for day in part.dates()] == list(course.dates())
+    for part in parts:
+        drawn = month.draws(part)
+        shift = int((part.start - course.start).total_seconds())
+        assert drawn.workloads == whole.workloads
+        for day in part.dates():
+            moments = [(int(step["at"].removesuffix("s")) + shift, step) for step in drawn.steps[day]]
+            assert [f"{moment}s" for moment, _ in moments] == [step["at"] for step in whole.steps[day]]
+            contents = [{**step, "at": ""} for _, step in moments]
+            assert contents == [{**step, "at": ""} for step in whole.steps[day]]
+
+
+def test_joined_parts_have_the_waits_of_all_pods() -> None:
+    figures = month.Outcome(
+        kind=CALENDAR,
+        days=7,
+        dollars=1.5,
+        instance_hours=3.0,
+        dollars_by_pool={"base": 1.5},
+        evictions={"job": 2},
+        ramp_wait={},
+        opening_wait={},
+        job_wait={},
+        nodes_launched=3,
+        nodes_max=2,
+        pods_pending=1,
+        violations={},
+        seconds=2.0,
+        cpu_seconds=1.0,
+    )
+    waits = ({"service": [1.0, 5.0], "environment": [], "job": [2.0]}, {"service": [3.0], "environment": [], "job": []})
+    whole = month.joined([month.Part(figures=figures, waits=part) for part in waits])
+    assert (whole.days, whole.dollars, whole.evictions, whole.nodes_max) == (14, 3.0, {"job": 4}, 2)
+    assert whole.ramp_wait == {"pods": 3.0, "p50": 3.0, "p99": 5.0, "max": 5.0}
+    assert whole.cpu_seconds == 2.0
+
+
+def test_the_forecast_has_learned_the_ramps_of_the_days_before() -> None:
+    course = Course(first=date(2026, 11, 2), days=1, scale=0.2, drawn_from=date(2026, 10, 5))
+    history = month.learned(course)
+    grown = [day for day, pools in history.days.items() if any(slot.slot in range(108, 114) for slot in pools["base"])]
+    assert len(grown) == 19, "weekdays of four weeks but the holiday"
+    assert HOLIDAY.isoformat() not in grown
+
+
 def test_as_karpenter_there_is_no_search_and_no_target() -> None:
     required = dict.fromkeys(Settings.__struct_fields__[:8], "-")
     options = as_karpenter(Settings(**required)).options()
@@ -134,7 +184,9 @@ def test_as_karpenter_there_is_no_search_and_no_target() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [CALENDAR, CRONJOBS])
 def test_a_short_day_has_its_hours(kind: str) -> None:
-    outcome = month.played(kind, SHORT)
+    part = month.played(kind, SHORT)
+    outcome = month.joined([part])
+    assert outcome == part.figures
     assert outcome.violations == {}
     assert outcome.opening_wait["pods"] >= 25
     assert outcome.opening_wait["max"] < 60

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -107,6 +108,25 @@ def test_what_a_period_has_spent_is_the_cost_of_its_part_of_every_claims_life(
     assert entry.since == start
     if start == START or start < START:
         assert abs(entry.spent - expected) <= 2 * len(lives), "rounding of each claim alone"
+
+
+@pytest.mark.parametrize(
+    "place", ["Europe/Berlin", "America/New_York", "Pacific/Kiritimati", "Pacific/Pago_Pago", "UTC"]
+)
+def test_a_calendar_in_another_zone_keeps_what_the_month_has_spent(place: str) -> None:
+    month = START.replace(day=1)
+    table = Meters(a_cap(periods={MONTH: nanodollars(100)}))
+    table.read(month)
+    claim = a_claim("a", month + 5 * 24 * HOUR)
+    table.claims.append(claim)
+    table.end(claim, month + 6 * 24 * HOUR)
+    table.calendars = calendars(a_cap(periods={MONTH: nanodollars(100)}, time_zone=place))
+    for day in (7, 20, 28):
+        table.read(month + day * 24 * HOUR)
+        assert dollars(table.spent(month + day * 24 * HOUR)[0].spent) == 24.0
+    following, _ = bounds(MONTH, place, month + 40 * 24 * HOUR)
+    table.read(following)
+    assert table.spent(following + HOUR)[0].spent == 0
 
 
 def test_a_claim_costs_from_its_launch_until_its_termination_is_asked_for() -> None:

@@ -343,11 +343,6 @@ def test_each_code_begins_with_its_subject() -> None:
 # Termination reasons in rows of other versions.
 
 
-def test_reasons_stored_by_another_version_can_be_read() -> None:
-    assert TerminationReason.stored("Expired") is TerminationReason.EXPIRED
-    assert TerminationReason.stored("FromTheFuture") is TerminationReason.OTHER
-
-
 def test_an_unknown_reason_is_mandatory() -> None:
     """Only voluntary disruptions wait for brakes and budgets."""
     assert TerminationReason.OTHER not in VOLUNTARY

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from random import Random
 
 import msgspec
 import pytest
@@ -12,11 +13,12 @@ from core.model.node_pool import Disruption
 from core.model.plan import INITIALIZED, Condition, NodeClaim
 from core.model.pod import NodeSelectorTerm
 from core.model.snapshot import DaemonSet, Node
+from core.model.values.quantity import AMOUNT_MAX
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from core.scheduling.context import KnownParts, SchedulingContext
-from core.scheduling.existing_node import NodeIndex, daemon_pods
-from core.scheduling.primitives import RequirementTable, ResourceAxis
+from core.scheduling.existing_node import USED_MIN, NodeIndex, RoomLeft, daemon_pods
+from core.scheduling.primitives import RequirementTable, ResourceAxis, has_room, positions
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import context_of, places, plan_of
 
@@ -197,3 +199,28 @@ def test_every_node_with_a_label_suits_pods_that_need_it() -> None:
     assert index.suitable((elsewhere,), ()) == 0b111
     assert index.suitable((not_first,), ()) == 0b110
     assert index.suitable((unknown,), ()) == 0
+
+
+def test_the_nodes_that_lack_room_are_those_that_a_check_of_each_refuses() -> None:
+    """Otherwise, a pod is kept off a node that has room, and a new one is launched for it."""
+    draw = Random(1)  # noqa: S311 - not for secrets
+    pairs = [a_node_of(NODE_INDEX_TYPE, f"n{number:02}") for number in range(USED_MIN + 8)]
+    nodes, node_claims = tuple(node for _, node in pairs), tuple(claim for claim, _ in pairs)
+    # A pod with a request of nothing may join a node that is overcommitted.
+    sizes = [{}, {"cpu": 500}, {"cpu": 3000, "memory": 2**30}, {"memory": AMOUNT_MAX}]
+    pods = tuple(a_pod(f"p{number}", requests=amounts) for number, amounts in enumerate(sizes))
+    context = context_of(types=(NODE_INDEX_TYPE,), nodes=nodes, node_claims=node_claims, pods=pods)
+    requests = [context.pod_groups.of(pod).requests for pod in context.pending]
+    room = RoomLeft(context.node_index)
+    for _ in range(USED_MIN - 1):
+        room.take(len(room.used), requests[0])
+    assert room.lacking(requests[3]) == 0  # few are in use, so each is checked by itself
+    for _ in range(60):
+        room.take(draw.randrange(len(nodes)), draw.choice(requests))
+        for wanted in requests:
+            free = [room.used.get(node.index, node.free) for node in context.existing_nodes]
+            short = {p for p, left in enumerate(free) if not has_room(wanted, left)}
+            assert set(positions(room.lacking(wanted))) == (short if len(room.used) >= USED_MIN else set())
+    other = RoomLeft(context.node_index)
+    other.take_like(room)
+    assert [other.lacking(wanted) for wanted in requests] == [room.lacking(wanted) for wanted in requests]

@@ -368,7 +368,8 @@ def test_pods_that_may_not_use_resting_nodes_form_their_own_group() -> None:
 def test_pods_that_a_target_moves_form_their_own_group() -> None:
     """Otherwise, equal pods of both kinds get places in the order of their age: pods that wait in any case come first."""
     context = context_of(types=(a_type(),), pods=(a_pod("a"), a_pod("b")))
-    queue = queue_of(context, [(context.pending, Avoids.NO_NODE)], {"default/b"})
+    first, second = context.pending
+    queue = queue_of(context, [((first,), Avoids.NO_NODE)], [((second,), Avoids.NO_NODE)])
     assert [([pod.name for pod in group.pods], group.is_displaced) for group in queue] == [
         (["a"], False),
         (["b"], True),

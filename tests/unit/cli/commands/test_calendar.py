@@ -146,6 +146,15 @@ def test_the_week_is_drawn_by_days(files: list[str], capsys: pytest.CaptureFixtu
     assert "clocks of Europe/Berlin" in drawn
 
 
+def test_an_hour_that_clocks_skip_is_in_no_week(files: list[str]) -> None:
+    for now, hours in (("2027-03-27T22:30:00Z", 23), ("2027-10-30T22:30:00Z", 24)):
+        arguments = command_parser("calendar").parse_args([*files, "--now", now])
+        (default,) = week_document(read_inputs(arguments).snapshot, None, None)["nodePools"]
+        sunday = [hour for hour in default["hours"] if hour["day"].startswith("Sun")]
+        assert len(sunday) == hours
+        assert (2 in {hour["hour"] for hour in sunday}) == (hours == 24)
+
+
 def test_the_week_has_what_is_forecast_and_what_came(files: list[str]) -> None:
     arguments = command_parser("calendar").parse_args([*files, "--now", "2026-11-29T22:30:00Z"])
     snapshot = read_inputs(arguments).snapshot

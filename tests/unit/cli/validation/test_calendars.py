@@ -37,6 +37,12 @@ OFFICE = {"windows": [{"from": "08:00", "to": "19:00"}], "when": "Outside"}
         ([a_rule(settings={"closed": True})], "NeverOpens", "spec.rules[0]", "closed for all of the next 400 days"),
         ([a_rule(validUntil="2026-11-01", settings={"weight": 1})], "NeverHolds", "spec.rules[0]", "is past"),
         (
+            [a_rule(windows=[{"start": "2026-11-28T18:00", "end": "2026-11-29T02:00"}], settings={"weight": 1})],
+            "NeverHolds",
+            "spec.rules[0]",
+            "all its windows are past",
+        ),
+        (
             [a_rule(windows=[{"schedule": "5 2 * * *", "duration": "30m"}], settings={"weight": 1})],
             "NeverHolds",
             "spec.rules[0]",
