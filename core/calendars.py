@@ -130,7 +130,7 @@ def next_change(rule: CalendarRule, moment: datetime, steps: Iterator[int] | Non
     wall = wall_time(moment, place)
     before, change = _holds_on(rule, wall), moment
     for _ in iter(range(EDGES_MAX)) if steps is None else steps:
-        edge = min(_edges(rule, wall), default=None)
+        edge = _next_edge(rule, wall)
         if edge is None:
             return None
         change = instant(edge, place)
@@ -138,6 +138,16 @@ def next_change(rule: CalendarRule, moment: datetime, steps: Iterator[int] | Non
         if _holds_on(rule, wall) != before:
             break
     return change
+
+
+def _next_edge(rule: CalendarRule, wall: datetime) -> datetime | None:
+    """Return the next wall time at which the rule may begin or cease to hold; its windows mean nothing outside its validity."""
+    date = f"{wall:%Y-%m-%d}"
+    if rule.valid_until and date > rule.valid_until:
+        return None
+    if date < rule.valid_from:
+        return _midnight(rule.valid_from)
+    return min(_edges(rule, wall), default=None)
 
 
 def _holds_on(rule: CalendarRule, wall: datetime) -> bool:
