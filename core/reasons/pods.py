@@ -87,10 +87,6 @@ class HeldPodReason(ReasonCode):
 # Which PodDisruptionBudgets keep a pod.
 
 
-def _counted(pods: int) -> str:
-    return f"{pods} pod" if pods == 1 else f"{pods} pods"
-
-
 class SparesNone(Refusal, frozen=True):
     """The budget's maxUnavailable never spares one of so many pods."""
 
@@ -101,7 +97,7 @@ class SparesNone(Refusal, frozen=True):
     @property
     def message(self) -> str:
         """The sentence for people."""
-        return f"maxUnavailable {self.max_unavailable} spares none of {_counted(self.pods)}"
+        return f"maxUnavailable {self.max_unavailable} spares none of {self.pods} pod{'s' * (self.pods > 1)}"
 
 
 class WantsAll(Refusal, frozen=True):
@@ -115,7 +111,7 @@ class WantsAll(Refusal, frozen=True):
     @property
     def message(self) -> str:
         """The sentence for people."""
-        return f"minAvailable {self.min_available} wants {self.wanted} of {_counted(self.pods)}"
+        return f"minAvailable {self.min_available} wants {self.wanted} of {self.pods} pod{'s' * (self.pods > 1)}"
 
 
 class NeverEvicted(Refusal, frozen=True):
