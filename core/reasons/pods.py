@@ -160,7 +160,7 @@ class PodReason(ReasonCode):
     )
     TOO_COMPLEX = (
         "TooComplex",
-        "The pod has more terms, expressions, tolerations or resources than a plan takes from one pod; the message names them.",
+        "The pod has more rules or resources than a plan takes, or groups of its namespace have too many members to come.",
         "Write fewer of them: the bounds are in docs/explanation/failure-model.md.",
     )
     SET_ASIDE = (
