@@ -7,8 +7,12 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-KEPT_DAYS = {"ledger/decisions/": 30, "ledger/outcomes/": 400, "ledger/bases/": 32}
-"""Days for which parts of the ledger are kept. Reports read from old outcomes which instances ran in a month. A base is renewed
+from installation.wiring import PARTS_PREFIX
+
+KEPT_DAYS = {"ledger/decisions/": 30, "ledger/outcomes/": 400, "ledger/bases/": 32, PARTS_PREFIX: 1}
+"""Days for which objects are kept: those of the ledger, and clusters that are decided about in parts.
+
+Reports read from old outcomes which instances ran in a month. A base is renewed
 after a day and kept two days longer than decisions, so it outlives the decisions that need it."""
 
 

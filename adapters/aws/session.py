@@ -63,6 +63,7 @@ _MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
             "ConditionalCheckFailedException",
             "ConflictException",
             "EntityAlreadyExists",
+            "ExecutionAlreadyExists",
             "IdempotentParameterMismatch",
             "InvalidLaunchTemplateName.AlreadyExistsException",
             "PreconditionFailed",

@@ -127,6 +127,9 @@ class Authorizations:
     def _sns(self, operation: str, given: Parameters) -> Iterator[Request]:
         yield self._request(f"sns:{operation}", given["TopicArn"])
 
+    def _stepfunctions(self, operation: str, given: Parameters) -> Iterator[Request]:
+        yield self._request(f"states:{operation}", self._named(given["stateMachineArn"], "parts_machine_arn"))
+
     def _eks(self, operation: str, given: Parameters) -> Iterator[Request]:
         yield self._request(f"eks:{operation}", f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{given['name']}")
 
