@@ -141,7 +141,7 @@ def _decide(store: PartsStore, given: argparse.Namespace) -> JsonObject:
 
 def _join(store: PartsStore, given: argparse.Namespace) -> JsonObject:
     del given
-    whole, stored = store.whole(RUN), []
+    whole, stored = store.whole(RUN), list[DisruptionPlan]()
     while (plan := _plan(store, len(stored))) is not None:
         stored.append(plan)
     plan = joined_plans(whole, stored)
