@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import reduce
 from typing import Final
 
 import msgspec
@@ -20,7 +21,7 @@ from adapters.run_report import RunReport
 from adapters.runtime import share_until
 from adapters.store import PARTS, Lease, Leases
 from core import codec
-from core.containment import contained
+from core.containment import Exclusion, SetAside, contained, excluding
 from core.disruption.decision import disrupt, joined_plans, left_alone, parts_of, turns_of_parts
 from core.errors import InvalidInputError
 from core.interpreter import collector_paused
@@ -65,11 +66,13 @@ class StoredPlan(msgspec.Struct, frozen=True):
         plan: As `core.codec` writes it.
         elapsed: The readings of the clock that bounded it.
         code: Digest of the code that made it. Other code may decide differently, and then no replay would repeat it.
+        exclusion: What was set aside for it.
     """
 
     plan: str
     elapsed: tuple[int, ...]
     code: str
+    exclusion: Exclusion | None = None
 
 
 class PartsStore:
@@ -94,9 +97,11 @@ class PartsStore:
         """Return the snapshot of a part. Raises PortError, InvalidInputError."""
         return self._snapshot(run, f"part-{number}", self._catalogue(run))
 
-    def keep(self, run: str, number: int, plan: DisruptionPlan, elapsed: Sequence[int]) -> None:
-        """Store the decision about a part. Raises PortError."""
-        stored = StoredPlan(codec.encode_disruption_plan(plan).decode(), tuple(elapsed), CODE)
+    def keep(
+        self, run: str, number: int, plan: DisruptionPlan, elapsed: Sequence[int], exclusion: Exclusion | None = None
+    ) -> None:
+        """Store the decision about a part, and what was set aside for it. Raises PortError."""
+        stored = StoredPlan(codec.encode_disruption_plan(plan).decode(), tuple(elapsed), CODE, exclusion)
         self._put(run, f"decision-{number}", encode_base(msgspec.json.encode(stored)))
 
     def decision(self, run: str, number: int) -> StoredPlan:
@@ -106,6 +111,17 @@ class PartsStore:
     def close(self, run: str, commands: int) -> None:
         """Store that the decisions are joined, and how many commands they have. Raises PortError."""
         self._put(run, "joined", str(commands).encode())
+
+    def announce(self, run: str) -> None:
+        """Store that the execution of this run is the last one. Raises PortError."""
+        self._objects.put(f"{self._cluster}/last", run.encode())
+
+    def last(self) -> str:
+        """Return the run of the last execution, empty for none. Raises PortError."""
+        try:
+            return self._objects.get(f"{self._cluster}/last").decode(errors="replace")
+        except NotFoundError:
+            return ""
 
     def joined_commands(self, run: str) -> int | None:
         """Return how many commands the joined decisions have; None if they are not joined. Raises PortError."""
@@ -137,20 +153,34 @@ class PartDecisions:
 
     def run(self, request: PartRequest, report: RunReport, *, deadline: datetime) -> None:
         """Decide about one part, and store the decision. Raises PortError."""
-        time = RecordedTime(share_until(self._clock, deadline - STORING))
+        clock = share_until(self._clock, deadline - STORING)
         part = self._store.part(request.run, request.part)
-        with collector_paused():
-            plan = disrupt(part, deadline=time, proves=request.proves)
+
+        def timed_plan(snapshot: Snapshot) -> tuple[DisruptionPlan, RecordedTime]:
+            time = RecordedTime(clock)  # of this attempt alone, for a replay makes no other
+            with collector_paused():
+                return disrupt(snapshot, deadline=time, proves=request.proves), time
+
+        decided = contained(part, timed_plan, is_out_of_time=lambda: clock() >= 1)
+        plan, time = decided.result
         report.count("commands", len(plan.commands))
-        self._store.keep(request.run, request.part, plan, time.elapsed)
+        self._store.keep(request.run, request.part, plan, time.elapsed, decided.exclusion)
 
 
 class JoinedParts(msgspec.Struct, frozen=True):
-    """The decision about a snapshot that was decided about in parts, and the readings with which a replay repeats it."""
+    """The decision about a snapshot that was decided about in parts, and the readings with which a replay repeats it.
+
+    Attributes:
+        snapshot: Without what functions have set aside.
+        plan: The decision.
+        elapsed: The readings.
+        set_aside: What they have set aside.
+    """
 
     snapshot: Snapshot
     plan: DisruptionPlan
     elapsed: tuple[int, ...]
+    set_aside: tuple[SetAside, ...]
 
 
 class DistributedParts:
@@ -175,9 +205,21 @@ class DistributedParts:
     def begin(self, run: str, report: RunReport) -> bool:
         """Whether no execution is under way, so that the run may observe and decide. Raises PortError."""
         self._run, self._lease = run, self._take(run, TAKEN_FOR)
+        if self._lease is None and self._is_left_behind():
+            self._lease = self._take(run, TAKEN_FOR)
         if self._lease is None:
             report.count("distributedRuns")
         return self._lease is not None
+
+    def _is_left_behind(self) -> bool:
+        """Whether an execution that has ended without its join held the lease, which is then free. Raises PortError."""
+        run = self._store.last()
+        if not run or not self._machine.has_ended(run):
+            return False
+        lease = self._take(run, TAKEN_FOR)  # None if another run holds it
+        if lease is not None:
+            self._leases.release(lease)
+        return lease is not None
 
     def end(self) -> None:
         """Let others begin, unless an execution was started. Raises PortError."""
@@ -219,6 +261,7 @@ class DistributedParts:
             return False
         self._store.write(self._run, divided.snapshot, parts)
         request = PartsRun(run=self._run, parts=tuple(range(len(parts))), proves=proves, code=CODE)
+        self._store.announce(self._run)
         self._lease = self._take(self._run, EXECUTED_WITHIN) or self._lease
         self._machine.start(self._run, request.to_input())
         self._lease, self._last = None, (self._run, digest, now)
@@ -241,17 +284,47 @@ class DistributedParts:
         if self._clock.now() - snapshot.now > EXECUTED_WITHIN:
             report.count("staleParts")
             return None
+        decisions = {number: self._decision(request.run, number, report) for number in request.parts}
+        snapshot, decisions, parts = self._without_set_aside(request.run, snapshot, decisions, report)
         plans: dict[int, DisruptionPlan] = {}
         elapsed: list[tuple[int, ...] | None] = []
         for number in turns_of_parts(snapshot.now, len(request.parts)):
-            stored = self._decision(request.run, number, report)
+            stored = decisions[number]
             if stored is None:
-                plans[number] = left_alone(self._store.part(request.run, number))
+                plans[number] = left_alone(parts[number] if parts else self._store.part(request.run, number))
             else:
                 plans[number] = codec.decode_disruption_plan(stored.plan.encode())
             elapsed.append(None if stored is None else stored.elapsed)
         joined = joined_plans(snapshot, [plans[number] for number in range(len(plans))])
-        return JoinedParts(snapshot, joined, time_of_parts(elapsed))
+        set_aside = {aside for stored in decisions.values() for aside in _set_aside(stored)}
+        return JoinedParts(snapshot, joined, time_of_parts(elapsed), tuple(sorted(set_aside)))
+
+    def _without_set_aside(
+        self, run: str, snapshot: Snapshot, decisions: dict[int, StoredPlan | None], report: RunReport
+    ) -> tuple[Snapshot, dict[int, StoredPlan | None], Sequence[Snapshot]]:
+        """Return the snapshot without what functions have set aside, the decisions that hold for it, and its parts if changed.
+
+        Without these objects, the cluster may have other parts. A decision holds if it is about a part as it is now, so that a
+        replay, which divides the cluster again, repeats it.
+        """
+        exclusions = {n: stored.exclusion for n, stored in decisions.items() if stored and stored.exclusion}
+        if not exclusions:
+            return snapshot, decisions, ()
+        rest = reduce(excluding, exclusions.values(), snapshot)
+        parts = _parts(rest)
+        if len(parts) != len(decisions):
+            rest, parts = snapshot, _parts(snapshot)
+        held: dict[int, StoredPlan | None] = {}
+        for number, stored in decisions.items():
+            part, exclusion = self._store.part(run, number), exclusions.get(number)
+            decided = part if exclusion is None else excluding(part, exclusion)
+            is_held = stored is not None and decided == parts[number]
+            if stored is not None and not is_held:
+                self._report_failed(
+                    part, number, "objects that are set aside for it, or for another, change it", report
+                )
+            held[number] = stored if is_held else None
+        return rest, held, parts
 
     def close(self, run: str, plan: DisruptionPlan) -> None:
         """Record that an execution's decisions are carried out. Raises PortError."""
@@ -277,14 +350,21 @@ class DistributedParts:
             pass
         except (InvalidInputError, msgspec.MsgspecError) as error:
             problem = str(error)
-        pools = sorted(pool.name for pool in self._store.part(run, number).node_pools)
+        self._report_failed(self._store.part(run, number), number, problem, report)
+        return None
+
+    def _report_failed(self, part: Snapshot, number: int, problem: str, report: RunReport) -> None:
+        pools = sorted(pool.name for pool in part.node_pools)
         subject = ", ".join(pools[:POOLS_NAMED]) + (" and others" if len(pools) > POOLS_NAMED else "")
         report.count(FAILED_PARTS)
         report.decide(DecisionKind.SKIP, subject or f"part {number}", RunReason.PART_NOT_DECIDED, problem)
-        return None
 
     def _take(self, run: str, duration: timedelta) -> Lease | None:
         return self._leases.acquire(PARTS, run, now=self._clock.now(), for_=duration)
+
+
+def _set_aside(stored: StoredPlan | None) -> tuple[SetAside, ...]:
+    return stored.exclusion.set_aside if stored is not None and stored.exclusion is not None else ()
 
 
 def _parts(snapshot: Snapshot) -> tuple[Snapshot, ...]:

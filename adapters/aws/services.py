@@ -234,6 +234,10 @@ class SnsTopic:
 # The state machine that has functions decide about a cluster's parts.
 
 
+_ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"})
+"""States of an execution that has ended. One that is redriven is RUNNING again, or PENDING_REDRIVE."""
+
+
 class StepFunctionsMachine:
     """`adapters.ports.StateMachine` in Step Functions."""
 
@@ -245,3 +249,11 @@ class StepFunctionsMachine:
         """Start an execution of this name; nothing happens if there is one already. Raises PortError."""
         with suppress(ConflictError):
             self._states.call("StartExecution", stateMachineArn=self._arn, name=name, input=json.dumps(given))
+
+    def has_ended(self, name: str) -> bool:
+        """Whether the execution of this name has ended, well or badly. Raises PortError."""
+        execution = f"{self._arn.replace(':stateMachine:', ':execution:')}:{name}"
+        try:
+            return self._states.call("DescribeExecution", executionArn=execution).get("status") in _ENDED
+        except NotFoundError:
+            return False  # answers may be older than its start

@@ -40,6 +40,7 @@ from adapters.ports import (
 _MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
     NotFoundError: frozenset(
         {
+            "ExecutionDoesNotExist",
             "InvalidCapacityReservationId.NotFound",
             "InvalidInstanceID.NotFound",
             "InvalidInstanceID.Malformed",

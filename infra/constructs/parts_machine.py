@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import aws_cdk as cdk
@@ -57,17 +58,16 @@ class PartsMachine(Construct):
 
         allow(role, ["lambda:InvokeFunction"], [arn_of(PARTS_MACHINE.each), arn_of(PARTS_MACHINE.then)])
         allow(role, ["states:StartExecution"], [self.arn])
-        children = place.arn("states", f"execution:{self._name}:*")
-        allow(role, ["states:DescribeExecution", "states:StopExecution"], [children])
+        children = [place.arn("states", f"execution:{self._name}{child}") for child in (":*", "/*")]
+        allow(role, ["states:DescribeExecution", "states:StopExecution"], children)
         machine = stepfunctions.CfnStateMachine(
             self,
             "Machine",
             state_machine_name=self._name,
             state_machine_type="STANDARD",
             role_arn=role.role_arn,
-            definition_string=cdk.Stack.of(self).to_json_string(
-                definition(PARTS_MACHINE, arn_of, cdk.Stack.of(self).partition)
-            ),
+            # Not `Stack.to_json_string`, which loses `null`: then outputs would take the place of the run that is joined.
+            definition_string=json.dumps(definition(PARTS_MACHINE, arn_of, cdk.Stack.of(self).partition)),
         )
         machine.node.add_dependency(role)
         return {name[0].lower() + name[1:]: self._number_of(name) for name in _ENDS_BADLY}

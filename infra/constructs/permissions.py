@@ -139,7 +139,9 @@ class Permissions:
         """Allow having functions decide about the parts of a large cluster."""
         if self.parts_machine_arn:
             self.state.keeps_parts(role)
+            executions = self.parts_machine_arn.replace(":stateMachine:", ":execution:")
             allow(role, ["states:StartExecution"], [self.parts_machine_arn])
+            allow(role, ["states:DescribeExecution"], [f"{executions}:*"])
 
     def _keeps_windows(self, role: iam.Role) -> None:
         self.windows.managed_by(role, arn_prefix=self.place.arn("scheduler", ""))

@@ -424,11 +424,14 @@ class DecisionPass:
             return
         # Equal names for equal commands: what an earlier attempt has stored is not stored again.
         decided = _Decided(snapshot, joined.plan, "", snapshot.now, joined.elapsed, is_new=True)
+        self.warnings.set_aside(joined.set_aside, report)
         self._report(decided, report)
         proposals = self.approvals.end_lapsed(given.proposals, snapshot, report)
         self._store(decided, present, proposals, given, report)
         report.count("cutOffDecisions", int(decided.is_cut_off))
         self.parts.close(request.run, joined.plan)
+        observed = msgspec.structs.replace(snapshot, stored_target=None)
+        self.only_observed.observe(observed, report, until=given.deadline - STORING)
         self.skips.turns.ask_after_parts()
 
     def _is_distributed(self, observed: Snapshot, given: PassInputs, report: RunReport) -> bool:

@@ -555,6 +555,7 @@ class Account:
             "scheduler:DeleteSchedule": self.schedules.delete,
             "service-quotas:ListServiceQuotas": self._quotas.list_quotas,
             "sns:Publish": self.topics.publish,
+            "stepfunctions:DescribeExecution": self.executions.describe,
             "stepfunctions:StartExecution": self.executions.start,
             "sqs:SendMessage": self.queues.send,
             "sqs:SendMessageBatch": self.queues.send_batch,

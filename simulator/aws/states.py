@@ -93,6 +93,13 @@ class Executions:
             self._begin(known)
         return {"executionArn": known.arn, "startDate": known.started}
 
+    def describe(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer states:DescribeExecution. Raises AwsError if there is no such execution."""
+        execution = self._executions.get(request["executionArn"].rpartition(":")[2])
+        if execution is None or execution.arn != request["executionArn"]:
+            raise AwsError("ExecutionDoesNotExist", f"Execution Does Not Exist: '{request['executionArn']}'")
+        return {"executionArn": execution.arn, "name": execution.name, "status": execution.status}
+
     def _begin(self, execution: _Execution) -> None:
         seconds = self._machine["TimeoutSeconds"]
         self._clock.after(timedelta(seconds=seconds), partial(self._end, execution, "TIMED_OUT"))

@@ -51,6 +51,7 @@ WHY_ACTION: Final[Mapping[str, str]] = {
     "iam:TagInstanceProfile": _PROFILE,
     "pricing:GetProducts": _MARKET,
     "s3:GetObject": "Reads the last reading of the market, the ledger's base documents, or a part of a large cluster.",
+    "states:DescribeExecution": "Ends the wait for an execution that has failed.",
     "states:StartExecution": "Has functions of their own decide about the parts of a large cluster.",
     "s3:ListBucket": "Tells an object that is not there from one that is denied.",
     "s3:PutObject": "Stores the reading of the market, what the ledger keeps, or a part of a large cluster with its decision.",

@@ -242,8 +242,9 @@ class Deployment:
             requests.setdefault(role, []).extend(_requests(("lambda:InvokeFunction",), *called))
             arn = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{properties['StateMachineName']}"
             requests[role] += _requests(("states:StartExecution",), arn)
-            child = f"{arn.replace(':stateMachine:', ':execution:')}:one"
-            requests[role] += _requests(("states:DescribeExecution", "states:StopExecution"), child)
+            executions = arn.replace(":stateMachine:", ":execution:")
+            children = f"{executions}:one", f"{executions}/map:one"
+            requests[role] += _requests(("states:DescribeExecution", "states:StopExecution"), *children)
 
     def _assumption(self, role: str, service: str) -> Request:
         arn, source = _ARNS["AWS::IAM::Role"].format(role), {"aws:SourceAccount": (ACCOUNT,)}

@@ -12,9 +12,11 @@ from adapters.messages import PartRequest, PartsRun, is_parts_decided, part_requ
 from adapters.ports import JsonObject, NotFoundError
 from adapters.run_report import RunReport
 from core import codec
+from core.containment import Exclusion, SetAside
 from core.disruption import disrupt
 from core.errors import InvalidInputError
-from core.model.snapshot import Snapshot
+from core.model.plan import DisruptionPlan
+from core.model.snapshot import Namespace, Snapshot
 from core.reasons.runs import RunReason
 from installation.metric_names import FAILED_PARTS
 from installation.wiring import PARTS_MACHINE, definition
@@ -46,9 +48,13 @@ class Machine:
 
     def __init__(self) -> None:
         self.started: dict[str, JsonObject] = {}
+        self.ended: set[str] = set()
 
     def start(self, name: str, given: JsonObject) -> None:
         self.started[name] = given
+
+    def has_ended(self, name: str) -> bool:
+        return name in self.ended
 
 
 class Parts:
@@ -122,6 +128,45 @@ def test_a_part_without_a_decision_is_left_alone_and_named(parts: Parts) -> None
     assert 1000 in joined.elapsed
 
 
+def test_an_object_that_makes_a_part_raise_is_set_aside(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise one workload would keep the nodes of all NodePools of its part."""
+    culprits = sorted(pod.key for pod in parts.snapshot.pods if "blue" in pod.name)
+
+    def raising(snapshot: Snapshot, **more: Any) -> DisruptionPlan:
+        if any(pod.key in culprits and not pod.unreadable for pod in snapshot.pods):
+            raise KeyError(culprits[0])
+        return disrupt(snapshot, **more)
+
+    parts.start(parts.sandbox())
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster_parts, "disrupt", raising)
+        parts.decide()
+    joined = parts.join()
+    assert joined is not None
+    assert [aside.object for aside in joined.set_aside] == [f"Pod/{key}" for key in culprits]
+    assert not parts.report.decisions
+    assert sorted(pod.key for pod in joined.snapshot.pods if pod.unreadable) == culprits
+    assert codec.encode_disruption_plan(joined.plan) == codec.encode_disruption_plan(disrupt(joined.snapshot))
+
+
+def test_a_decision_for_which_a_shared_object_was_set_aside_is_none(parts: Parts) -> None:
+    """Other parts were decided about with it, and a replay cannot do both."""
+    pod = parts.snapshot.pods[0]
+    shared = Namespace(name=pod.namespace)
+    parts.start(parts.sandbox(), snapshot=msgspec.structs.replace(parts.snapshot, namespaces=(shared,)))
+    parts.decide()
+    stored = parts.store.decision("run", 0)
+    aside = SetAside(f"Namespace/{shared.name}", "InternalError", "it caused KeyError, so it is ignored")
+    parts.store.keep(
+        "run", 0, codec.decode_disruption_plan(stored.plan.encode()), stored.elapsed, Exclusion((aside,), False, "")
+    )
+    joined = parts.join()
+    assert joined is not None
+    assert parts.report.counts[FAILED_PARTS] == 2
+    assert not joined.snapshot.namespaces
+    assert joined.plan.parts == 3
+
+
 def test_a_decision_of_other_code_is_none(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay with either code would decide otherwise."""
     parts.start(parts.sandbox())
@@ -143,6 +188,17 @@ def test_one_execution_runs_at_a_time_and_is_joined_once(parts: Parts) -> None:
     assert parts.join("first") is None
     assert parts.start(parts.sandbox(), "third")
     assert list(parts.machine.started) == ["first", "third"]
+
+
+def test_an_execution_that_failed_before_its_join_holds_up_nobody(parts: Parts) -> None:
+    """Otherwise nothing would be decided until its lease ends, half an hour later."""
+    parts.start(parts.sandbox(), "first")
+    assert not parts.start(parts.sandbox(), "second")
+    parts.machine.ended.add("first")
+    assert parts.start(parts.sandbox(), "third")
+    assert not parts.start(parts.sandbox(), "fourth"), "the third is under way"
+    assert list(parts.machine.started) == ["first", "third"]
+    assert parts.join("first") is None
 
 
 def test_an_execution_that_another_one_followed_is_not_joined(parts: Parts) -> None:
