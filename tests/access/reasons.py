@@ -180,7 +180,10 @@ SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
         "dynamodb:DeleteItem": "A claim that EC2 refuses is forgotten.",
         **_RESOLVES,
     },
-    "disrupt": {"sns:Publish": "A command waits for approval (`mode: approve`)."},
+    "disrupt": {
+        "sns:Publish": "A command waits for approval (`mode: approve`).",
+        "states:DescribeExecution": "An execution holds the lease of its cluster.",
+    },
     "execute": {"s3:ListBucket": _MISSING, **_RESOLVES},
     "interrupt": {"ec2:DescribeInstances": "A notice is about an instance that no claim has."},
     "reconcile": {

@@ -153,6 +153,9 @@ def seldom_asked(deployment: Deployment) -> list[Request]:
         ("scheduler:UpdateSchedule", schedule),
         ("ssm:GetParameters", {"Names": ["/images/al2023"]}),
     ]
+    if settings.parts_machine_arn:
+        execution = f"{settings.parts_machine_arn.replace(':stateMachine:', ':execution:')}:one"
+        calls.append(("stepfunctions:DescribeExecution", {"executionArn": execution}))
     return [request for name, given in calls for request in known.of(name, given)]
 
 
