@@ -340,9 +340,9 @@ NO_ACTIONS: Final = {
     *(f"aws:{key}" for key in ("RequestTag", "RequestedRegion", "ResourceTag", "SecureTransport", "TagKeys")),
     *("aws:SourceAccount", "aws:SourceArn", "dynamodb:LeadingKeys", "ec2:CreateAction", "iam:PassedToService"),
     *("lambda:SourceFunctionArn", "sts:RoleSessionName", "fleetwright:FUNCTION", "service:Operation"),
-    "sqs:SendMessageBatch",
+    *("sqs:SendMessageBatch", "stepfunctions:DescribeExecution"),
 }
-"""Condition keys, placeholders, and a call whose permission has another name."""
+"""Condition keys, placeholders, and calls whose permissions have another name."""
 
 
 POLICY_CHARACTERS_MAX: Final = 10_240
