@@ -41,9 +41,9 @@ demo: setup ## The main job on embedded defaults: a cluster's night in virtual t
 	$(BIN)/python -m cli simulate examples/demo.yaml --report build/demo.html --compare --record build/demo.jsonl
 	@$(BIN)/python -m tests.page build/demo.html
 
-page: ## Use build/demo.html in Chromium as a person would; pictures at three widths and README's, light and dark, in build/page
+page: ## Use build/demo.html in Chromium as a person would; pictures at three widths and those of README and the documents in build/page
 	@test -f build/demo.html || { echo "make demo writes build/demo.html first"; exit 2; }
-	$(BIN)/python -m tests.page build/demo.html --screenshots build/page
+	$(BIN)/python -m tests.page build/demo.html --screenshots build/page --screens build/page
 
 HYPOTHESIS ?= ci
 .PHONY: browser
@@ -188,7 +188,7 @@ docs: setup ## Write the reference pages and the CustomResourceDefinitions from 
 	$(if $(PACKAGE),cp $(PACKAGE) docs/package.json)
 	$(if $(COLD_START),cp $(COLD_START) docs/cold-start.json)
 	$(if $(COST),cp $(COST) docs/cost.json)
-	$(if $(PICTURE),cp $(PICTURE)/demo-light.png $(PICTURE)/demo-dark.png docs/reference)
+	$(if $(PICTURE),cp $(addprefix $(PICTURE)/,demo-light.png demo-dark.png top.svg console.png comment.png) docs/reference)
 	$(BIN)/python -m tests.reference
 	$(BIN)/python -m tests.access.page
 	$(BIN)/python -m tests.template_checks.partitions_page

@@ -216,6 +216,8 @@ class NamedTarget:
             named = {gang.name for gang in self._gangs}
             if groups := sorted(name for name in named if self._text.rpartition("/")[2] in name.partition("/")[2]):
                 return f"groups in the input: {output.several([f'group/{name}' for name in groups])}"
+        if self._text.partition("/")[0].lower() in ("nodepool", "nodepools") and snapshot.node_pools:
+            return f"NodePools in the input: {output.several(sorted(pool.name for pool in snapshot.node_pools))}"
         alike = difflib.get_close_matches(self._text, sorted(named), n=3)
         return f"near it there is {', '.join(alike)}" if alike else "the pods of a workload are named <workload>-<n>"
 
@@ -247,9 +249,10 @@ def _owns(expansion: Expansion, pod: Pod) -> bool:
 
 
 def explain_code(text: str) -> Explanation | None:
-    """Return the meaning and advice of a reason code of pods or nodes; None for any other text.
+    """Return the meaning and advice of a reason code of pods or nodes; None for the name of an object.
 
-    Names of objects have no capitals.
+    Raises:
+        InputError: If the text has capitals, which names have not, and is neither a code nor a kind with a name.
     """
     for codes in _CODES:
         for code in codes:
@@ -258,6 +261,11 @@ def explain_code(text: str) -> Explanation | None:
                 return Explanation(
                     subject=f"code {code.value}", outcome=f"means: {code.meaning}", details=tuple(filter(None, lines))
                 )
+    if "/" not in text and text != text.lower():
+        known = sorted({code.value for codes in _CODES for code in codes})
+        near = difflib.get_close_matches(text, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"{PAGE} has every code"
+        raise InputError(f"there is no reason code {text!r} of pods or nodes, and no object has capitals", hint=hint)
     return None
 
 

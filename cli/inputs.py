@@ -413,4 +413,11 @@ def builtin_or_given(arguments: argparse.Namespace, region: str, node_classes: S
     try:
         return builtin_catalogue(user_store(), region, node_classes, sizing_settings(os.environ))
     except InvalidInputError as error:
-        raise InputError(error.problem, source="--region", hint=fetch_hint(region)) from error
+        from difflib import get_close_matches
+
+        from simulator.market.embedded import regions
+
+        numbered = [known for known in regions() if known[-2:] == region[-2:]]  # AWS opens ap-southeast-6 beside -5
+        near = get_close_matches(region, numbered, n=1, cutoff=0.85)
+        hint = f"did you mean {near[0]}? Otherwise {fetch_hint(region)}" if near else fetch_hint(region)
+        raise InputError(error.problem, source="--region", hint=hint) from error

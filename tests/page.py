@@ -1,4 +1,8 @@
-"""Open a report in headless Chromium and use it as a person would: `python -m tests.page FILE [--screenshots FOLDER]`."""
+"""Open a report in headless Chromium and use it as a person would: `python -m tests.page FILE [--screenshots FOLDER]`.
+
+`--screens FOLDER` draws what the programs show of the demo's cluster as it was after `STOPPED_AFTER`: the screen of `top`, the
+console's page, and the comment on a pull request.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,30 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from html import unescape
+from contextlib import redirect_stdout
+from datetime import timedelta
+from html import escape, unescape
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from markdown_it import MarkdownIt
+
+from cli.__main__ import _parser
+from cli.answers.top import BOLD, DIM, REVERSE, Observation, View, frame
+from cli.commands.cluster import observe
+from core.manifests.wire import resources
+from simulator.aws.installation import read_region
+from simulator.clock import VirtualClock
+from simulator.record import Recorder
+from simulator.scenario import read_scenario
+from simulator.world import QUICK, open_world, seeded
 
 VARIABLE = "CHROMIUM"
 """Names the program, where none of the usual names is on the PATH."""
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-SECONDS_MAX = 60
+SECONDS_MAX = 180
 WIDTHS = (390, 820, 1280)
 SCHEMES = {"dark": 0, "light": 1}
 HEIGHT = 2600
@@ -137,6 +156,102 @@ def pictures(page: Path, program: str, folder: Path) -> list[Path]:
         ]
 
 
+ROOT: Final = Path(__file__).parents[1]
+STOPPED_AFTER: Final = timedelta(minutes=90)
+"""Into the demo's night: the shop is large, and no spot instance has been reclaimed yet."""
+
+WIDTH, LINES, CHARACTER, LINE = 132, 30, 7.9, 18
+"""The screen of `top` in characters, and a character's width and a line's height in pixels."""
+
+CONSOLE_PICTURE, COMMENT_PICTURE = (1280, 900), (640, 350)
+_COMMENT: Final = """<!doctype html><meta charset="utf-8"><style>
+body { font: 14px/1.5 sans-serif; margin: 16px; color: #1f2328 }
+main { border: 1px solid #d1d9e0; border-radius: 6px } main > * { margin: 16px }
+header { background: #f6f8fa; border-bottom: 1px solid #d1d9e0; margin: 0; padding: 8px 16px }
+table { border-collapse: collapse } td, th { border: 1px solid #d1d9e0; padding: 6px 13px }
+</style><main><header><b>github-actions</b> commented</header>"""
+_KEPT: Final = "\u00a0"
+"""A space that browsers do not join with the one before it."""
+_LOOKS: Final = {
+    BOLD: 'font-weight="bold"',
+    DIM: 'fill="#8b949e"',
+    REVERSE: 'fill="#0d1117"',
+}
+
+
+def screens(folder: Path, program: str | None) -> list[Path]:
+    """Play the demo's night to `STOPPED_AFTER`, write its cluster, and draw what shows it; without Chromium, `top` alone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cluster, now = folder / "cluster.json", _write_cluster(folder / "cluster.json")
+    given = ["-f", str(cluster), "--now", now]
+    made = [_drawn_screen(given, folder / "top.svg")]
+    if program is not None:
+        made.append(_photographed_console(given, program, folder / "console.png"))
+        made.append(_photographed_comment(program, folder / "comment.png"))
+    return made
+
+
+def _write_cluster(target: Path) -> str:
+    """Write the cluster of the demo's night as `kubectl get … -o json` would; return its time."""
+    scenario = read_scenario(ROOT / "examples" / "demo.yaml")
+    clock = VirtualClock(scenario.start)
+    recorder = Recorder(clock)
+    region = read_region(scenario.catalogue_file)
+    with seeded(1), redirect_stdout(StringIO()), open_world(scenario, region, 1, recorder, clock, QUICK) as world:
+        world.play([])
+        clock.run_until(scenario.start + STOPPED_AFTER)
+        items = [item for resource in resources.ALL for item in world.cluster.store.all(resource)]
+    target.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1))
+    return f"{clock.now():%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _drawn_screen(given: Sequence[str], target: Path) -> Path:
+    """Draw the screen of `top` once it is known why nodes stay or go."""
+    seen: list[Observation] = []
+    words = ["top", *given, "--improve-iterations", "200"]
+    observe(_parser(words).parse_args(words), seen.append)
+    rows = []
+    for number, line in enumerate(frame(seen[-1], View(), WIDTH, LINES)):
+        at = (number + 1) * LINE
+        if line.style == REVERSE:
+            rows.append(f'<rect x="8" y="{at - 13}" width="{WIDTH * CHARACTER:.0f}" height="{LINE}" fill="#c9d1d9"/>')
+        rows.append(f'<text x="8" y="{at}" {_LOOKS.get(line.style, "")}>{escape(line.text).replace(" ", _KEPT)}</text>')
+    width, height = round(WIDTH * CHARACTER) + 16, LINES * LINE + 12
+    target.write_text(
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" fill="#c9d1d9" font-size="13" '
+        'font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace">'
+        f'<rect width="{width}" height="{height}" rx="6" fill="#0d1117"/>\n' + "\n".join(rows) + "\n</svg>\n",
+        encoding="utf-8",
+    )
+    return target
+
+
+def _photographed_console(given: Sequence[str], program: str, target: Path) -> Path:
+    """Serve the console on a free port, and take a picture of its first tab."""
+    command = [sys.executable, "-m", "cli", "console", "--port", "0", *given]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as serving:  # noqa: S603 - ours
+        try:
+            assert serving.stderr is not None
+            address = next(word for line in serving.stderr for word in line.split() if word.startswith("http://"))
+            look = ["--window-size=" + ",".join(map(str, CONSOLE_PICTURE)), f"--screenshot={target.resolve()}"]
+            _run(program, address, *look, "--virtual-time-budget=60000")
+        finally:
+            serving.terminate()
+    return target
+
+
+def _photographed_comment(program: str, target: Path) -> Path:
+    """Take a picture of the comment that the Action keeps: here a pull request adds the GPU workload to the shop."""
+    work, pools = (ROOT / "examples" / name for name in ("workloads", "pools"))
+    command = [sys.executable, "-m", "cli", "diff", "-f", str(pools), "--from", str(work / "shop.yaml"), "--to"]
+    command += [str(work / "shop.yaml"), str(work / "gpu.yaml"), "-o", "markdown"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S603 - ours
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "comment.html"
+        page.write_text(_COMMENT + MarkdownIt().enable("table").render(said), encoding="utf-8")
+        return _photographed(page, program, COMMENT_PICTURE, "light", target)
+
+
 def _photographed(page: Path, program: str, size: tuple[int, int], scheme: str, target: Path) -> Path:
     look = (f"--window-size={size[0]},{size[1]}", f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}")
     _run(program, page.resolve().as_uri(), *look, f"--screenshot={target.resolve()}")
@@ -155,7 +270,10 @@ def main(given: Sequence[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("page", type=Path)
     parser.add_argument("--screenshots", type=Path)
+    parser.add_argument("--screens", type=Path)
     arguments = parser.parse_args(given)
+    if arguments.screens is not None:
+        print("\n".join(map(str, screens(arguments.screens, browser()))))  # noqa: T201
     page, program = arguments.page, browser()
     if program is None:
         print(f"open {page} in a browser (no Chromium is here to try it first)", file=sys.stderr)  # noqa: T201

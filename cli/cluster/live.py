@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -145,6 +147,14 @@ def _plugin_may_ask() -> Iterator[None]:
         yield
 
 
+def _missing_kubeconfigs() -> str:
+    """Return the kubeconfigs that the client looks for if none of them is there, else nothing."""
+    from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
+
+    paths = [path for path in KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep) if path]
+    return "" if any(Path(path).expanduser().exists() for path in paths) else " or ".join(paths)
+
+
 def _client(context: str | None, failures: _SignInFailures) -> Any:
     """Return a client with the user's credentials."""
     from kubernetes import config
@@ -155,7 +165,9 @@ def _client(context: str | None, failures: _SignInFailures) -> Any:
             client = config.new_client_from_config(context=context)  # type: ignore[no-untyped-call]  # the package has no types
     except (config.ConfigException, OSError, TypeError) as error:
         hint = "give manifests with -f, or name a context of the kubeconfig with --context"
-        raise InputError(f"no cluster to read: {error}", source="kubeconfig", hint=hint) from error
+        missing = _missing_kubeconfigs()
+        why = f"there is no file {missing}" if missing else str(error)
+        raise InputError(f"no cluster to read: {why}", source="kubeconfig", hint=hint) from error
     failures.tell()
     keys = client.configuration.api_key.values()
     if keys and not any(key.removeprefix("Bearer").strip() for key in keys):

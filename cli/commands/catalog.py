@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cli.arguments import REGION_DEFAULT, add_filenames
+from cli.arguments import REGION_DEFAULT, add_filenames, sizing_settings
 from cli.errors import DONE, InputError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read the region and write a catalogue for `--catalog`.
 
     Raises:
-        InputError: If AWS refuses, or the file cannot be written.
+        InputError: If AWS refuses, the file cannot be written, or a setting that sizes nodes cannot be read.
     """
     from adapters.ports import PortError
     from cli.answers.plan import other_currency
@@ -46,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     from core.catalogue.document import CatalogueOrigin, encode
 
     classes = [document.object for document in read(arguments.files) if document.kind == "EC2NodeClass"]
+    sizing = sizing_settings(os.environ)
     try:
         with progress(f"reading instance types and prices of {arguments.region}"):
             facts = market_of(arguments.region, arguments.profile).read(None)
@@ -55,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     spot = () if facts.market.spot is not None else ("no spot prices were read: on-demand prices stand in for them",)
     for problem in (*facts.problems, *spot):
         print(f"warning: {problem}", file=sys.stderr)
-    catalogue = build_catalogue(facts.shapes, facts.market, classes)
+    catalogue = build_catalogue(facts.shapes, facts.market, classes, sizing)
     origin = CatalogueOrigin(region=arguments.region, date=f"{facts.prices_read_at:%Y-%m-%d}")
     _write(encode(catalogue, origin), arguments.to)
     unit = other_currency(arguments.region)

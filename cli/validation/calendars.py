@@ -107,8 +107,9 @@ def _of_rule(rule: CalendarRule, place: _Place, now: datetime) -> Iterator[Findi
     for window in rule.windows:
         clock = zone(rule.time_zone)
         for start in starts(rule, window, now, now + AHEAD):
-            if instant(start, clock) == instant(start + window.duration, clock):
-                date = f"{start:%Y-%m-%d}"
+            date = f"{start:%Y-%m-%d}"
+            is_valid = rule.valid_from <= date and not (rule.valid_until and date > rule.valid_until)
+            if is_valid and instant(start, clock) == instant(start + window.duration, clock):
                 message = (
                     f"rule {rule.name}: on {date} clocks skip its window {start:%H:%M} as a whole, so it does not open"
                 )

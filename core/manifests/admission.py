@@ -20,7 +20,7 @@ from core.manifests.pods import SYSTEM_PRIORITIES, of_spec
 from core.manifests.storage import storage_class
 from core.manifests.wire import resources
 from core.manifests.wire.admission import LimitRange, LimitRangeItem, ResourceQuota, RuntimeClass, ScopeExpression
-from core.manifests.wire.objects import Quantities, Quantity, WireClaimSpec, WireMetadata, WireNamespace
+from core.manifests.wire.objects import PriorityClass, Quantities, Quantity, WireClaimSpec, WireMetadata, WireNamespace
 from core.manifests.wire.pod import Container, PodAffinity, Resources, WirePod, WirePodAffinityTerm, WirePodSpec
 from core.manifests.wire.pod import WireToleration as Toleration
 from core.manifests.wire.resources import Resource
@@ -95,7 +95,9 @@ class PodAdmission:
         self._runtime_classes: dict[str, RuntimeClass] = {
             found.metadata.name: found for found in objects.get(resources.RUNTIME_CLASSES, ())
         }
-        self._priorities = {found.metadata.name for found in objects.get(resources.PRIORITY_CLASSES, ())}
+        classes = tuple(objects.get(resources.PRIORITY_CLASSES, ()))
+        self._priorities = {found.metadata.name: found.value for found in classes}
+        self._default_priority = default_priority_class(classes)
         self._terminating = {
             found.metadata.name for found in objects.get(resources.NAMESPACES, ()) if is_terminating(found)
         }
@@ -122,7 +124,7 @@ class PodAdmission:
             spec = template
             for limit_range in self._limit_ranges.get(namespace, ()):
                 spec = _with_defaults(limit_range, spec, notes)
-            self._check_priority(spec)
+            spec = self._with_priority_class(spec, notes)
             spec = _with_default_tolerations(spec)
             spec = _tolerating_extended_resources(spec, notes)
             spec = self._with_runtime_class(spec, notes)
@@ -145,15 +147,31 @@ class PodAdmission:
             return refused.note
         return None
 
-    def _check_priority(self, spec: WirePodSpec) -> None:
-        """Refuse a class that does not exist; every cluster has Kubernetes' own two, so without them some may be missing."""
-        name = spec.priority_class_name
-        if name and name not in self._priorities and self._priorities.issuperset(SYSTEM_PRIORITIES):
-            _refuse(Plugin.PRIORITY, name, "there is none of that name")
+    def _with_priority_class(self, spec: WirePodSpec, notes: list[AdmissionNote]) -> WirePodSpec:
+        """Return the spec with the default class if it names none. Refuse an unknown class, and a number that is not its own.
+
+        Every cluster has Kubernetes' own two classes, so without them some may be missing.
+        """
+        name, knows_all = spec.priority_class_name, self._priorities.keys() >= SYSTEM_PRIORITIES.keys()
+        if name and name not in self._priorities:
+            if knows_all:
+                _refuse(Plugin.PRIORITY, name, "there is none of that name")
+            return spec
+        default = self._default_priority
+        if not name and default is not None:
+            name = default.metadata.name
+            notes.append(AdmissionNote(Plugin.PRIORITY, name, f"priority {default.value}"))
+        is_known = bool(name) or knows_all
+        value = self._priorities[name] if name else 0
+        if is_known and spec.priority not in (None, value):
+            _refuse(Plugin.PRIORITY, name, f"it states priority {spec.priority}, and gets {value}")
+        return msgspec.structs.replace(spec, priority_class_name=name) if name != spec.priority_class_name else spec
 
     def _with_runtime_class(self, spec: WirePodSpec, notes: list[AdmissionNote]) -> WirePodSpec:
         name = spec.runtime_class_name
         if not name:
+            if self._runtime_classes and quantity.parse_resources(spec.overhead, field="spec.overhead"):
+                _refuse(Plugin.RUNTIME_CLASS, "", "it states an overhead, and no RuntimeClass gives it one")
             return spec
         runtime = self._runtime_classes.get(name)
         if runtime is None:
@@ -161,6 +179,12 @@ class PodAdmission:
                 _refuse(Plugin.RUNTIME_CLASS, name, "there is none of that name")
             return spec
         return _of_runtime_class(runtime, spec, notes)
+
+
+def default_priority_class(classes: Iterable[PriorityClass]) -> PriorityClass | None:
+    """Return the class of pods that name none: of several defaults, the lowest one (admission plugin Priority)."""
+    defaults = (found for found in classes if found.global_default)
+    return min(defaults, key=lambda found: found.value, default=None)
 
 
 def is_terminating(namespace: WireNamespace) -> bool:

@@ -16,7 +16,7 @@ from core.containment import SetAside, SetAsideError, internal_error
 from core.errors import InvalidInputError
 from core.manifests import pods as policies
 from core.manifests import storage
-from core.manifests.admission import PodAdmission
+from core.manifests.admission import PodAdmission, default_priority_class
 from core.manifests.expected_pods import BufferTranslator, NotForUsError, Successors
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import decoding, resources
@@ -452,9 +452,10 @@ class _Assembly:
 
     def _translator(self) -> PodTranslator:
         classes = self._objects.get(resources.PRIORITY_CLASSES, ())
-        defaults = [priority_class.value for priority_class in classes if priority_class.global_default]
+        default = default_priority_class(classes)
         return PodTranslator(
-            {priority_class.metadata.name: priority_class.value for priority_class in classes}, max(defaults, default=0)
+            {priority_class.metadata.name: priority_class.value for priority_class in classes},
+            0 if default is None else default.value,
         )
 
     def _each(

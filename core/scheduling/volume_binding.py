@@ -377,7 +377,8 @@ class VolumeIndex:
             )
         driver = storage.provisioner
         free = self.binding.free_volume((namespace, name))
-        where = self._volume_alternatives(free) if free is not None else ()
+        # Of a local volume without its node, no pod has written anything that a new node could stand in for.
+        where = _term_alternatives(free.node_terms) if free is not None else ()
         if driver in ("", NO_PROVISIONER):
             if free is None:
                 return _problem(

@@ -13,7 +13,6 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,12 +26,14 @@ import yaml
 from cli.__main__ import main as fleetwright
 from core.catalogue import document
 from installation.array_threads import ARRAY_THREADS
+from tests.e2e.parts import builds
+from tests.e2e.parts.processes import LackingError
 from tests.oracle_scheduler.asking import Json, Question, documents
 from tests.oracle_scheduler.clusters import as_stored, random_cluster, with_sidecar_ports, with_unparsable_preferences
 from tests.oracle_scheduler.consolidation import states
 from tests.property.naive_manifests.writing import written
 
-BUILT: Final = Path("build/oracle-scheduler")
+PROGRAM: Final = "oracle-scheduler"
 NOW: Final = "2026-01-01T00:00:00Z"
 
 DECIDED: Final = {
@@ -64,27 +65,19 @@ def _say(line: str) -> None:
 
 
 def build(shared: Path) -> Path | None:
-    """Return the program, built once; None where it cannot be built."""
+    """Return the program, built once for all checkouts of a user; None where it cannot be built."""
     given = os.environ.get("ORACLE_SCHEDULER")
     if given:
         return Path(given)
-    program, source = BUILT / "program", shared / "oracle-scheduler"
-    if program.exists():
-        return program.resolve()
+    source = shared / "oracle-scheduler"
     if not source.is_dir() or shutil.which("go") is None:
         _say("oracle-scheduler: not judged, since Go or the sources of the scheduler's program are not here")
         return None
-    copied = BUILT / "source"
-    shutil.copytree(source, copied, dirs_exist_ok=True)
-    for path in copied.rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    for arguments in (("mod", "download"), ("build", "-o", program.resolve(), ".")):
-        done = subprocess.run(["go", *arguments], cwd=copied, check=False)  # noqa: S603, S607 - go from PATH
-        if done.returncode and arguments[0] == "mod":
-            _say("oracle-scheduler: not judged, since the modules of the scheduler's program cannot be downloaded here")
-            return None
-        done.check_returncode()
-    return program.resolve()
+    try:
+        return builds.kept_program(PROGRAM, source)
+    except LackingError:
+        _say("oracle-scheduler: not judged, since the modules of the scheduler's program cannot be downloaded here")
+        return None
 
 
 def conformance(shared: Path) -> Iterator[Case]:

@@ -134,7 +134,7 @@ def hollow_kubelet() -> Path:
     Raises:
         PartError: If the build fails; its output is in the message.
     """
-    return _program_of_ours("hollow-kubelet", MODULES / "hollow_kubelet")
+    return kept_program("hollow-kubelet", MODULES / "hollow_kubelet")
 
 
 def kueue() -> Path:
@@ -143,12 +143,17 @@ def kueue() -> Path:
     Raises:
         PartError: If the build fails; its output is in the message.
     """
-    return _program_of_ours("kueue", MODULES / "kueue")
+    return kept_program("kueue", MODULES / "kueue")
 
 
-def _program_of_ours(name: str, module: Path) -> Path:
+def kept_program(name: str, module: Path) -> Path:
+    """The program of a module's folder; built where none of the same sources is kept.
+
+    Raises:
+        PartError: If the build fails; its output is in the message.
+    """
     build = ("go", "build", *_PLAIN, "-s -w", "-o", "{out}", ".")
-    pins = (module / "go.mod", module / "go.sum", module / "main.go")
+    pins = (module / "go.mod", module / "go.sum", *sorted(module.glob("*.go")))
     recipe = Recipe(name, module, build, pins, _go())
     return _existing(recipe) or _build(recipe)
 

@@ -14,14 +14,11 @@ from core.scheduling.primitives import (
     RequirementTable,
     ResourceAxis,
     ThresholdIndex,
-    pareto,
     positions,
-    within,
 )
 from tests.builders import ZONES, a_type
 
 AMOUNTS = st.lists(st.integers(-5, 20), min_size=1, max_size=12)
-VECTORS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=12)
 VALUES = ("a", "b", "3", "7")
 REQUIREMENTS = st.builds(
     lambda operator, values, bound: Requirement.of(
@@ -40,12 +37,6 @@ def test_thresholds_agree_with_comparing_each(amounts: list[int], bound: int) ->
     assert list(positions(table.at_least(bound))) == [i for i, amount in enumerate(amounts) if amount >= bound]
     assert list(positions(table.at_most(bound))) == [i for i, amount in enumerate(amounts) if amount <= bound]
     assert table.largest((1 << len(amounts)) - 1) == max(amounts)
-
-
-@given(VECTORS, st.tuples(st.integers(0, 10), st.integers(0, 10)))
-def test_what_fits_any_fits_the_front(vectors: list[tuple[int, int]], wanted: tuple[int, int]) -> None:
-    """Otherwise, a node is opened although an open one has room."""
-    assert any(within(wanted, v) for v in vectors) == any(within(wanted, v) for v in pareto(vectors))
 
 
 @given(st.lists(REQUIREMENTS, max_size=3), st.lists(st.sampled_from((None, *VALUES)), min_size=1, max_size=6))

@@ -90,12 +90,6 @@ def test_objects_of_other_groups_are_ignored() -> None:
     assert claim_and_overlay_rules_fields({"apiVersion": "v1", "kind": "Pod", "spec": 5}) == []
 
 
-def test_an_object_without_version_or_kind_is_a_problem() -> None:
-    """No other tool reports it either."""
-    assert claim_and_overlay_rules_fields({"kind": "NodePool", "metadata": {"name": "x"}}) == ["apiVersion"]
-    assert claim_and_overlay_rules_fields({"metadata": {"name": "x"}}) == ["apiVersion", "kind"]
-
-
 # The defaults of all fields of `core.api` are those of a table, so that one that changes by mistake is noticed.
 #
 # Most objects of most tests set the fields that matter to them; hardly any would miss a default.

@@ -449,10 +449,6 @@ def keys(provisioner: JsonObject) -> list[str]:
     return [entry["key"] for entry in spec["requirements"]]
 
 
-def test_v1alpha5_requirements_that_the_old_webhook_added_are_written_out() -> None:
-    assert keys(v1alpha5_a_provisioner()) == [*IMPLIED, *SHAPES]
-
-
 @pytest.mark.parametrize(
     ("key", "left"),
     [
@@ -501,14 +497,6 @@ def test_a_provider_inside_becomes_a_class_of_the_same_name() -> None:
         is None
     )
     assert older_versions.inline_provider(v1alpha5_a_provisioner()) is None
-
-
-def test_a_selector_becomes_a_term_for_each_combination() -> None:
-    found = older_versions.node_template(
-        v1alpha5_a_template(subnetSelector={"team": "a, b"}, securityGroupSelector={"aws-ids": "sg-1,sg-2"})
-    )
-    assert found["spec"]["subnetSelectorTerms"] == [{"tags": {"team": "a"}}, {"tags": {"team": "b"}}]
-    assert found["spec"]["securityGroupSelectorTerms"] == [{"id": "sg-1"}, {"id": "sg-2"}]
 
 
 def test_defaults_of_the_cluster_are_placeholders() -> None:

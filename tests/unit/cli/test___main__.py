@@ -620,11 +620,6 @@ def test_a_row_that_does_not_fit_has_a_line_for_each_column(monkeypatch: pytest.
     assert drawn.splitlines() == ["NODE", NODE, "  WHY   it is drifted, and goes", "  TYPE  m5.large", "  PODS  3", "b"]
 
 
-def test_a_word_that_needs_more_room_is_below_its_heading() -> None:
-    lines = list(records(("NODE", "REPLACED BY"), [("a", "general-x7k2p-and-more b")], 30))
-    assert lines == ["a", "  REPLACED BY", "    general-x7k2p-and-more b"]
-
-
 def test_a_pipe_gets_a_row_in_one_line_however_long() -> None:
     """Programs look for a name in a line."""
     names = [f"{'n' * 30}-{number}" for number in range(5)]

@@ -110,6 +110,9 @@ def test_a_region_without_prices_says_how_to_get_them(tmp_path: Path, capsys: py
     assert "fleetwright: --region: no prices of 'cn-north-1' are built in" in told
     assert "fleetwright catalog fetch --region cn-north-1 --to cn-north-1.json.gz" in told
     assert "--catalog cn-north-1.json.gz" in told
+    assert "did you mean" not in told, "it is a region of AWS, and so is ap-southeast-6"
+    assert program.main(["plan", "-f", str(tmp_path), "--allow-empty", "--region", "eu-wset-1"]) == 2
+    assert "did you mean eu-west-1? Otherwise run `fleetwright catalog fetch" in capsys.readouterr().err
 
 
 def test_a_time_that_cannot_be_read_names_both_forms(capsys: pytest.CaptureFixture[str]) -> None:

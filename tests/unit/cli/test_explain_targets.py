@@ -120,6 +120,7 @@ def test_a_name_of_several_or_of_none_is_refused(text: str, namespace: str | Non
         ("webb", "near it there is web"),
         ("unborm", "near it there is unborn"),
         ("qqqqqqqq", "the pods of a workload are named <workload>-<n>"),
+        ("nodepool/qqqqqqqq", "NodePools in the input: default, gpu"),
     ],
 )
 def test_names_of_every_kind_with_a_similar_spelling_are_suggested(text: str, hint: str) -> None:
@@ -135,6 +136,15 @@ def test_every_code_is_explained_and_nothing_else_is_one(code: PodReason | NodeR
     assert (found.subject, found.outcome) == (f"code {code.value}", f"means: {code.meaning}")
     assert found.details == tuple(line for line in (code.advice, f"more: {PAGE}#{code.value.lower()}") if line)
     assert explain_code(code.value.lower()) is None
+
+
+@pytest.mark.parametrize(("text", "hint"), [("LimitReachd", "did you mean LimitReached?"), ("Qqqq", PAGE)])
+def test_a_misspelt_code_is_no_object(text: str, hint: str) -> None:
+    """The cluster was read for it, and people without one were told that they have no kubeconfig."""
+    with pytest.raises(InputError, match="there is no reason code") as raised:
+        explain_code(text)
+    assert hint in raised.value.hint
+    assert explain_code(f"Deployment/{text}") is None
 
 
 def test_a_node_is_meant_before_a_pod_of_its_name() -> None:

@@ -153,11 +153,12 @@ def test_a_runtime_class_adds_overhead_selector_and_tolerations() -> None:
     [
         {"runtimeClassName": "gvisor"},
         {"runtimeClassName": "kata", "overhead": {"cpu": "1"}},
+        {"overhead": {"cpu": "250m"}},
         {"runtimeClassName": "kata", "nodeSelector": {"kubernetes.io/arch": "amd64"}},
     ],
 )
 def test_a_pod_that_contradicts_its_runtime_class_is_never_created(template: dict[str, Any]) -> None:
-    """An unknown class, another overhead, or another value of a selected label."""
+    """An unknown class, another overhead or one without a class, or another value of a selected label."""
     scheduling = {"nodeSelector": {"kubernetes.io/arch": "arm64"}}
     runtime = a_runtime_class(overhead={"podFixed": {"cpu": "250m"}}, scheduling=scheduling)
     found = admitted(a_template(**template), runtime)
@@ -183,6 +184,38 @@ def test_a_pod_tolerates_the_taints_of_the_devices_that_it_requests() -> None:
         ("node.kubernetes.io/unreachable", "Exists", "NoExecute"),
     ]
     assert len(added) == 4
+
+
+def a_priority_class(name: str, value: int, **fields: Any) -> tuple[Resource, Any]:
+    return resources.PRIORITY_CLASSES, an_object(resources.PRIORITY_CLASSES, name, value=value, **fields)
+
+
+@pytest.mark.parametrize(
+    ("template", "refusal"),
+    [
+        ({"priorityClassName": "high", "priority": 9}, None),
+        ({"priorityClassName": "high", "priority": 8}, "it states priority 8, and gets 9"),
+        ({"priority": 8}, "it states priority 8, and gets 3"),
+        ({"priorityClassName": "elsewhere", "priority": 8}, None),
+    ],
+)
+def test_a_pod_states_no_other_priority_than_its_classs(template: dict[str, Any], refusal: str | None) -> None:
+    """`priority`: the number is computed; one that was written before must be the same."""
+    classes = (
+        a_priority_class("high", 9),
+        a_priority_class("usual", 5, globalDefault=True),
+        a_priority_class("least", 3, globalDefault=True),
+    )
+    found = admitted(a_template(**template), *classes).refusal
+    assert (found and found.effect) == refusal
+
+
+def test_a_pod_without_a_class_gets_the_lowest_default_one() -> None:
+    """`priority`: quotas of a class count such pods, too."""
+    classes = (a_priority_class("usual", 5, globalDefault=True), a_priority_class("least", 3, globalDefault=True))
+    found = admitted(a_template(), *classes)
+    assert found.spec.priority_class_name == "least"
+    assert [str(note) for note in found.notes] == ["PriorityClass least adds priority 3"]
 
 
 def test_a_priority_class_must_exist_where_all_are_known() -> None:

@@ -375,11 +375,11 @@ def test_objects_of_karpenter_reach_the_snapshot() -> None:
         ([], 0),
         ([("usual", 2, True), ("high", 9, False)], 2),
         ([("low", -5, True)], -5),
-        ([("one", 3, True), ("other", 7, True)], 7),
+        ([("one", 3, True), ("other", 7, True)], 3),
     ],
 )
 def test_the_default_priority_is_that_of_the_default_class(classes: list[tuple[str, int, bool]], priority: int) -> None:
-    """Of several, Kubernetes takes one; a pod of too high a priority keeps its place."""
+    """Of several, the lowest counts (admission plugin Priority, getDefaultPriorityClass)."""
     written = [{"metadata": {"name": name}, "value": value, "globalDefault": usual} for name, value, usual in classes]
     snapshot, _ = assembled({resources.PRIORITY_CLASSES: written, resources.PODS: [a_manifest("a")]})
     assert snapshot.pods[0].spec.priority == priority

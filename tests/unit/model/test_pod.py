@@ -126,24 +126,6 @@ def test_a_pods_workload_is_its_controller_else_its_first_owner_else_itself() ->
 
 
 @pytest.mark.parametrize(
-    ("phase", "deleted", "flags"),
-    [
-        ("Pending", False, (False, False, True)),
-        ("Running", False, (False, False, True)),
-        ("Succeeded", False, (True, False, False)),
-        ("Failed", False, (True, False, False)),
-        ("Running", True, (False, True, False)),
-        ("Failed", True, (True, True, False)),
-    ],
-)
-def test_a_pod_is_active_until_it_has_finished_or_is_deleted(
-    phase: str, deleted: bool, flags: tuple[bool, bool, bool]
-) -> None:
-    pod = a_pod(phase=phase, deleted_at=NOW if deleted else None)
-    assert (pod.is_terminal, pod.is_terminating, pod.is_active) == flags
-
-
-@pytest.mark.parametrize(
     ("owners", "notes"),
     [
         ((Owner("StatefulSet", "db", is_controller=True),), {labels.SURGE: "true"}),

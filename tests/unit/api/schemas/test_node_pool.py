@@ -179,12 +179,6 @@ def test_node_pool_faults_are_named_by_field(path: str, value: object, place: Lo
     assert places(path, value) == [place]
 
 
-def test_a_static_pool_has_no_weight_and_limits_only_its_nodes() -> None:
-    pool = changed(changed(NODE_POOL, "spec.replicas", 3), "spec.weight", 5)
-    found = [location for location, _ in examined(NodePoolObject, pool)[1]]
-    assert found == [("spec", "weight"), ("spec", "limits", "cpu")]
-
-
 # Requirements of NodePools, NodeClaims and NodeOverlays.
 
 

@@ -250,11 +250,6 @@ def test_a_higher_cost_than_the_baseline_is_shouted(on_demand: float, words: str
     assert f"on demand {on_demand:.4f} {words}".strip() in lines
 
 
-def test_a_period_without_cost_has_no_shares() -> None:
-    lines = [report_table_told(line) for line in report_table(reported(cost=0, idle=0)).splitlines()]
-    assert {"spent 0.0000", "idle 0.0000", "shop 7.0000"} <= set(lines)
-
-
 # The comparison as text, Markdown and HTML: the same figures, and a dash for what one side does not have.
 
 
@@ -313,17 +308,6 @@ def test_markdown_and_html_have_the_same_rows() -> None:
     assert "<h2>Assumed</h2>" in page
 
 
-def test_fleets_that_are_nowhere_worse_say_so() -> None:
-    better = document()
-    assert "nowhere, in what is compared here" in told(shadow_table(better))
-    assert "- nowhere, in what is compared here" in shadow_markdown(better)
-
-
-def test_a_fleet_that_cost_nothing_has_no_share() -> None:
-    head = told(shadow_table(document({"cost": 0}, cost=0)).split("\n\n")[0])
-    assert head.endswith("3 snapshots: +0.0000 dollars, +0.00 a month")
-
-
 def test_a_proven_minimum_is_shown_beside_what_was_spent_meanwhile() -> None:
     def head(spent: int) -> str:
         minimum = ProvenMinimum(cost=3 * DOLLAR, spent=spent, over=timedelta(minutes=90))
@@ -331,15 +315,6 @@ def test_a_proven_minimum_is_shown_beside_what_was_spent_meanwhile() -> None:
 
     assert head(9 * DOLLAR).endswith("-730.00 a month; of $9.0000 in 1.50 h any fleet must spend $3.0000")
     assert head(0) == HEAD
-
-
-def test_a_wait_that_only_we_would_have_has_no_difference() -> None:
-    waits = {**DOCUMENT["simulated"]["waits"], "long": 1, "p50": 130.0}
-    ours = {**DOCUMENT, "simulated": {**DOCUMENT["simulated"], "waits": waits}}
-    theirs = {**DOCUMENT["recorded"], "waits": {**DOCUMENT["recorded"]["waits"], "p50": None}}
-    rows = [told(line) for line in shadow_table({**ours, "recorded": theirs}).splitlines()]
-    assert "pods that waited > 2 min 0 1 +1" in rows
-    assert "median wait, s - 130" in rows
 
 
 # Tables of a document as one HTML page, on a phone and for a screen reader.
@@ -352,10 +327,6 @@ def test_numbers_are_aligned_and_an_empty_heading_is_no_heading() -> None:
         '<table><tr><td></td><th scope="col" class="number">dollars</th><th scope="col">why</th></tr>'
     )
     assert '<tr><td>spent</td><td class="number">1,204.50</td><td>3 pods</td></tr>' in table
-
-
-def test_a_table_without_rows_has_no_numbers() -> None:
-    assert html_table(("x", "y"), []).startswith('<table><tr><th scope="col">x</th><th scope="col">y</th></tr>')
 
 
 def test_a_page_fits_a_phone_and_says_what_its_notes_are() -> None:
@@ -391,11 +362,6 @@ def test_nor_has_it_one_once_its_script_has_run(tmp_path: Path) -> None:
     told = page.drawn(target, program, "node=n2")
     assert "NodeClaim general-b1-1" in told
     assert barriers(told) == []
-
-
-def test_pages_of_tables_have_no_barrier() -> None:
-    tables = [html_table(("", "dollars"), [("spent", "1.20")]), html_table(("where",), [("nowhere",)])]
-    assert barriers(html_page("Report", "one week", tables, ("Assumed", ["prices stay"]))) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

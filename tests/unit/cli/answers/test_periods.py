@@ -15,7 +15,6 @@ from cli.answers.periods import (
     NAMED_MAX,
     OBJECTS_SHOWN,
     BaselineSimulation,
-    _numbers,
     minutes,
     pace,
     pace_warnings,
@@ -137,12 +136,6 @@ def test_what_is_not_known_is_null() -> None:
         "idle": {"dollars": 3.0, "causes": []},
         "assumptions": list(ASSUMPTIONS),
     }
-
-
-def test_the_pace_of_the_simulations_is_said_where_there_are_any() -> None:
-    said = reported(baseline=BaselineSimulation(4, 6, WEEK))["assumptions"]
-    assert said[:-1] == list(ASSUMPTIONS)
-    assert said[-1].startswith("with consolidation, nodes are let go every 40 minutes at most; every 5 minutes")
 
 
 def test_what_is_known_is_in_dollars_and_the_tables_are_those_asked_for() -> None:
@@ -295,11 +288,6 @@ def test_the_difference_is_ours_less_theirs() -> None:
     assert (worse(document), document["violations"], document["provenMinimum"]) == ([], [], None)
 
 
-def test_a_period_without_length_has_no_monthly_cost() -> None:
-    document = shadow_document(msgspec.structs.replace(PERIOD, until=START), SHADOW_DOCUMENT_RECORDED, SIMULATED)
-    assert document["recorded"]["monthly"] == document["simulated"]["monthly"] == 0.0
-
-
 def test_waits_are_summed_up_by_median_longest_and_how_many_were_long() -> None:
     names = ("a", "b", "c", "d")
     arrived = dict.fromkeys((*names, "never"), START)
@@ -336,11 +324,6 @@ def test_a_pod_waits_with_us_until_its_place_and_for_the_boot_of_a_new_node(
     assert [boot is None] == [
         "none of the period shows" in line for line in document["assumptions"] if "takes " in line
     ][:1]
-
-
-def test_a_pod_without_a_place_does_not_count_as_one_that_waited() -> None:
-    waits = compared({"arrived": {"a/p": START}}, unplaced=("b/q", "a/p"))["simulated"]["waits"]
-    assert (waits["pods"], waits["withoutPlace"]) == (0, ["a/p", "b/q"])
 
 
 def test_equal_fleets_are_nowhere_worse() -> None:
@@ -496,19 +479,3 @@ def test_of_many_pods_five_are_named_and_without_any_there_is_no_line() -> None:
     assert "without a place now: a/0, a/1, a/2, a/3, a/4 +2" in text
     assert "with a place now" not in text
     assert "without a place now" not in what_if_table(what_if_document(RECORDED, simulated(), simulated(unplaced=())))
-
-
-def test_nothing_spent_and_a_period_without_length_have_no_shares() -> None:
-    recorded = msgspec.structs.replace(RECORDED, until=AT, cost=0)
-    document = what_if_document(recorded, simulated(cost=0), simulated(cost=0))
-    assert (document["modelError"], document["difference"]["share"], document["before"]["monthly"]) == (None, None, 0.0)
-    text = told(what_if_table(document))
-    assert "2 snapshots: $0.0000 were spent AS THEN" in text
-    assert "dollars 0.0000 0.0000 +0.0000 a month" in text
-
-
-def test_a_number_with_fractions_on_either_side_is_told_with_them() -> None:
-    for before, after in ((1, 2.5), (1.0, 2), (1, 2)):
-        has_fractions = isinstance(before + after, float)
-        wanted = (f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}") if has_fractions else ("1", "2", "+1")
-        assert _numbers(before, after) == wanted

@@ -10,7 +10,6 @@ import pytest
 
 from cli.answers import plan
 from cli.answers.plan import (
-    a_month,
     disruption_document,
     disruption_names,
     disruption_table,
@@ -22,7 +21,6 @@ from cli.answers.plan import (
     plan_wide,
     prices_line,
     proven_distance,
-    rate,
 )
 from cli.schemas.periods import MinimumAnswer
 from cli.terminal.style import on_one_line_each
@@ -171,16 +169,6 @@ def test_without_commands_and_nodes_that_stay_there_are_no_tables() -> None:
 def test_only_a_bound_that_says_something_is_shown(lower_bound: float | None, told: str) -> None:
     """With a capacity reservation a plan was told to be 238596457.9% above its minimum."""
     assert proven_distance(2.0, lower_bound) == told
-
-
-def test_a_month_has_the_hours_of_awss_price_pages() -> None:
-    assert a_month(0.1) == pytest.approx(73.0)
-    assert rate(0.2295) == "$0.2295 an hour, $168 a month"
-    assert rate(1234.5) == "$1,234.5000 an hour, $901,185 a month"
-
-
-def test_what_costs_nothing_is_not_compared() -> None:
-    assert proven_distance(0.0, 0.0) == ""
 
 
 def test_answers_have_dollars_to_six_digits_a_month_to_cents_and_hours_to_four() -> None:
@@ -435,11 +423,6 @@ def test_a_minimum_is_compared_with_what_was_spent_in_the_same_time() -> None:
 
 def test_without_a_proof_there_is_none() -> None:
     assert minimum_answer(None) is None
-
-
-def test_dollars_have_six_digits_and_hours_four() -> None:
-    found = minimum_answer(ProvenMinimum(cost=1_234_567_891, spent=2_000_000_449, over=timedelta(hours=1) / 3))
-    assert found == {"dollars": 1.234568, "spentMeanwhile": 2.0, "hours": 0.3333}
 
 
 def test_each_node_pools_reason_has_a_line_of_its_own_in_the_table() -> None:

@@ -85,13 +85,6 @@ def test_a_plan_keeps_the_nodes_and_pods_of_the_namespace() -> None:
     assert narrowed.cost == Cost(3, None), "the bound is proven for the whole plan alone"
 
 
-def test_a_plan_for_the_namespace_alone_keeps_its_bound() -> None:
-    plan = Plan(
-        now=NOW, claims=(claim("ours", 3, "shop/cart"),), bindings=(Binding("mail/small", "a"),), cost=Cost(3, 2)
-    )
-    assert OneNamespace(SNAPSHOT, "shop").plan(plan).cost == Cost(3, 2)
-
-
 def test_commands_that_reach_the_namespace_stay() -> None:
     """A command counts if its node runs pods of the namespace, DaemonSets included, or if it moves one of them."""
     reaching = Command(reason="Empty", method="emptiness", nodes=("a",), claims=("ca",), savings=4)
@@ -243,7 +236,3 @@ def test_the_interval_is_the_shortest_with_which_the_table_fits_or_a_day(length:
         ["11-20", "00:00", "2 faults"],
         [f"{second:%m-%d}", f"{second:%H:%M}", "1 fault"],
     ]
-
-
-def test_where_no_pod_waited_none_did() -> None:
-    assert lines(event(0, "fault")) == [["11-20", "00:00", "0", "0", "0.0000", "1 fault"]]

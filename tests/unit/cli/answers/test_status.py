@@ -106,12 +106,6 @@ def test_the_state_follows_verdict_end_and_time(
     assert shown in proposals_table([document])
 
 
-def test_a_row_has_what_a_person_decides_by() -> None:
-    heading, row = proposals_table([proposal_document(WAITING, NOW)]).splitlines()
-    assert heading.split() == ["PROPOSAL", "WHAT", "WHY", "MOVES", "SAVES", "$/H", "STATE", "EXPIRES"]
-    assert " ".join(row.split()) == "4711 remove a, b Underutilized 1 0.2500 waits: every command waits 11-21 00:00"
-
-
 TYPE = a_type("m5.large", price=0.2)
 CLAIM, STATUS_DOCUMENT_NODE = a_node_of(TYPE, "n1")
 SHOWN = "2026-11-20T00:00:00Z"
@@ -641,11 +635,6 @@ def test_clusters_of_an_organisation_are_rows() -> None:
         ["prod", "1", "eu-west-1"],
         ["test", "2", "-"],
     ]
-
-
-def test_a_command_names_its_replacements() -> None:
-    lines = shown(a_document(commands=[a_command(replacements=[f"r-{n}" for n in range(4)])]))
-    assert "c0ffee draining Drifted (drift) n1 r-0, r-1, r-2 +1 0.0000 11-20 09:30" in lines
 
 
 def test_groups_show_how_many_members_run_where_and_for_how_much() -> None:

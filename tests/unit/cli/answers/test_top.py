@@ -50,15 +50,6 @@ def shown(seen: Observation | None, view: View, width: int = 120, problem: str =
     return [line.text for line in frame(seen, view, width, HEIGHT, problem)]
 
 
-def test_the_first_screen_says_what_the_cluster_is_and_costs() -> None:
-    lines = shown(found(), View())
-    assert lines[0] == "prod: 3 nodes; $0.30/h, $219 a month; 1 pod waiting; deciding …"
-    assert lines[1].startswith("[1 nodes 3]  2 pools 1   3 pods 1 ")
-    assert lines[2].split()[:3] == ["NODE", "NODEPOOL", "TYPE"]
-    assert "m5.large" in lines[3]
-    assert len(lines) == HEIGHT
-
-
 def test_a_decision_says_why_nodes_stay_and_go() -> None:
     snapshot = a_cluster()
     first, second = (node.name for node in snapshot.nodes[:2])

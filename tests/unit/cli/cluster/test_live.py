@@ -175,6 +175,15 @@ def test_a_kind_that_may_not_be_listed_ends_the_command(
     assert "poddisruptionbudgets.policy cannot be listed (HTTP 403)" in capsys.readouterr().err
 
 
+def test_a_missing_kubeconfig_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    named = f"{tmp_path / 'a'}:{tmp_path / 'b'}"
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", named)  # of KUBECONFIG, once
+    assert main(["plan"]) == 2
+    assert f"no cluster to read: there is no file {tmp_path / 'a'} or {tmp_path / 'b'}" in capsys.readouterr().err
+
+
 def test_an_unknown_context_is_reported(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--context", "elsewhere"]) == 2
     assert "no cluster to read" in capsys.readouterr().err

@@ -345,17 +345,6 @@ def test_of_the_kubelets_settings_amounts_and_numbers_are_shown() -> None:
     }
 
 
-def test_annotations_that_decisions_read_stay_and_others_go() -> None:
-    assert annotations(**{labels.DO_NOT_DISRUPT: "true", "acme.example/note": "ours", labels.CLAIM: "web-1"}) == {
-        labels.DO_NOT_DISRUPT: "true",
-        labels.CLAIM: "N(web-1)",
-    }
-    own = {"pv.kubernetes.io/provisioned-by": "csi.acme.example"}
-    assert annotations(**own) == {"pv.kubernetes.io/provisioned-by": "N(csi.acme.example)"}
-    public = {"pv.kubernetes.io/provisioned-by": "ebs.csi.aws.com"}
-    assert annotations(**public) == public
-
-
 def test_what_was_discovered_for_a_node_class_names_the_same_objects_as_its_terms() -> None:
     texts = {
         labels.RESERVATION_PLACES: '{"cr-1": 3}',

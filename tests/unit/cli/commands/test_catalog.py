@@ -54,6 +54,23 @@ def test_a_fetched_catalogue_can_be_planned_with(name: str, region: Region, tmp_
     )
 
 
+def test_a_fetched_catalogue_is_sized_by_the_functions_settings(
+    region: Region, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With custom networking, a plan by it would put more pods on a node than have addresses."""
+
+    def pods() -> dict[str, int]:
+        assert main(["catalog", "fetch"]) == 0
+        types = json.loads(capsys.readouterr().out)["instanceTypes"]
+        return {one["name"]: int(one["capacity"]["pods"]) for one in types}
+
+    usual = pods()
+    monkeypatch.setenv("RESERVED_ENIS", "1")
+    reserved = pods()
+    assert reserved.keys() == usual.keys()
+    assert all(reserved[name] < usual[name] for name in usual)
+
+
 def test_prices_in_another_currency_are_said_to_be(region: Region, tmp_path: Path, capsys: Capture) -> None:
     """Answers show every amount as dollars."""
     assert main(["catalog", "fetch", "--region", "cn-north-1", "--to", str(tmp_path / "catalog.json")]) == 0

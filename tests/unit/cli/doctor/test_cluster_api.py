@@ -380,22 +380,6 @@ def told(account: Any) -> tuple[str, str]:
     return found.state, found.says
 
 
-def test_roles_that_are_missing_are_listed_by_kind() -> None:
-    account = roles()
-    assert told(account)[0] == OK
-    del account.found["ClusterRole", "fleetwright-execute"]
-    assert told(account) == (PROBLEM, "there is no ClusterRole fleetwright-execute")
-    del account.found["ClusterRoleBinding", "fleetwright-provision"]
-    del account.found["ClusterRoleBinding", "fleetwright-execute"]
-    assert told(account) == (
-        PROBLEM,
-        (
-            "there is no ClusterRole fleetwright-execute; "
-            "there is no ClusterRoleBinding fleetwright-provision, fleetwright-execute"
-        ),
-    )
-
-
 @pytest.mark.parametrize("rules", [None, [], [{"apiGroups": None, "resources": None, "verbs": None}]])
 def test_a_role_without_rules_allows_nothing(rules: Any) -> None:
     account = roles()
@@ -472,17 +456,6 @@ def test_definitions_with_null_in_them_are_read() -> None:
     account = installed()
     account.found[DEFINITIONS.kind, POOLS]["spec"] = {"versions": []}
     assert said(account) == f"{POOLS} does not serve v1, only nothing"
-
-
-def test_a_definition_that_is_not_established_says_why() -> None:
-    def with_condition(**fields: str) -> str:
-        return said(
-            installed(status={"conditions": [{"type": "Other"}, {"type": "Established", "status": "False", **fields}]})
-        )
-
-    assert with_condition(message="conflict", reason="NoConflicts") == f"{POOLS} is not established: conflict"
-    assert with_condition(reason="NotAccepted") == f"{POOLS} is not established: NotAccepted"
-    assert with_condition() == f"{POOLS} is not established: "
 
 
 class Answering(ClusterApi):

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cli.doctor import cluster, network
-from cli.doctor.cluster_api import NoClusterError, NotAllowedError, NotAnsweredError, unanswered
+from cli.doctor.cluster_api import NotAllowedError, NotAnsweredError, unanswered
 from cli.doctor.network import (
     OK,
     PAGES_MAX,
@@ -126,14 +126,6 @@ def test_settings_are_those_of_the_function_provision() -> None:
 def test_roles_are_named_in_the_partition_of_the_credentials() -> None:
     caller = {"Arn": "arn:aws-cn:sts::210987654321:assumed-role/a/b"}
     assert AnsweringAccount(GetCallerIdentity=caller).role("r") == "arn:aws-cn:iam::210987654321:role/r"
-
-
-def test_the_cluster_is_described_or_missing() -> None:
-    account = AnsweringAccount(cluster={"version": "1.33"})
-    assert account.described() == {"version": "1.33"}
-    assert account.asked == [("DescribeCluster", {"name": "prod"})]
-    with pytest.raises(NoClusterError):
-        AnsweringAccount().described()
 
 
 # What is said of the roles of EC2NodeClasses: several problems in one line, the repairs in an order that can be pasted.
@@ -299,27 +291,6 @@ def test_what_has_no_answer_hides_no_problem() -> None:
         "these credentials may not call iam:GetRolePolicy",
         "",
     )
-
-
-def test_images_of_ones_own_may_need_less() -> None:
-    none = {"PolicyDocument": {"Statement": []}}
-    own = {"amiSelectorTerms": [{"id": "ami-1"}, {"ssmParameter": "/own/image"}], "role": "Nodes"}
-    state, says, mends = told(account({"metadata": {"name": "a"}, "spec": own}, GetRolePolicy=none))
-    assert (state, mends) == (OK, "")
-    assert says.startswith(
-        "the roles of all EC2NodeClasses are usable: Nodes; the role Nodes of EC2NodeClass a may not "
-    )
-    for terms in ([{"ssmParameter": "/aws/service/eks/x"}], [{"id": "x"}, {"alias": "al2023@latest"}]):
-        mixed = account(
-            {"metadata": {"name": "a"}, "spec": own},
-            {"metadata": {"name": "b"}, "spec": {"amiSelectorTerms": terms, "role": "Nodes", "amiFamily": "AL2023"}},
-            GetRolePolicy=none,
-        )
-        state, says, _ = told(mixed)
-        assert state == PROBLEM
-        assert says.startswith("the role Nodes of EC2NodeClass b may not ec2:DescribeInstances")
-    custom = {"amiSelectorTerms": [{"ssmParameter": "/aws/service/eks/x"}], "amiFamily": "Custom", "role": "Nodes"}
-    assert told(account({"metadata": {"name": "a"}, "spec": custom}, GetRolePolicy=none))[0] == OK
 
 
 # Security groups between the functions and the endpoints of their VPC: a call that one of them stops hangs.
@@ -490,18 +461,6 @@ def test_a_gateway_that_is_not_available_serves_no_table() -> None:
     assert "s3" not in missing_services([vpc_endpoints_endpoint("s3")], {}, {"rtb-1"})
 
 
-def test_only_interfaces_of_services_that_are_called_count_with_their_groups() -> None:
-    groups = [{"GroupId": "sg-1"}, {"GroupId": "sg-2"}]
-    present = [
-        vpc_endpoints_endpoint("sqs", Groups=groups),
-        vpc_endpoints_endpoint("ecr.api", Groups=groups),
-        vpc_endpoints_endpoint("eks", Groups=None),
-    ]
-    assert dict(called_interfaces(present, {})) == {"sqs": frozenset(("sg-1", "sg-2")), "eks": frozenset()}
-    assert not has_interface(present, "s3")
-    assert not has_interface([vpc_endpoints_endpoint("s3")], "s3")
-
-
 VPC = "vpc-0a1b2c3d"
 NAT = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1", "State": "active"}
 LOCAL = {"DestinationCidrBlock": "10.0.0.0/16", "GatewayId": "local", "State": "active"}
@@ -595,17 +554,6 @@ def test_a_subnet_without_a_way_is_named_with_the_missing_endpoints() -> None:
     assert told.state == PROBLEM
     assert told.says == "subnet-b have no route out, and no endpoint for dynamodb, s3, scheduler: calls hang"
     assert told.mends.endswith("vpc.endpoints: dynamodb, s3, scheduler; vpc.routeTables: rtb-main")
-
-
-def test_services_of_settings_that_are_off_are_not_missed() -> None:
-    present = [endpoint(name) for name in ALWAYS]
-    assert found(Routed(routes={"main": []}, endpoints=present)).state == OK
-    settings = {"PAUSING_ALARMS": "a", "APPROVAL_TOPIC_ARN": "arn:aws:sns:eu-west-1:1:t"}
-    told = found(Routed(routes={"main": []}, endpoints=present, **settings))
-    assert "endpoint for monitoring, sns:" in told.says
-    commands = {"COMMAND_TOPIC_ARN": "arn:aws:sns:eu-west-1:1:t"}
-    assert "endpoint for sns:" in found(Routed(routes={"main": []}, endpoints=present, **commands)).says
-    assert told.mends.endswith("vpc.endpoints: monitoring, sns")
 
 
 def test_a_gateway_serves_only_the_route_tables_that_it_is_in() -> None:

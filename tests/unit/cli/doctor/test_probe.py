@@ -94,10 +94,6 @@ def test_a_clock_that_is_wrong_is_told(shift: timedelta, state: str, says: str) 
     assert (told.state, says in told.says) == (state, True)
 
 
-def test_an_answer_without_a_date_leaves_the_clock_open() -> None:
-    assert finding("clock", ModelledAccount()).state == UNKNOWN
-
-
 def simulated(decision: str, **detail: Any) -> dict[str, Any]:
     result = {"EvalActionName": "sqs:SendMessage", "EvalResourceName": "q", "EvalDecision": decision, **detail}
     return {"EvaluationResults": [result]}
@@ -140,10 +136,6 @@ def finding_without_models(name: str, account: ModelledAccount) -> AccountFindin
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ModelledAccount, "answered", AnsweringAccount.answered)
         return finding(name, account)
-
-
-def test_before_the_deployment_there_are_no_roles_to_ask_for() -> None:
-    assert finding("permissions", ModelledAccount()).says.startswith("not deployed yet")
 
 
 IMAGE: Final = {"Parameters": [{"Name": "n", "Value": "ami-1"}]}

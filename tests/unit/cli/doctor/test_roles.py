@@ -96,13 +96,6 @@ def found(account: Account) -> AccountFinding:
     return cluster.finding_of("class-roles", account, NOW)
 
 
-def test_a_role_that_nodes_can_have_is_right(server: ApiServer, url: str) -> None:
-    assert found(Launching(url)).says == "there is no EC2NodeClass yet"
-    a_class(server)
-    a_class(server, "other")
-    assert found(Launching(url)) == ("class-roles", OK, "the roles of all EC2NodeClasses are usable: Nodes", "")
-
-
 def test_a_role_that_the_account_lacks_is_named_with_its_classes(server: ApiServer, url: str) -> None:
     """It is a typing error, and no launch of the class succeeds."""
     a_class(server, "gpu", role="Nodse")
@@ -110,15 +103,6 @@ def test_a_role_that_the_account_lacks_is_named_with_its_classes(server: ApiServ
     told = found(Launching(url))
     says = "EC2NodeClasses gpu, web have the role Nodse, which the account does not have: launches fail"
     assert (told.state, told.says, told.mends) == (PROBLEM, says, "kubectl edit ec2nodeclasses gpu web")
-
-
-def test_a_role_that_a_class_names_with_its_path_is_found(server: ApiServer, url: str) -> None:
-    """IAM was asked for `team/Nodes`, so the doctor said that the role does not exist; nodes were launched with it."""
-    a_class(server, role="team/Nodes")
-    a_class(server, "other")
-    account = Launching(url, passed=("team/Nodes",))
-    account.roles["Nodes"], account.entries = f"{ARN}team/Nodes", {f"{ARN}team/Nodes": "EC2_LINUX"}
-    assert found(account) == ("class-roles", OK, "the roles of all EC2NodeClasses are usable: Nodes", "")
 
 
 def test_a_role_that_the_functions_may_not_pass_is_named_with_its_path(server: ApiServer, url: str) -> None:
@@ -160,19 +144,6 @@ def test_nodes_join_by_an_access_entry_or_the_config_map(
     if state == PROBLEM:
         assert told.says.startswith("nodes with the role Nodes of EC2NodeClass default cannot join")
         assert told.mends.endswith(f"--cluster-name prod --principal-arn {ARN}Nodes --type EC2_LINUX")
-
-
-def test_the_role_of_an_instance_profile_counts(server: ApiServer, url: str) -> None:
-    a_class(server, role=None, instanceProfile="own")
-    account = Launching(url)
-    told = found(account)
-    says = "EC2NodeClass default has the instance profile own, which does not exist or has no role"
-    assert (told.state, told.says) == (PROBLEM, says)
-    account.profiles["own"] = ["Others"]
-    account.roles["Others"], account.entries[f"{ARN}Others"] = f"{ARN}Others", "EC2_LINUX"
-    assert "has the role Others, which the functions may not pass" in found(account).says
-    account.profiles["own"] = ["Nodes"]
-    assert found(account).state == OK
 
 
 @pytest.mark.parametrize(
@@ -453,13 +424,6 @@ def node_roles_found(session: boto3.Session, *passed: str) -> AccountFinding:
 
 def a_role(session: boto3.Session, name: str, path: str = "/") -> None:
     session.client("iam").create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=TRUST)
-
-
-def test_roles_that_exist_under_their_path_are_right(session: boto3.Session) -> None:
-    a_role(session, "Nodes", "/team/")
-    a_role(session, "Others")
-    told = node_roles_found(session, "team/Nodes", "Others")
-    assert (told.state, told.says) == (OK, "the functions may pass Others, team/Nodes")
 
 
 def test_a_role_whose_path_was_left_out_is_named_with_it(session: boto3.Session) -> None:

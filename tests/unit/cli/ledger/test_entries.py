@@ -412,11 +412,6 @@ def test_a_decision_to_launch_knows_its_nodes_and_its_pods(
     assert found.details[-1] == "decision aaaa1 of provision, 2026-11-20T00:00:00Z, version 7: did it"
 
 
-def test_a_pod_that_was_bound_is_told_of_its_node(ledger: MemoryLedger) -> None:
-    provisioned(ledger, bindings=((WEB, OTHER.name),))
-    assert explained(WEB).explanation.outcome == "fits on existing node stays"
-
-
 @pytest.mark.parametrize(
     ("target", "subject", "outcome", "reason"),
     [
@@ -628,14 +623,6 @@ def test_an_entry_names_no_file_outside(digest: str, tmp_path: Path) -> None:
     (tmp_path / "ledger").mkdir()
     with pytest.raises(InvalidInputError, match="outside of the ledger"):
         FolderLedger(tmp_path / "ledger").get(base_key("prod", digest))
-
-
-def test_objects_are_listed_and_read(tmp_path: Path) -> None:
-    (tmp_path / "bases" / "prod").mkdir(parents=True)
-    (tmp_path / "bases" / "prod" / "a..b").write_bytes(b"1")
-    ledger = FolderLedger(tmp_path)
-    assert ledger.keys("bases/prod/") == ["bases/prod/a..b"]
-    assert ledger.get("bases/prod/a..b") == b"1"
 
 
 class Bucket:

@@ -161,14 +161,6 @@ def test_a_command_is_one_row_with_its_steps() -> None:
     assert command.why == "saves $0.2000 an hour, 1 pod moved"
 
 
-def test_pods_that_leave_after_their_instance_are_lost_and_not_drained() -> None:
-    """An interruption's chain read `gone → drained`."""
-    lost = (START + timedelta(minutes=63), "podEvicted", {"pod": "a/p", "node": "n1", "by": "nodeLost"})
-    rows = chains(lives(sorted([*events(), lost], key=lambda told: told[0])), DECISIONS)
-    (taken,) = (row for row in rows if row.what == "interruption")
-    assert [word for _, word, _ in taken.links] == ["notice", "gone", "pods lost"]
-
-
 def content(**changes: Any) -> PageContent:
     return PageContent(**{"summary": SUMMARY, "events": events(), "decisions": DECISIONS, **changes})
 

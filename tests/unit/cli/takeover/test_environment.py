@@ -187,12 +187,6 @@ def test_what_to_do_next_follows_what_prevents_it() -> None:
     assert given.endswith("Then run `fleetwright release --cluster prod --yes` to release 1 node to Karpenter.")
 
 
-def test_an_answer_about_nothing_says_so() -> None:
-    assert adoption_table(answer()) == "No node of Karpenter's was found."
-    assert release_table(answer()) == "No node is Fleetwright's: there is nothing to release."
-    assert adoption_table(answer(item(4, "ours"))).endswith("1 ours\nThere is nothing left to adopt.")
-
-
 def test_objects_are_named_as_kubectl_does() -> None:
     assert subject_names(answer(item(4, "ours"), item(5, "begun"))) == "nodeclaim/default-4\nnodeclaim/default-5"
     assert subject_names(answer()) == ""

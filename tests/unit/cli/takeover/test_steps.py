@@ -153,13 +153,6 @@ def test_a_node_that_boots_has_the_name_that_its_node_claim_says() -> None:
         )
 
 
-def test_without_an_instance_nothing_is_adopted() -> None:
-    found = one(node_claims=[a_manifest()])
-    assert (found.state, found.instance, found.record) == (AdoptionState.REFUSED, None, None)
-    assert found.objection is not None
-    assert found.objection.reason == AdoptionReason.INSTANCE_NOT_FOUND
-
-
 def test_an_adoption_that_has_begun_goes_on_with_its_row() -> None:
     found = one(node_claims=[a_manifest()], instances=[an_instance()], rows=[our_row()])
     assert (found.state, found.record, found.drift) == (AdoptionState.BEGUN, our_row(), "")

@@ -48,10 +48,6 @@ def test_a_node_of_ours_can_be_released() -> None:
     assert found.owned.tagged == ("i-1",)
 
 
-def test_commands_that_would_be_dropped_are_counted() -> None:
-    assert survey(commands=("one", "two")).commands == 2
-
-
 def test_only_instances_of_launched_claims_are_asked_for() -> None:
     """The market tells which nodes have drifted: without claims of ours nothing of it is asked."""
     requested = msgspec.structs.replace(a_record(ClaimPhase.REQUESTED), name="new")
@@ -163,11 +159,6 @@ def moved(environment: Environment, **faults: PortError) -> tuple[bool, list[tup
 DONE, LEFT = ("adopted", ""), ("adoptable", "")
 
 
-def test_all_in_turn(capsys: pytest.CaptureFixture[str]) -> None:
-    assert moved(Environment()) == (True, [DONE] * 3, ["a", "b", "c"])
-    assert capsys.readouterr().err.splitlines() == [f"NodeClaim/{name} adopted" for name in "abc"]
-
-
 def test_a_passing_fault_leaves_one_to_the_next_run() -> None:
     failed = ("failed", "run this again: it continues from here")
     fault = TransientError("kube:patch nodes", "503")
@@ -182,7 +173,3 @@ def test_a_missing_permission_ends_the_run() -> None:
 
 def test_karpenter_that_was_started_meanwhile_ends_the_run() -> None:
     assert moved(Environment(runs_after=1)) == (False, [DONE, ("failed", ""), LEFT], ["a"])
-
-
-def test_nothing_is_due() -> None:
-    assert in_turn(Environment(0), [], lambda _: None, "adopted")

@@ -73,6 +73,19 @@ def test_what_rules_hardly_mean_is_a_warning(rules: list[dict[str, Any]], code: 
     assert message in finding[2]
 
 
+def test_windows_of_an_expired_rule_are_followed_no_further() -> None:
+    """Each change of a NodePool's other rules was followed through two thousand of its windows: minutes for one file."""
+    rules = (a_rule(**OFFICE, validUntil="2026-11-01", settings={"closed": True}), a_rule(**OFFICE, name="b"))
+    ((code, field, message),) = found(NODE_POOL, a_calendar(*rules, nodePools={"names": ["default"]}))
+    assert (code, field) == ("NeverHolds", "spec.rules[0]")
+    assert message.endswith("validUntil 2026-11-01 is past")
+
+
+def test_an_hour_that_clocks_skip_after_the_validity_is_no_finding() -> None:
+    windows = [{"schedule": "5 2 * * *", "duration": "30m"}]
+    assert found(NODE_POOL, a_calendar(a_rule(windows=windows, validUntil="2027-03-27", settings={"weight": 1}))) == []
+
+
 def test_usual_hours_have_no_finding() -> None:
     rules = (a_rule(**OFFICE, settings={"closed": True, "leadTime": "15m"}), a_rule(name="b", settings={"weight": 2}))
     assert found(NODE_POOL, a_calendar(*rules, nodePools={"names": ["default"]})) == []

@@ -312,11 +312,6 @@ def test_what_is_not_known_is_not_judged(obj: dict[str, Any]) -> None:
     assert found(obj) == []
 
 
-def test_fields_beside_spec_are_those_of_an_object() -> None:
-    assert found({**POOL, "spce": {}, "status": {}}) == [("spce", True, NOWHERE, "spec")]
-    assert found({**UNKNOWN_FIELDS_POD, "statsu": {}}) == [("statsu", True, NOWHERE, "status")]
-
-
 # Where a misplaced field of a workload belongs: the nearest place below, else the nearest one above.
 
 

@@ -21,7 +21,7 @@ from core import labels
 from core.model.catalogue import Catalogue
 from simulator.market.embedded import builtin_catalogue
 from tests.builders import a_type
-from tests.unit.api.objects import NODE_OVERLAY, NODE_POOL, changed
+from tests.unit.api.objects import NODE_POOL, changed
 from tests.unit.cli.test___main___validate_mistakes import DEPLOYMENT, TEMPLATE
 
 # Which node label a key probably means.
@@ -393,11 +393,3 @@ def test_a_bound_that_no_number_meets_is_an_error(operator: str, bound: str, is_
     assert one(INSTANCE_CPU, bound, operator=operator) == ([] if is_met else [("error", "[0].values", text)])
     assert one("example.com/rank", bound, operator=operator) == []
     assert one(INSTANCE_CPU, bound, "1", operator=operator) == one(INSTANCE_CPU, operator=operator) == []
-
-
-def test_overlays_have_requirements_of_their_own_place_and_other_kinds_have_none() -> None:
-    wrong = {"key": labels.ARCH, "operator": "In", "values": ["zzz"]}
-    assert [found[1] for found in unmatched_values_found_in(NODE_OVERLAY, "spec.requirements", {}, wrong)] == [
-        "[1].values[0]"
-    ]
-    assert unmatched_values_found_in({**NODE_POOL, "kind": "NodeClaim"}, POOL, wrong) == []
