@@ -39,6 +39,7 @@ from core.model.snapshot import VIRTUAL_PRIORITY, CapacityBuffer, Snapshot
 from core.model.values.quantity import in_calendar
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration
+from core.reasons.pods import PoolClosed
 
 # The wall clock of a zone. A wall time is a datetime that is written as if it were UTC.
 
@@ -469,14 +470,10 @@ def closed_pools(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(pool.name for pool in snapshot.node_pools if pool.is_closed)
 
 
-def why_closed(pool: NodePool) -> str:
-    """Return the sentence about a closed NodePool: the rule, and when it launches again; empty for an open one."""
+def why_closed(pool: NodePool) -> PoolClosed | None:
+    """Return which rule closes a NodePool, and when it launches again; None for an open one."""
     hours = pool.hours
-    if hours is None or not pool.is_closed:
-        return ""
-    if hours.opens_at is None:
-        return f"is outside its hours by rule {hours.closed_by}, which has no end"
-    return f"is outside its hours until {hours.opens_at:%Y-%m-%dT%H:%M:%SZ}, by rule {hours.closed_by}"
+    return PoolClosed(hours.closed_by, hours.opens_at) if hours is not None and pool.is_closed else None
 
 
 def hours_of(pool: NodePool) -> tuple[str, ...]:

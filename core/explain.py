@@ -337,8 +337,8 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
     """Explain what a NodePool can launch for pods, what its limits leave, and what this plan launches from it."""
     subject = f"NodePool {pool.name}"
     why = why_unusable(pool, snapshot)
-    if why:
-        return Explanation(subject=subject, outcome=why, details=hours_of(pool))
+    if why is not None:
+        return Explanation(subject=subject, outcome=why.message, details=hours_of(pool))
     context = SchedulingContext(snapshot)
     template = next(template for template in context.templates if template.pool is pool)
     if not template.mask:

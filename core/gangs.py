@@ -17,7 +17,8 @@ controller has not created yet: some come only once the first runs, so who waits
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -26,7 +27,7 @@ import msgspec
 
 from core import labels
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
-from core.model.snapshot import Snapshot
+from core.model.snapshot import ProvisioningRequest, Snapshot
 from core.pods import names_group
 from core.reasons.code import Refusal, Stated
 from core.reasons.pods import PodReason
@@ -50,6 +51,8 @@ _KINDS: Final = {
 """What messages call a group whose source is no kind of object."""
 
 _LATE: Final = datetime.max.replace(tzinfo=UTC)
+_REQUEST: Final = GroupSource.PROVISIONING_REQUEST
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
 
 GangKey = tuple[str, GroupSource, str]
 """Namespace, way of writing, name."""
@@ -153,15 +156,44 @@ def gangs_of(snapshot: Snapshot) -> tuple[Gang, ...]:
     if not members:
         return requested
     objects = {(obj.namespace, obj.source, obj.name): obj for obj in snapshot.group_objects}
-    gangs = (_Reading(snapshot, objects, key, members[key]).gang() for key in sorted(members))
+    readings = {key: _Reading(snapshot, objects, key, members[key]) for key in sorted(members)}
+    late = _beyond_bound((reading.created_at() or _LATE, *key, reading.lacks()) for key, reading in readings.items())
+    gangs = (reading.gang(is_late=key in late) for key, reading in readings.items())
     return (*(gang for gang in gangs if gang is not None), *requested)
+
+
+COMING_MAX: Final = 10_000
+"""The most members to come of all groups of one namespace, and the most places of its ProvisioningRequests: each becomes a pod
+of the plan, and its author writes no more than a number."""
+
+
+def _beyond_bound(groups: Iterable[tuple[datetime, str, str, str, int]]) -> frozenset[tuple[str, str, str]]:
+    """Return the keys of groups that do not fit within `COMING_MAX` beside the older ones of their namespace.
+
+    `groups`: creation time, key, and the number of members to come.
+    """
+    coming: Counter[str] = Counter()
+    late = set()
+    for _, namespace, source, name, number in sorted(groups):
+        if coming[namespace] + number > COMING_MAX:
+            late.add((namespace, source, name))
+        else:
+            coming[namespace] += number
+    return frozenset(late)
 
 
 def _requested_rooms(snapshot: Snapshot) -> Iterator[Gang]:
     """Yield the places that ProvisioningRequests still look for, each request as a group."""
     from core import provisioning_requests as rules  # most clusters have none
 
+    late = _beyond_bound(
+        (_requested_at(request, snapshot.now), request.namespace, _REQUEST, request.name, _places(request))
+        for request in snapshot.provisioning_requests
+        if rules.is_open(request) or rules.is_booked(request, snapshot.now)
+    )
     for request in sorted(snapshot.provisioning_requests, key=lambda request: (request.namespace, request.name)):
+        if (request.namespace, _REQUEST, request.name) in late:
+            continue
         if not rules.is_open(request) or rules.obstacle_to(request, snapshot) is not None:
             continue
         places, value = rules.places_to_come(request, snapshot), rules.own_value(request)
@@ -184,6 +216,16 @@ def _requested_rooms(snapshot: Snapshot) -> Iterator[Gang]:
             topology_keys=(labels.PROVISIONING_REQUEST, *keys),
             places=where,
         )
+
+
+def _requested_at(request: ProvisioningRequest, now: datetime) -> datetime:
+    """Return since when it asks for places; those that are booked come before all others."""
+    is_booked = request.provisioned_at is not None and request.provisioned_at <= now
+    return _FIRST if is_booked else request.created_at or _LATE
+
+
+def _places(request: ProvisioningRequest) -> int:
+    return sum(part.pods for part in request.pod_sets)
 
 
 def _is_over(pod: Pod) -> bool:
@@ -255,17 +297,23 @@ class _Reading:
         owner = next((s for s in self._spellings if s.source in _BY_OWNER), None)
         self._owner = None if owner is None else self._object_of(owner)
 
-    def gang(self) -> Gang | None:
-        """Return the group; None if its object asks for nothing of all members together."""
+    def gang(self, *, is_late: bool = False) -> Gang | None:
+        """Return the group; None if its object asks for nothing of all members together.
+
+        `is_late`: whether its members to come are beyond the bound of its namespace.
+        """
         keys = self._topology_keys()
         minimum = self._minimum()
         disrupts_all = self._disrupts_all()
         is_loose = self._object is not None and self._object.minimum == 0
         if is_loose and not keys and not disrupts_all:
             return None
-        coming, promised = self._coming(), self._promised()
+        coming, promised = () if is_late else self._coming(), self._promised()
         total = max(len(self._pods) + len(coming), self._stated_total() or 0)
         refusal = self._refusal(minimum, total) or self._absence(minimum, len(coming), promised)
+        if is_late:
+            text = f"the groups of namespace {self._namespace} have more than {COMING_MAX} members to come"
+            refusal = Stated(PodReason.TOO_COMPLEX, f"{text}, and older ones come first")
         return Gang(
             name=f"{self._namespace}/{self._name}",
             source=self._source,
@@ -274,7 +322,7 @@ class _Reading:
             minimum=minimum,
             total=max(total, minimum),
             promised=promised,
-            created_at=self._created_at(),
+            created_at=self.created_at(),
             priority=self._priority(),
             topology_keys=keys,
             disrupts_all=disrupts_all,
@@ -333,7 +381,15 @@ class _Reading:
         is_owned = self._spellings[0].source in _BY_OWNER
         return is_owned or (self._object is not None and self._object.disrupts_all)
 
-    def _created_at(self) -> datetime | None:
+    def lacks(self) -> int:
+        """Return how many members its owner has still to create."""
+        return sum(max(0, pods - self._there(template)) for template, pods in self._parts())
+
+    def _there(self, template: MemberTemplate) -> int:
+        return sum(_is_part(pod, template.part) for pod in self._pods)
+
+    def created_at(self) -> datetime | None:
+        """Return when the group was created: its object, or else its oldest member."""
         if self._object is not None and self._object.created_at is not None:
             return self._object.created_at
         return self._pods[0].created_at
@@ -345,7 +401,7 @@ class _Reading:
 
     def _coming(self) -> tuple[Pod, ...]:
         """Return pods in place of the members that the owner has not created, with the marks of the group's first one."""
-        first, created_at = self._pods[0], self._created_at()
+        first, created_at = self._pods[0], self.created_at()
         requested = self._snapshot.requested_members
         absent = ((name, template) for name, template in self._absent() if self._key_of(name) not in requested)
         return tuple(_member(first, template, name, created_at) for name, template in absent)
@@ -353,8 +409,7 @@ class _Reading:
     def _absent(self) -> Iterator[tuple[str, MemberTemplate]]:
         """Yield a name and the template of each member that its owner has not created."""
         for template, pods in self._parts():
-            there = sum(_is_part(pod, template.part) for pod in self._pods)
-            for number in range(there + 1, pods + 1):
+            for number in range(self._there(template) + 1, pods + 1):
                 yield f"{self._source.lower()}-{self._name}-{template.part}-to-come-{number}", template
 
     def _key_of(self, name: str) -> str:
@@ -428,7 +483,7 @@ class _Reading:
         missing = minimum - len(self._pods) - coming - promised
         parts = [f"{missing} {_has(missing)} not been created"] if missing > 0 else []
         parts += [f"{gated} still {_has(gated)} a scheduling gate"] if gated else []
-        since = self._created_at()
+        since = self.created_at()
         age = f" since {since:%Y-%m-%d %H:%M} UTC" if since is not None else ""
         text = f"{ready} of {minimum} members can be planned for: {' and '.join(parts)}; it waits for them{age}"
         return Stated(PodReason.GROUP_INCOMPLETE, text)

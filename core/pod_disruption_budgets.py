@@ -24,6 +24,8 @@ from core.model.pod import Pod
 from core.model.snapshot import ALWAYS_ALLOW, PodDisruptionBudget, Snapshot, WorkloadSelector
 from core.model.values.requirements import Requirement
 from core.pods import is_evictable, is_reschedulable
+from core.reasons.code import Refusal
+from core.reasons.pods import GuardedTwice, NeverEvicted, NotEvictedNow, SparesNone, WantsAll
 
 # Decides which pods the eviction API asks a budget about.
 
@@ -80,23 +82,22 @@ def healthy_and_wanted(
     return healthy, scaled(budget.min_available, replicas) if budget.min_available is not None else 0
 
 
-def never_allows(budget: PodDisruptionBudget, expected: int) -> str:
-    """Return why the budget never lets a healthy pod go; empty if it may do so later.
+def never_allows(budget: PodDisruptionBudget, expected: int) -> Refusal | None:
+    """Return why the budget never lets a healthy pod go; None if it may do so later.
 
     Args:
         budget: The budget.
         expected: How many pods its workload should have: `budget.expected_pods` if its status has the number.
     """
     if expected <= 0:
-        return ""
-    pods = f"{expected} pod" if expected == 1 else f"{expected} pods"
+        return None
     if budget.max_unavailable is not None:
         spares = scaled(budget.max_unavailable, expected)
-        return "" if spares > 0 else f"maxUnavailable {budget.max_unavailable} spares none of {pods}"
+        return None if spares > 0 else SparesNone(budget.max_unavailable, expected)
     if budget.min_available is None:
-        return ""
+        return None
     wanted = scaled(budget.min_available, expected)
-    return "" if wanted < expected else f"minAvailable {budget.min_available} wants {wanted} of {pods}"
+    return None if wanted < expected else WantsAll(budget.min_available, wanted, expected)
 
 
 # Finds the PodDisruptionBudgets that select a pod without checking every budget of its namespace.
@@ -212,27 +213,26 @@ class DisruptionBudgets:
             budget.max_unavailable in _NONE_UNAVAILABLE or budget.min_available == _ALL_AVAILABLE for budget in guards
         )
 
-    def never_evicted(self, pod: Pod) -> str:
-        """Return in one sentence why the pod can never be evicted; empty if it may be later.
+    def never_evicted(self, pod: Pod) -> Refusal | None:
+        """Return why the pod can never be evicted; None if it may be later.
 
         A single budget that never lets it go is ignored if its owner opted in to a surge restart (`may_surge`), which needs no
         eviction.
         """
         guards = self.guards(pod)
         if len(guards) > 1:
-            return f"PodDisruptionBudgets {_names(guards)} all select pod {pod.key}, so it cannot be evicted at all"
-        why = "" if pod.may_surge or not guards else self._never_allows(guards[0])
-        return f"PodDisruptionBudget {guards[0].name} never lets pod {pod.key} be evicted: {why}" if why else ""
+            return GuardedTwice(pod.key, ", ".join(budget.name for budget in guards))
+        why = None if pod.may_surge or not guards else self._never_allows(guards[0])
+        return None if why is None else NeverEvicted(pod.key, guards[0].name, why)
 
-    def not_evicted_now(self, pod: Pod) -> str:
-        """Return in one sentence why the pod cannot be evicted now; empty if it can."""
+    def not_evicted_now(self, pod: Pod) -> Refusal | None:
+        """Return why the pod cannot be evicted now; None if it can."""
         guards = self.guards(pod)
         if not guards:
-            return ""
+            return None
         if len(guards) == 1 and (self.allowed_now(guards[0]) > 0 or (pod.may_surge and self._never_allows(guards[0]))):
-            return ""
-        now = f"PodDisruptionBudget {_names(guards)} does not let pod {pod.key} be evicted now"
-        return self.never_evicted(pod) or now
+            return None
+        return self.never_evicted(pod) or NotEvictedNow(pod.key, guards[0].name)
 
     def rounds(self, pods: Iterable[Pod], leaving: Iterable[Pod] = ()) -> int:
         """Return in how many rounds these pods can be evicted, each after the pods of the one before run elsewhere.
@@ -283,10 +283,10 @@ class DisruptionBudgets:
         healthy, wanted = healthy_and_wanted(budget, members, self._wanted(members))
         return may_go_unready(budget.unhealthy_pod_eviction_policy, healthy, wanted)
 
-    def _never_allows(self, budget: PodDisruptionBudget) -> str:
-        """Return why the budget never lets a pod go, empty if it may; one that allows a disruption now does."""
+    def _never_allows(self, budget: PodDisruptionBudget) -> Refusal | None:
+        """Return why the budget never lets a pod go, None if it may; one that allows a disruption now does."""
         if self.allowed_now(budget) > 0:
-            return ""
+            return None
         expected = budget.expected_pods
         return never_allows(budget, self._wanted(self._members.get(_key(budget), ())) if expected is None else expected)
 
@@ -376,7 +376,3 @@ class RemainingEvictions:
 
 def _key(budget: PodDisruptionBudget) -> BudgetKey:
     return budget.namespace, budget.name
-
-
-def _names(budgets: Iterable[PodDisruptionBudget]) -> str:
-    return ", ".join(budget.name for budget in budgets)

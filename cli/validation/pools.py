@@ -390,7 +390,7 @@ def _emptiness(document: Document, pool: NodePool, catalogue: Catalogue) -> Iter
     templates = SchedulingContext(snapshot).templates
     if not templates:
         place = path_of(REQUIREMENTS)
-        yield finding_in(document, Code.MATCHES_NOTHING, place, why_unusable(pool, snapshot))
+        yield finding_in(document, Code.MATCHES_NOTHING, place, str(why_unusable(pool, snapshot) or ""))
         return
     offers = pool_offers(templates[0])
     if offers.conflict is not None:

@@ -28,6 +28,7 @@ from core.pools import pool_types, type_of
 from core.reasons.code import Refusal, Stated
 from core.reasons.nodes import (
     BeingDeleted,
+    BudgetKeepsPod,
     NodeNotToDisrupt,
     NodePoolInvalid,
     NodePoolMissing,
@@ -259,9 +260,9 @@ def _protected(
     member = next((pod for pod in state.pods if pod.key in together), None) if together else None
     if member is not None:
         blocking.append(PodOfRunningGroup(member.key, together[member.key]))
-    text = next(filter(None, map(budgets.not_evicted_now, state.pods)), "")
-    if text:
-        blocking.append(Stated(NodeReason.POD_DISRUPTION_BUDGET, text))
+    guarded = next(filter(None, map(budgets.not_evicted_now, state.pods)), None)
+    if guarded is not None:
+        blocking.append(BudgetKeepsPod(guarded))
     return tuple(blocking)
 
 

@@ -32,7 +32,6 @@ from core.reasons.nodes import (
     KeepsReplicas,
     MinValuesUnmet,
     NeverConsolidated,
-    NodeReason,
     PriceUnknown,
     RoomKept,
     SavingsBelowMoves,
@@ -254,8 +253,8 @@ def objection(candidate: Candidate, disruption_pass: DisruptionPass) -> Refusal 
     if gate is not None:
         return Stated(gate_reason(gate), gate.message)
     why = first_reason(disruption_pass.snapshot.moved_workloads, candidate.pods, now)
-    if why:
-        return Stated(NodeReason.RECENTLY_MOVED, why)
+    if why is not None:
+        return why
     if not candidate.is_priced:
         return PriceUnknown(name, candidate.state.labels.get(labels.INSTANCE_TYPE) or "(none)")
     return None

@@ -24,6 +24,8 @@ from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.pod_disruption_budgets import DisruptionBudgets
 from core.pods import names_group
+from core.reasons.code import Refusal
+from core.reasons.nodes import PodNotToDisrupt, PodOfRunningGroup
 
 SHARE: Final = 10
 EARLY_AT_MOST: Final = timedelta(days=1)
@@ -75,7 +77,7 @@ def _early(claim: NodeClaim, lasting: timedelta) -> timedelta:
     return timedelta(microseconds=spread // timedelta(microseconds=1) * draw >> 32)
 
 
-def objections(snapshot: Snapshot, claims: Collection[str], *, grace_ends_them: bool = True) -> dict[str, str]:
+def objections(snapshot: Snapshot, claims: Collection[str], *, grace_ends_them: bool = True) -> dict[str, Refusal]:
     """Return claim → why a pod blocks its drain permanently; only for named claims with such a pod.
 
     With a terminationGracePeriod no pod can block the drain, if that may end it. Karpenter starts such a drain without one too,
@@ -91,18 +93,18 @@ def objections(snapshot: Snapshot, claims: Collection[str], *, grace_ends_them: 
     for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
         if pod.node_name in nodes:
             pods.setdefault(nodes[pod.node_name], []).append(pod)
-    reasons: dict[str, str] = {}
+    refusals: dict[str, Refusal] = {}
     together = kept_together(snapshot) if pods else {}
     for claim, present in pods.items():
         protected = next((pod for pod in present if pod.blocks_disruption(snapshot.now)), None)
-        unevictable = next(filter(None, map(budgets.never_evicted, present)), "")
-        why = f"pod {protected.key} has {labels.DO_NOT_DISRUPT}" if protected else unevictable
+        unevictable = next(filter(None, map(budgets.never_evicted, present)), None)
+        why = PodNotToDisrupt(protected.key) if protected else unevictable
         member = next((pod for pod in present if pod.key in together), None)
-        if not why and member is not None:
-            why = f"pod {member.key} belongs to group {together[member.key]}, which runs"
-        if why:
-            reasons[claim] = why
-    return reasons
+        if why is None and member is not None:
+            why = PodOfRunningGroup(member.key, together[member.key])
+        if why is not None:
+            refusals[claim] = why
+    return refusals
 
 
 def kept_together(snapshot: Snapshot) -> Mapping[str, str]:

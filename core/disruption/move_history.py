@@ -24,7 +24,7 @@ from core.model.node_pool import NodePool, RolloutGate
 from core.model.plan import Command, NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import EvictedNode, MovedWorkload, Snapshot
-from core.reasons.code import TerminationReason
+from core.reasons.code import Refusal, TerminationReason
 from core.reasons.nodes import NodeReason
 
 # Counts the evictions of the last hour by ceiling, and says when they stop counting.
@@ -425,16 +425,14 @@ def key_of(command: Command) -> str:
     return blake2b(text.encode(), digest_size=10).hexdigest()
 
 
-def first_reason(workloads: Mapping[str, MovedWorkload], pods: Iterable[Pod], now: datetime) -> str:
-    """Return why consolidation must not move these pods of a node now, empty if it may."""
-    if not workloads:
-        return ""
-    for pod in pods:
+def first_reason(workloads: Mapping[str, MovedWorkload], pods: Iterable[Pod], now: datetime) -> Refusal | None:
+    """Return why consolidation must not move these pods of a node now, None if it may."""
+    for pod in pods if workloads else ():
         state = workloads.get(pod.workload)
-        why = state.keeps(pod, now) if state is not None else ""
-        if why:
+        why = state.keeps(pod, now) if state is not None else None
+        if why is not None:
             return why
-    return ""
+    return None
 
 
 def _moved(before: MovedWorkload | None, name: str, now: datetime) -> MovedWorkload:

@@ -19,6 +19,7 @@ from core import labels
 from core.disruption.deletion_costs import disruption_cost
 from core.disruption.prices import ReplacementOptions
 from core.labels import HASH_VERSION
+from core.model.catalogue import InstanceType
 from core.model.node_pool import NodePool
 from core.model.plan import LAUNCHED, Condition, Cost, NodeClaim, Plan, PlannedClaim
 from core.model.snapshot import Snapshot
@@ -118,7 +119,7 @@ def template_claim(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
     """Return a claim for any type that the template allows; None if none can be launched now."""
     requirements = template_requirements(pool)
     types = pool_types(snapshot).of(pool.name)
-    fitting = admitted_types(types, requirements, snapshot.catalogue.label_keys())
+    fitting = _within_shared_limits(pool, admitted_types(types, requirements, snapshot.catalogue.label_keys()))
     offerings = [
         o for t in fitting for o in t.offerings if o.available and o.requirements().conflict(requirements) is None
     ]
@@ -140,6 +141,26 @@ def template_claim(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
     )
     options = ReplacementOptions(claim, ()).with_types(fitting)
     return options.planned() if options.can_launch(snapshot.options.min_values_policy) else None
+
+
+def _within_shared_limits(pool: NodePool, types: Sequence[InstanceType]) -> Sequence[InstanceType]:
+    """Return the types that are no larger than the cheapest in what a shared limit or cap counts; all without one.
+
+    A claim reserves the largest of its types until it is launched, so that a large one would leave no room for any node.
+    """
+    limited = {name for limits in pool.shared_limits.values() for name in limits} - {quantity.NODES}
+    prices = {t.name: min((o.price for o in t.offerings if o.available), default=None) for t in types}
+    offered = [(price, t.name, t) for t in types if (price := prices[t.name]) is not None]
+    if not limited or not offered:
+        return types
+    lowest, _, cheapest = min(offered, key=lambda offer: offer[:2])
+    most = {name: cheapest.capacity.get(name, 0) for name in limited - {quantity.HOURLY}}
+    return [
+        t
+        for price, _, t in offered
+        if all(t.capacity.get(name, 0) <= amount for name, amount in most.items())
+        and (quantity.HOURLY not in limited or price <= lowest)
+    ]
 
 
 def _annotations(pool: NodePool) -> dict[str, str]:

@@ -25,7 +25,7 @@ from core.model.values.taints import DISRUPTED
 from core.pod_disruption_budgets import DisruptionBudgets
 from core.pods import is_reschedulable
 from core.reasons.code import RECLAIMED, TerminationReason
-from core.reasons.nodes import NodeReason
+from core.reasons.nodes import NodeReason, PodNotToDisrupt
 
 # Decides whether to cancel a voluntary removal: before the first eviction, and if the node has lost its taint.
 #
@@ -76,10 +76,10 @@ def last_check(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], n
     budgets = DisruptionBudgets(facts.budgets, now)
     for pod in waiting:
         if pod.blocks_disruption(now):
-            return CancelDrain(node.name, NodeReason.DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}")
-        why = budgets.never_evicted(pod)
-        if why:
-            return CancelDrain(node.name, NodeReason.POD_DISRUPTION_BUDGET, why)
+            return CancelDrain(node.name, NodeReason.DO_NOT_DISRUPT, PodNotToDisrupt(pod.key).message)
+        guarded = budgets.never_evicted(pod)
+        if guarded is not None:
+            return CancelDrain(node.name, NodeReason.POD_DISRUPTION_BUDGET, guarded.message)
     return None
 
 

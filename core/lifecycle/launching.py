@@ -145,8 +145,13 @@ def by_group(launches: Iterable[list[ClaimRecord]]) -> list[list[list[ClaimRecor
     groups: dict[str, list[list[ClaimRecord]]] = {}
     for launch in launches:
         first = launch[0]
-        groups.setdefault(first.plan.annotations.get(labels.GROUP_OF_CLAIM, first.token), []).append(launch)
+        groups.setdefault(group_of(first) or first.token, []).append(launch)
     return list(groups.values())
+
+
+def group_of(record: ClaimRecord) -> str:
+    """Return the group that starts together for which alone the claim is launched, empty for none."""
+    return record.plan.annotations.get(labels.GROUP_OF_CLAIM, "")
 
 
 def is_unanswered(record: ClaimRecord | None, first: str) -> bool:

@@ -27,6 +27,8 @@ from core.model.pod import (
 from core.model.values.commitment import Commitment
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint, is_protected
+from core.reasons.code import Refusal
+from core.reasons.nodes import MovedInVain, MovedRecently
 
 # Karpenter's feature gates, and the parser of `FEATURE_GATES` that functions and command line share.
 
@@ -150,17 +152,14 @@ class MovedWorkload(msgspec.Struct, frozen=True, kw_only=True):
         """When none of its pods counts as moved any more, unless more are moved before."""
         return self.moved_at + DWELL
 
-    def keeps(self, pod: Pod, now: datetime) -> str:
-        """Return why consolidation must not move a pod of the workload now, empty if it may."""
+    def keeps(self, pod: Pod, now: datetime) -> Refusal | None:
+        """Return why consolidation must not move a pod of the workload now, None if it may."""
         if self.held_until is not None and now < self.held_until:
-            return (
-                f"pod {pod.key} stays until {self.held_until:%Y-%m-%dT%H:%M:%SZ}: "
-                f"when pods of {self.name} were moved last, new nodes were launched for them"
-            )
+            return MovedInVain(pod.key, self.held_until, self.name)
         started = pod.started_at or pod.created_at
         if started is not None and started >= self.moving_since and now < self.settles_at:
-            return f"pod {pod.key} was moved a while ago and stays until {self.settles_at:%Y-%m-%dT%H:%M:%SZ}"
-        return ""
+            return MovedRecently(pod.key, self.settles_at)
+        return None
 
 
 # The properties of a Kubernetes Node that decisions read.

@@ -356,6 +356,14 @@ class PodOfRunningGroup(Refusal, frozen=True):
     group: str
 
 
+class BudgetKeepsPod(Refusal, frozen=True):
+    """A PodDisruptionBudget keeps a pod of the node."""
+
+    reason: ClassVar = NodeReason.POD_DISRUPTION_BUDGET
+    words: ClassVar = "{why}"
+    why: Refusal
+
+
 class NodeUnreadable(Refusal, frozen=True):
     """A field of the Node cannot be read."""
 
@@ -453,6 +461,28 @@ class RoomKept(Refusal, frozen=True):
     reason: ClassVar = NodeReason.CAPACITY_BUFFER
     words: ClassVar = "a capacity buffer, or a member that a group awaits, uses the room of node {node}"
     node: str
+
+
+class MovedRecently(Refusal, frozen=True):
+    """A pod of the node was moved, and stays for a while."""
+
+    reason: ClassVar = NodeReason.RECENTLY_MOVED
+    words: ClassVar = "pod {pod} was moved a while ago and stays until {until:%Y-%m-%dT%H:%M:%SZ}"
+    pod: str
+    until: datetime
+
+
+class MovedInVain(Refusal, frozen=True):
+    """The last move of a pod's workload saved nothing."""
+
+    reason: ClassVar = NodeReason.RECENTLY_MOVED
+    words: ClassVar = (
+        "pod {pod} stays until {until:%Y-%m-%dT%H:%M:%SZ}: "
+        "when pods of {workload} were moved last, new nodes were launched for them"
+    )
+    pod: str
+    until: datetime
+    workload: str
 
 
 class PriceUnknown(Refusal, frozen=True):
@@ -611,12 +641,8 @@ class TargetAwaitsBudgets(Refusal, frozen=True):
     """No other target is made while budgets keep the nodes of this one."""
 
     reason: ClassVar = NodeReason.TARGET_WAITS
-    budgets: Refusal | None
-
-    @property
-    def message(self) -> str:
-        """The sentence for people."""
-        return f"nothing is decided about it while the current target waits: {self.budgets or ''}"
+    words: ClassVar = "nothing is decided about it while the current target waits: {budgets}"
+    budgets: Refusal | str
 
 
 class GoesLater(Refusal, frozen=True):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
 
-from core.reasons.code import ReasonCode
+from core import labels
+from core.reasons.code import ReasonCode, Refusal, Stated
 
 # Reasons why a pod is not bound to the node that was launched for it, and is left to kube-scheduler or to a later turn.
 
@@ -82,6 +84,64 @@ class HeldPodReason(ReasonCode):
     NOT_ASKED = ("NotAsked", "Pods of an earlier tier have to leave first.")
 
 
+# Which PodDisruptionBudgets keep a pod.
+
+
+class SparesNone(Refusal, frozen=True):
+    """The budget's maxUnavailable never spares one of so many pods."""
+
+    reason: ClassVar = EvictionReason.POD_DISRUPTION_BUDGET
+    max_unavailable: str
+    pods: int
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return f"maxUnavailable {self.max_unavailable} spares none of {self.pods} pod{'s' * (self.pods > 1)}"
+
+
+class WantsAll(Refusal, frozen=True):
+    """The budget's minAvailable wants all of so many pods."""
+
+    reason: ClassVar = EvictionReason.POD_DISRUPTION_BUDGET
+    min_available: str
+    wanted: int
+    pods: int
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return f"minAvailable {self.min_available} wants {self.wanted} of {self.pods} pod{'s' * (self.pods > 1)}"
+
+
+class NeverEvicted(Refusal, frozen=True):
+    """The pod's only budget never lets it go, whatever runs elsewhere."""
+
+    reason: ClassVar = EvictionReason.POD_DISRUPTION_BUDGET
+    words: ClassVar = "PodDisruptionBudget {budget} never lets pod {pod} be evicted: {why}"
+    pod: str
+    budget: str
+    why: Refusal
+
+
+class GuardedTwice(Refusal, frozen=True):
+    """Several budgets select the pod, so the eviction API always refuses; `budgets`: their names."""
+
+    reason: ClassVar = EvictionReason.SEVERAL_BUDGETS
+    words: ClassVar = "PodDisruptionBudgets {budgets} all select pod {pod}, so it cannot be evicted at all"
+    pod: str
+    budgets: str
+
+
+class NotEvictedNow(Refusal, frozen=True):
+    """The pod's budget does not let it go before another pod runs again."""
+
+    reason: ClassVar = EvictionReason.POD_DISRUPTION_BUDGET
+    words: ClassVar = "PodDisruptionBudget {budget} does not let pod {pod} be evicted now"
+    pod: str
+    budget: str
+
+
 # Reasons why a pod has no place.
 
 
@@ -100,7 +160,7 @@ class PodReason(ReasonCode):
     )
     TOO_COMPLEX = (
         "TooComplex",
-        "The pod has more terms, expressions, tolerations or resources than a plan takes from one pod; the message names them.",
+        "The pod has more rules or resources than a plan takes, or groups of its namespace have too many members to come.",
         "Write fewer of them: the bounds are in docs/explanation/failure-model.md.",
     )
     SET_ASIDE = (
@@ -376,3 +436,82 @@ class RequestReason(ReasonCode):
 
 RANK: Final[Mapping[str, int]] = MappingProxyType({code: rank for rank, code in enumerate(PodReason)})
 """Code → how near the pod came to a place."""
+
+
+# Why a NodePool launches nothing for pods: each completes a sentence about it.
+
+
+BEING_DELETED: Final = Stated(PodReason.NO_NODE_POOL, "is being deleted")
+ONLY_OBSERVED: Final = Stated(PodReason.NO_NODE_POOL, f"is only observed: its annotation {labels.MODE} says so")
+IS_STATIC: Final = Stated(
+    PodReason.NO_NODE_POOL, "is static: it keeps a fixed number of nodes and launches none for pods"
+)
+NOT_READY: Final = Stated(PodReason.NO_NODE_POOL, "is not ready")
+ZONES_UNKNOWN: Final = Stated(
+    PodReason.NO_NODE_POOL,
+    f"demands {labels.ZONE_ID}, but no EC2NodeClass's subnets and no node tell which zone that is: use {labels.ZONE}",
+)
+
+
+class PoolInvalid(Refusal, frozen=True):
+    """A field of the NodePool is invalid."""
+
+    reason: ClassVar = PodReason.NO_NODE_POOL
+    words: ClassVar = "is invalid: {problem}"
+    problem: str
+
+
+class PoolLabelsInvalid(Refusal, frozen=True):
+    """The labels that its nodes would get are invalid."""
+
+    reason: ClassVar = PodReason.NO_NODE_POOL
+    words: ClassVar = "is invalid: its name, class and labels become labels of its nodes, and {fault}"
+    fault: str
+
+
+class PoolClosed(Refusal, frozen=True):
+    """A Calendar's rule closes the NodePool, until a time or for good."""
+
+    reason: ClassVar = PodReason.OUTSIDE_HOURS
+    rule: str
+    until: datetime | None
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        if self.until is None:
+            return f"is outside its hours by rule {self.rule}, which has no end"
+        return f"is outside its hours until {self.until:%Y-%m-%dT%H:%M:%SZ}, by rule {self.rule}"
+
+
+class PoolContradicts(Refusal, frozen=True):
+    """The NodePool's own requirements exclude every value of a label."""
+
+    reason: ClassVar = PodReason.NO_NODE_POOL
+    words: ClassVar = "has contradictory requirements: they allow no value of {key}"
+    key: str
+
+
+class ClassInvalid(Refusal, frozen=True):
+    """A field of the NodePool's EC2NodeClass is invalid."""
+
+    reason: ClassVar = PodReason.NO_NODE_POOL
+    words: ClassVar = "uses EC2NodeClass {node_class}, which is invalid: {problem}"
+    node_class: str
+    problem: str
+
+
+class ClassBeingDeleted(Refusal, frozen=True):
+    """The NodePool's EC2NodeClass goes."""
+
+    reason: ClassVar = PodReason.NO_NODE_POOL
+    words: ClassVar = "uses EC2NodeClass {node_class}, which is being deleted"
+    node_class: str
+
+
+class ClassNotReady(Refusal, frozen=True):
+    """The NodePool's EC2NodeClass is not ready."""
+
+    reason: ClassVar = PodReason.NO_NODE_POOL
+    words: ClassVar = "uses EC2NodeClass {node_class}, which is not ready"
+    node_class: str

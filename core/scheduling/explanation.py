@@ -307,11 +307,11 @@ class Diagnosis:
         nearest = [self._nearest(template, pod_group, pod) for template in self._context.templates]
         unusable = ((pool, why_unusable(pool, self._context.snapshot)) for pool in _by_name(self._context))
         nearest += [
-            PoolFinding(node_pool=pool.name, reason=PodReason.NO_NODE_POOL, message=why)
+            PoolFinding(node_pool=pool.name, reason=PodReason.NO_NODE_POOL, message=why.message)
             if pool.name not in self._closed
             else self._of_closed(self._closed[pool.name], pod_group, why)
             for pool, why in unusable
-            if why
+            if why is not None
         ]
         return tuple(nearest)
 
@@ -319,7 +319,7 @@ class Diagnosis:
     def _closed(self) -> dict[str, NodeClaimTemplate]:
         return {template.pool.name: template for template in self._context.closed_templates()}
 
-    def _of_closed(self, template: NodeClaimTemplate, pod_group: PodGroup, why: str) -> PoolFinding:
+    def _of_closed(self, template: NodeClaimTemplate, pod_group: PodGroup, why: Refusal) -> PoolFinding:
         """Return whether its hours alone keep the pod off a NodePool; rules about other pods are not applied."""
         types, table = template.types, self._context.table
         for step in _without_preferences(pod_group.steps):
@@ -330,7 +330,7 @@ class Diagnosis:
                 if reqs == IMPOSSIBLE:
                     continue
                 if types.cheapest(types.mask(reqs) & template.mask, pod_group.requests, reqs) is not None:
-                    return _finding(template, PodReason.OUTSIDE_HOURS, why)
+                    return _finding(template, PodReason.OUTSIDE_HOURS, why.message)
         return _finding(template, PodReason.NO_NODE_POOL, f"{why}, and its nodes could not run the pod either")
 
     def _nearest(self, template: NodeClaimTemplate, pod_group: PodGroup, pod: Pod | None) -> PoolFinding:

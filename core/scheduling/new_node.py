@@ -21,6 +21,20 @@ from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements, labels_fault
 from core.model.values.taints import Taint
 from core.pools import is_priced, pool_types, template_labels, template_parts
+from core.reasons.code import Refusal
+from core.reasons.pods import (
+    BEING_DELETED,
+    IS_STATIC,
+    NOT_READY,
+    ONLY_OBSERVED,
+    ZONES_UNKNOWN,
+    ClassBeingDeleted,
+    ClassInvalid,
+    ClassNotReady,
+    PoolContradicts,
+    PoolInvalid,
+    PoolLabelsInvalid,
+)
 from core.scheduling.existing_node import DaemonPod, carriers_of, without_overhead
 from core.scheduling.instance_types import TypeFilter, index_of, unmet
 from core.scheduling.pods import PodGroup, PodSignature
@@ -241,40 +255,40 @@ class NodeClaimTemplate(msgspec.Struct, frozen=True, eq=False):
         return replace(self, types=types, mask=mask, sizes=tuple(size & mask for size in self.sizes))
 
 
-def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
-    """Return why a NodePool launches nothing for pods, empty if it may."""
+def why_unusable(pool: NodePool, snapshot: Snapshot) -> Refusal | None:
+    """Return why a NodePool launches nothing for pods, None if it may."""
     if pool.problem:
-        return f"is invalid: {pool.problem}"
+        return PoolInvalid(pool.problem)
     fault = labels_fault(template_labels(pool))
     if fault:
-        return f"is invalid: its name, class and labels become labels of its nodes, and {fault}"
+        return PoolLabelsInvalid(fault)
     if pool.deleted_at is not None:
-        return "is being deleted"
+        return BEING_DELETED
     if pool.is_observed:
-        return f"is only observed: its annotation {labels.MODE} says so"
+        return ONLY_OBSERVED
     if pool.is_static:
-        return "is static: it keeps a fixed number of nodes and launches none for pods"
+        return IS_STATIC
     if pool.is_ready is False:
-        return "is not ready"
+        return NOT_READY
     if pool.is_closed:
         return why_closed(pool)
     if labels.ZONE_ID in (requirement.key for requirement in pool.requirements) and not _knows_zone_ids(snapshot):
-        return f"demands {labels.ZONE_ID}, but no EC2NodeClass's subnets and no node tell which zone that is: use {labels.ZONE}"
+        return ZONES_UNKNOWN
     contradicted = _contradicted(pool)
     if contradicted:
-        return f"has contradictory requirements: they allow no value of {contradicted}"
+        return PoolContradicts(contradicted)
     node_class = next(
         (candidate for candidate in snapshot.node_classes if candidate.name == pool.node_class.name), None
     )
-    return "" if node_class is None else _why_class_unusable(node_class)
+    return None if node_class is None else _why_class_unusable(node_class)
 
 
-def _why_class_unusable(node_class: NodeClass) -> str:
+def _why_class_unusable(node_class: NodeClass) -> Refusal | None:
     if node_class.problem:
-        return f"uses EC2NodeClass {node_class.name}, which is invalid: {node_class.problem}"
+        return ClassInvalid(node_class.name, node_class.problem)
     if node_class.deleted_at is not None:
-        return f"uses EC2NodeClass {node_class.name}, which is being deleted"
-    return f"uses EC2NodeClass {node_class.name}, which is not ready" if node_class.is_ready is False else ""
+        return ClassBeingDeleted(node_class.name)
+    return ClassNotReady(node_class.name) if node_class.is_ready is False else None
 
 
 def templates_of(

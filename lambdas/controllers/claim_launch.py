@@ -25,7 +25,7 @@ from adapters.run_report import RunReport
 from adapters.store import ClaimStore
 from core.lifecycle import steps
 from core.lifecycle.claims import BOOT_AT_LEAST
-from core.lifecycle.launching import is_unanswered, name_tags
+from core.lifecycle.launching import group_of, is_unanswered, name_tags
 from core.lifecycle.records import ClaimRecord
 from core.reasons.code import ClaimReason, DecisionKind, Refusal, Stated
 from lambdas.controllers.boundary import Boundary
@@ -90,6 +90,9 @@ def free_of_launch(record: ClaimRecord, reader: NodeStateReader, claims: ClaimSt
     return next((instance for instance in launched if claims.of_instance(instance) is None), "")
 
 
+GROUP_CHANGED: Final = "another node of its group, which starts together, is not launched"
+
+
 class ClaimLaunch:
     """Launches claims whose pods still wait, within the limits of their NodePools."""
 
@@ -121,8 +124,9 @@ class ClaimLaunch:
                 return record
             members = self._members(record)
         wanted, kept = list[ClaimRecord](), dict[str, ClaimRecord]()
+        objections = self._objections(members, reader)
         for member in members:
-            objection = None if member.attempts else self._objection(member, reader)
+            objection = objections.get(member.name)
             if objection is None:
                 wanted.append(member)
                 continue
@@ -161,6 +165,17 @@ class ClaimLaunch:
             self._work.send(work_on_claims(booting, now), delay=BOOT_AT_LEAST)
         return launched
 
+    def _objections(self, members: Sequence[ClaimRecord], reader: NodeStateReader) -> dict[str, Refusal]:
+        """Return claim → why it must not be launched any more.
+
+        A part of a group is not launched without the rest: it is planned again as a whole.
+        """
+        fresh = [member for member in members if not member.attempts]
+        objections = {m.name: objection for m in fresh if (objection := self._objection(m, reader)) is not None}
+        groups = {group_of(member) for member in fresh if member.name in objections} - {""}
+        others = [member.name for member in fresh if group_of(member) in groups]
+        return dict.fromkeys(others, Stated(ClaimReason.LAUNCH_HELD_BACK, GROUP_CHANGED)) | objections
+
     def _objection(self, record: ClaimRecord, reader: NodeStateReader) -> Refusal | None:
         """Return why the claim must not be launched any more, None if nothing is against it."""
         if record.awaits_pods and not reader.unbound_pods(record.plan.pods):
@@ -177,8 +192,8 @@ class ClaimLaunch:
         if instance:
             return self.adopt(record, steps.Adopt(instance), reader, report)
         self._forget(record, objection, report)
-        if objection.reason == ClaimReason.LIMIT_REACHED:
-            self._wake_ups.send([wake_up("limit reached")])
+        if objection.reason != ClaimReason.PODS_PLACED_ELSEWHERE:
+            self._wake_ups.send([wake_up("claim given up")])
         return None
 
     def _forget(self, record: ClaimRecord, cause: Refusal, report: RunReport) -> None:

@@ -38,7 +38,7 @@ from core.launch.denials import DeniedLaunch, LaunchDenial, Remembered, revision
 from core.launch.template import is_confined
 from core.ledger.outcome import DecisionOutcome, OutcomeState
 from core.lifecycle.deletion import held_by
-from core.lifecycle.launching import is_unanswered
+from core.lifecycle.launching import group_of, is_unanswered
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.lifecycle.steps import may_be_unlisted
 from core.model.catalogue import Catalogue, Offering
@@ -192,6 +192,7 @@ class FailedStarts:
 # EC2's answer to one request for the claims that share a launch.
 
 
+GROUP_PART: Final = "no instance of its launch is left for it: its group, which starts together, is planned again"
 ONE_TRIES: Final = "instances of its EC2NodeClass ended while they started: one is launched again first"
 
 
@@ -345,6 +346,8 @@ class LaunchAnswerWriter:
             report.count("throttledLaunches" if isinstance(error, ThrottledError) else "unclearLaunches")
             if isinstance(error, UnfulfilledError):
                 return self._renewed(record, error, now)
+            if isinstance(error, ConflictError) and _goes_alone(record) and group_of(record):
+                return self._forgotten(record, ClaimReason.LAUNCH_HELD_BACK, GROUP_PART, now, report)
             tried = self._tried(record, error, now)
             return record if tried == record else self._claims.change(record, tried)
         instance = answer.instance_of(record)
@@ -422,7 +425,7 @@ class LaunchAnswerWriter:
             # Silence launches nothing by itself: what counts is the request before it.
             before = record.moments.unclear_at if isinstance(error, SilentError) else None
             return _unclear(tried, before or now)
-        if record.shares > 1 and not record.attempts:
+        if record.shares > 1 and not _goes_alone(record):
             return tried
         token = self._tokens.of(record.name, attempts, record.plan.made_by_hand)
         return msgspec.structs.replace(_unclear(tried, None), token=token, shares=1, share=0, first="")
@@ -448,6 +451,11 @@ class LaunchAnswerWriter:
                     raise
                 current = latest
         raise ConflictError("store", f"claim {record.name} was not tried to be stored")
+
+
+def _goes_alone(record: ClaimRecord) -> bool:
+    """Whether the claim has looked for an instance of its shared launch before, and found none."""
+    return record.shares > 1 and record.attempts > 0
 
 
 def _failed(record: ClaimRecord, error: PortError) -> ClaimRecord:

@@ -30,7 +30,7 @@ from adapters.ports import (
 )
 from adapters.run_report import RunReport
 from adapters.runtime import RunTasks
-from adapters.store import ClaimStore, LaunchDenials, OfferingProbe, UnavailableOfferings
+from adapters.store import ClaimStore, LaunchDenials, OfferingProbe, Requested, UnavailableOfferings
 from core import api, labels
 from core.errors import InvalidInputError
 from core.labels import HASH_VERSION
@@ -48,7 +48,15 @@ from core.launch.denials import (
 )
 from core.launch.selection import Selection, select_offerings
 from core.launch.template import is_confined, partition, tenancy
-from core.lifecycle.launching import by_group, in_launches, launch_name, least_instances, share_launches, with_subnets
+from core.lifecycle.launching import (
+    by_group,
+    group_of,
+    in_launches,
+    launch_name,
+    least_instances,
+    share_launches,
+    with_subnets,
+)
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import claim_tags
 from core.model.catalogue import Catalogue, Offering, OfferingKey
@@ -601,7 +609,7 @@ class LaunchResults(SettledClaims):
         self.unclear += settled.unclear
 
 
-GROUP_REFUSED: Final = "EC2 refused another launch of its group, which starts together"
+GROUP_REFUSED: Final = "another node of its group, which starts together, cannot be launched"
 
 
 class _Attempt(msgspec.Struct):
@@ -624,21 +632,21 @@ class ParallelLaunches:
 
     def launch(
         self,
-        records: Sequence[ClaimRecord],
+        given: Requested,
         node_classes: Mapping[str, JsonObject],
         catalogue: Catalogue,
         report: RunReport,
         deadline: datetime,
     ) -> LaunchResults:
-        """Launch as many as time permits. A failure of one claim does not affect the others."""
-        result = LaunchResults()
+        """Launch as many as time permits. A failure of one claim affects only its group; so does a limit's refusal."""
+        result, records, short = LaunchResults(), given.accepted, frozenset(map(group_of, given.refused)) - {""}
         known = [record for record in records if record.plan.node_class.name in node_classes]
         begun = _begun(in_launches(known), self._at_most)
         names = {record.name for launch in begun for record in launch}
         result.left += [record.name for record in records if record.name not in names]
         for groups in _first_of_each_class(by_group(begun)):
             series = [[_Attempt(launch, report.part(), LaunchResults()) for launch in group] for group in groups]
-            tasks = [partial(self._attempt_in_turn, attempts, node_classes, catalogue, deadline) for attempts in series]
+            tasks = [partial(self._attempt_in_turn, each, node_classes, catalogue, deadline, short) for each in series]
             ended = self._run_tasks(tasks, max(deadline - self._clock.now(), timedelta(0)))
             for attempts, has_ended in zip(series, ended, strict=True):
                 for attempt in attempts:
@@ -656,9 +664,10 @@ class ParallelLaunches:
         node_classes: Mapping[str, JsonObject],
         catalogue: Catalogue,
         deadline: datetime,
+        short: Collection[str],
     ) -> None:
-        """Send the requests of one group until one is refused; the claims of the others are forgotten then."""
-        ordered, is_refused = list(attempts), False
+        """Send the requests of a group that is not in `short` until one is refused; then forget the claims of the others."""
+        ordered, is_refused = list(attempts), group_of(attempts[0].records[0]) in short
 
         def order() -> None:
             first = self._requests.scarcest_first((attempt.records for attempt in attempts), self._clock.now())

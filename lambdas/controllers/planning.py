@@ -18,7 +18,7 @@ from adapters.observation.stores import PlanCache, snapshot_digest
 from adapters.ports import Clock, JsonObject, Kubernetes, PortError, Queue
 from adapters.run_report import RunReport
 from adapters.runtime import stopwatch
-from adapters.store import Nominations
+from adapters.store import Nominations, Requested
 from core.containment import NO_TIME, Contained, PodSlices, SetAside, contained, effort_of, without_time_for
 from core.disruption.static_capacity import static_claims
 from core.errors import OutOfTimeError
@@ -568,11 +568,9 @@ class PlanLaunches:
         self._work.send(work_on_claims(stored, self._clock.now(), at_most=LAUNCHES_A_MESSAGE))
         report.count("handedOver", len(stored))
 
-    def launch(
-        self, records: Sequence[ClaimRecord], view: ClusterState, report: RunReport, deadline: datetime
-    ) -> list[str]:
+    def launch(self, given: Requested, view: ClusterState, report: RunReport, deadline: datetime) -> list[str]:
         """Launch as many as time permits; `execute` launches the others. Return the names of those that EC2 refused."""
-        launched = self._launches.launch(records, view.node_classes, view.snapshot.catalogue, report, deadline)
+        launched = self._launches.launch(given, view.node_classes, view.snapshot.catalogue, report, deadline)
         self._request_runs(launched, Boundary(report))
         return launched.refused
 

@@ -20,15 +20,16 @@ from adapters.ports import Clock, CloudProvider, Instance, PortError, Queue, rea
 from adapters.run_report import RunReport
 from adapters.runtime import PATIENCE, stopwatch
 from adapters.store import PLANNER, ClaimStore, Lease, Leases, MoveHistoryStore, Requested, Targets
+from core import labels
 from core.brakes import Action
 from core.containment import internal_error
 from core.disruption.move_history import LaunchedNode
 from core.disruption.static_capacity import lacks_nodes, static_claims, waiting_for_addresses
 from core.interpreter import collector_paused
 from core.lifecycle.deletion import CONSOLIDATION
-from core.lifecycle.launching import SHARES_MAX, may_start_for_nobody, starting_for_groups, starts_for_nobody
+from core.lifecycle.launching import SHARES_MAX, group_of, may_start_for_nobody, starting_for_groups, starts_for_nobody
 from core.lifecycle.records import ClaimRecord, Moments
-from core.model.plan import Plan, Unschedulable
+from core.model.plan import Plan, PlannedClaim, Unschedulable
 from core.model.pod import MEMBERS_COME_WITHIN, Pod
 from core.model.snapshot import Snapshot
 from core.pools import limits_by_counter
@@ -105,8 +106,31 @@ class ClaimRecords:
             awaits_pods = bool(planned.pods) and not planned.buffer_pods and bound.isdisjoint(planned.pods)
             moments = _moments((pods[key] for key in planned.pods if key in pods), heard_at)
             records.append(msgspec.structs.replace(record, awaits_pods=awaits_pods, moments=moments))
+        records, held = _whole_groups(records, plan.claims, left_out)
+        left_out += held
         records = self._launcher.shared(records, snapshot, at_most=self._shares_max)
         return records, msgspec.structs.replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *left_out))))
+
+
+def _whole_groups(
+    records: Sequence[ClaimRecord], planned: Iterable[PlannedClaim], left_out: Sequence[Unschedulable]
+) -> tuple[list[ClaimRecord], list[Unschedulable]]:
+    """Return the records without those of a group of which a claim cannot be launched, and why their pods get no node."""
+    lost = {unplaced.pod: unplaced for unplaced in left_out}
+    why = {
+        claim.annotations[labels.GROUP_OF_CLAIM]: lost[pod].message
+        for claim in planned
+        if labels.GROUP_OF_CLAIM in claim.annotations
+        for pod in claim.pods
+        if pod in lost
+    }
+    held = [
+        Unschedulable(pod, PodReason.GROUP_INCOMPLETE, f"another member gets no node: {why[group_of(record)]}")
+        for record in records
+        if group_of(record) in why
+        for pod in record.plan.pods
+    ]
+    return [record for record in records if group_of(record) not in why], held
 
 
 def _moments(pods: Iterable[Pod], heard_at: datetime | None) -> Moments:
@@ -506,7 +530,7 @@ class Provisioning:
             limits = limits_by_counter(view.snapshot.node_pools)
             requested = self.stores.claims.request(records, limits, lease) if records else Requested(())
             note_launches(self.stores.moves, requested.accepted, view, self.clock.now(), report)
-            refused = self.launches.launch(requested.accepted, view, report, deadline)
+            refused = self.launches.launch(requested, view, report, deadline)
             self.replacing.note(plan, requested, refused, view, report)
             self.publisher.nominate(plan, view, report)
             is_last = not refused or self.clock.now() + MARGIN > deadline or number == self.settings.plan_rounds

@@ -45,6 +45,7 @@ from core.model.node_pool import (
 )
 from core.model.plan import Hold, NodeClaim
 from core.model.values.requirements import Requirement
+from core.reasons.pods import PoolClosed
 from core.scheduling import schedule
 from tests.builders import a_pod, a_pool, a_snapshot, a_type
 
@@ -320,7 +321,7 @@ def test_a_closed_pool_launches_nothing_and_names_its_opening() -> None:
     )
     closed = with_calendars(snapshot)
     assert closed_pools(closed) == {"dev"}
-    assert why_closed(closed.node_pools[0]) == "is outside its hours until 2026-11-30T07:00:00Z, by rule office/nights"
+    assert why_closed(closed.node_pools[0]) == PoolClosed("office/nights", datetime(2026, 11, 30, 7, tzinfo=UTC))
     plan = schedule(closed)
     assert not plan.claims
     assert [(found.pod, found.reason) for found in plan.unschedulable] == [("default/p", "OutsideHours")]
@@ -361,8 +362,8 @@ def test_a_pool_wakes_its_lead_time_before_it_opens() -> None:
 
 def test_a_pool_that_never_opens_says_so() -> None:
     pool = at(a_pool("dev"), [a_calendar(a_rule("office/end", closed=True))], MONDAY)
-    assert why_closed(pool) == "is outside its hours by rule office/end, which has no end"
-    assert why_closed(a_pool()) == ""
+    assert why_closed(pool) == PoolClosed("office/end", None)
+    assert why_closed(a_pool()) is None
 
 
 def test_the_time_of_force_counts_from_the_closing() -> None:

@@ -20,6 +20,8 @@ from core.pod_disruption_budgets import (
     disruptions_allowed,
     never_allows,
 )
+from core.reasons.code import Refusal
+from core.reasons.pods import GuardedTwice, NeverEvicted, NotEvictedNow, SparesNone, WantsAll
 from tests.builders import NOW, a_pod, a_selector, a_snapshot
 
 # Which PodDisruptionBudgets select a pod.
@@ -69,9 +71,9 @@ def test_blocked_pod_is_named() -> None:
     """The message says which pod and which budget."""
     pods = [running("a")]
     said = judged(pods, budget(disruptions_allowed=0, min_available="1")).not_evicted_now(pods[0])
-    assert said == "PodDisruptionBudget web never lets pod default/a be evicted: minAvailable 1 wants 1 of 1 pod"
+    assert said == NeverEvicted("default/a", "web", WantsAll("1", 1, 1))
     later = judged(pods, budget(disruptions_allowed=0, expected_pods=2)).not_evicted_now(pods[0])
-    assert later == "PodDisruptionBudget web does not let pod default/a be evicted now"
+    assert later == NotEvictedNow("default/a", "web")
 
 
 def test_two_budgets_on_one_pod_block() -> None:
@@ -114,7 +116,7 @@ def test_several_budgets_refuse_an_unready_pod_too() -> None:
         found = judged([broken], generous, other)
         assert found.is_fully_blocked(broken)
         assert found.currently_reschedulable([broken]) == ()
-        said = "PodDisruptionBudgets one, two all select pod default/a, so it cannot be evicted at all"
+        said = GuardedTwice("default/a", "one, two")
         assert (found.never_evicted(broken), found.not_evicted_now(broken)) == (said, said)
 
 
@@ -185,7 +187,7 @@ def test_pods_that_are_missing_use_up_the_allowance(replicas: int, allowed: int)
     limited = budget(max_unavailable="1")
     budgets = DisruptionBudgets([limited], NOW, pods, [workload])
     assert budgets.allowed_now(limited) == allowed
-    assert (budgets.not_evicted_now(pods[0]) == "") == (allowed > 0)
+    assert (budgets.not_evicted_now(pods[0]) is None) == (allowed > 0)
 
 
 def test_if_only_some_pods_are_known_a_budget_without_a_status_is_waited_for() -> None:
@@ -275,21 +277,21 @@ def test_a_pod_that_does_not_run_yet_is_not_healthy() -> None:
 @pytest.mark.parametrize(
     ("changes", "replicas", "why"),
     [
-        ({"max_unavailable": "0"}, 3, "maxUnavailable 0 spares none of 3 pods"),
-        ({"max_unavailable": "0%"}, 3, "maxUnavailable 0% spares none of 3 pods"),
-        ({"max_unavailable": "1%"}, 3, ""),
-        ({"min_available": "1"}, 1, "minAvailable 1 wants 1 of 1 pod"),
-        ({"min_available": "3"}, 3, "minAvailable 3 wants 3 of 3 pods"),
-        ({"min_available": "2"}, 3, ""),
-        ({"min_available": "100%"}, 3, "minAvailable 100% wants 3 of 3 pods"),
-        ({"min_available": "67%"}, 3, "minAvailable 67% wants 3 of 3 pods"),
-        ({"min_available": "66%"}, 3, ""),
-        ({"min_available": "50%"}, 1, "minAvailable 50% wants 1 of 1 pod"),
-        ({"min_available": "1"}, 0, ""),
-        ({}, 1, ""),
+        ({"max_unavailable": "0"}, 3, SparesNone("0", 3)),
+        ({"max_unavailable": "0%"}, 3, SparesNone("0%", 3)),
+        ({"max_unavailable": "1%"}, 3, None),
+        ({"min_available": "1"}, 1, WantsAll("1", 1, 1)),
+        ({"min_available": "3"}, 3, WantsAll("3", 3, 3)),
+        ({"min_available": "2"}, 3, None),
+        ({"min_available": "100%"}, 3, WantsAll("100%", 3, 3)),
+        ({"min_available": "67%"}, 3, WantsAll("67%", 3, 3)),
+        ({"min_available": "66%"}, 3, None),
+        ({"min_available": "50%"}, 1, WantsAll("50%", 1, 1)),
+        ({"min_available": "1"}, 0, None),
+        ({}, 1, None),
     ],
 )
-def test_budgets_that_never_let_a_pod_go(changes: dict[str, Any], replicas: int, why: str) -> None:
+def test_budgets_that_never_let_a_pod_go(changes: dict[str, Any], replicas: int, why: Refusal | None) -> None:
     """A node under such a budget cannot be drained; a node under another one only has to wait."""
     assert never_allows(budget(**changes), replicas) == why
 

@@ -298,7 +298,7 @@ def waits_for_budgets(fleet: TargetFleet, keeps: Bools, disruption_pass: Disrupt
     for node, candidate in enumerate(fleet.candidates):
         if keeps[node]:
             refusal = budgets.objection(candidate, fleet.reason(node)) or awaited
-            waiting[candidate.name] = TargetAwaitsBudgets(refusal)
+            waiting[candidate.name] = TargetAwaitsBudgets(refusal or "")
     return waiting
 
 

@@ -33,7 +33,8 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion, Machine
 from core.lifecycle.steps import INSTANCE_CHECK_AFTER
 from core.manifests.wire import resources
 from core.model.snapshot import Snapshot
-from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
+from core.reasons.code import ClaimReason, DecisionKind, Refusal, TerminationReason
+from core.reasons.nodes import NodeNotToDisrupt
 from installation.metric_names import LOST_INSTANCES_HELD, SWEEP_BRAKE, UNKNOWN_INSTANCES
 from lambdas.controllers.launch_answers import FailedStarts
 from lambdas.controllers.status_writer import tolerate_gone
@@ -202,7 +203,7 @@ class ImpairedInstances(Sweep):
             message = (
                 f"instance {found.instance_id} fails EC2's {found.check} status check since {found.since:%H:%M} UTC"
             )
-            why = kept.get(name, "")
+            why: Refusal | str | None = kept.get(name)
             if not why and not self._terminator.begin_within(
                 name, TerminationReason.UNHEALTHY, message, places.now, round_.report
             ):
@@ -218,11 +219,11 @@ def _is_left_alone(record: ClaimRecord, now: datetime) -> bool:
     return record.is_disrupting or (record.hold is not None and now < record.hold.until)
 
 
-def _protected(view: ClusterState) -> dict[str, str]:
+def _protected(view: ClusterState) -> dict[str, Refusal]:
     """Return claim → why its node is left for a person to find the cause, as in node repair."""
     nodes = {node.name for node in view.snapshot.nodes if node.blocks_disruption(view.snapshot.now)}
     records = [record for record in view.claims.values() if record.node_name in nodes]
-    return {record.name: f"node {record.node_name} has {labels.DO_NOT_DISRUPT}" for record in records}
+    return {record.name: NodeNotToDisrupt(record.node_name) for record in records}
 
 
 # Completes the index from instance to claim: for claims that are older than the index, or whose index row is lost.

@@ -254,9 +254,8 @@ def _grown(snapshot: Snapshot, plan: DisruptionPlan) -> Snapshot:
 def _around(found: Snapshot) -> Iterator[str]:
     """What is decided beside commands."""
     now, pools = found.now, found.node_pools
-    yield wrapped(
-        f"expired: {said(expired(found))}; objections: {said(objections(found, [c.name for c in found.node_claims]))}"
-    )
+    kept = {claim: why.message for claim, why in objections(found, [c.name for c in found.node_claims]).items()}
+    yield wrapped(f"expired: {said(expired(found))}; objections: {said(kept)}")
     may = "may" if may_skip(found) else "must not"
     yield wrapped(
         f"passes {may} be skipped; next at {said(next_known_moment(found))}, gathered {said(next_run_at(found, 30 * _MINUTE))}"

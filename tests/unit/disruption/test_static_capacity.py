@@ -67,6 +67,17 @@ def test_the_last_addresses_go_to_one_node_each() -> None:
     assert waiting_for_addresses(snapshot, static_claims(snapshot)) == {"default": 5}
 
 
+@pytest.mark.parametrize("limited", ["cpu", "fleetwright.dev/dollars-per-hour", "nodes", ""])
+def test_a_static_node_reserves_no_more_of_a_shared_limit_than_its_cheapest_type(limited: str) -> None:
+    """Its claim reserved the largest type that the template allows, for which a cap had no room for ever (seed 127)."""
+    shared = {"all": {limited: 10**15}} if limited else {}
+    pool = a_pool("default", ON_DEMAND, replicas=2, shared_limits=shared)
+    (first, _) = static_claims(world(node_pools=(pool,), options=ON))
+    cheapest = min(TYPES, key=lambda t: t.offerings[0].price).name
+    assert (first.instance_types == (cheapest,)) is (limited not in ("nodes", ""))
+    assert cheapest in first.instance_types
+
+
 def test_a_node_may_take_several_addresses() -> None:
     assert Counter(zones(address_room_fleet(9, {"a": 5, "b": 2, "c": 1}, per_node=2))) == {(A,): 2, (B,): 1}
 

@@ -20,6 +20,7 @@ from core.model.snapshot import (
     Snapshot,
     parse_feature_gates,
 )
+from core.reasons.nodes import MovedInVain
 from tests.builders import NOW, a_pod, a_selector, a_stored_target
 
 # The functions and the command line read FEATURE_GATES in the same way.
@@ -81,8 +82,8 @@ def test_a_hold_keeps_every_pod_of_the_workload() -> None:
     """Any of them would be placed like the one before."""
     held = msgspec.structs.replace(MOVED, held_until=NOW + MINUTE)
     old = msgspec.structs.replace(a_pod("p"), started_at=NOW - timedelta(days=9))
-    assert "new nodes were launched" in held.keeps(old, NOW)
-    assert held.keeps(old, NOW + MINUTE) == ""
+    assert held.keeps(old, NOW) == MovedInVain("default/p", NOW + MINUTE, MOVED.name)
+    assert held.keeps(old, NOW + MINUTE) is None
 
 
 # Which pods a PodDisruptionBudget selects.

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from adapters.run_report import Decision
+from core import labels
 from core.brakes import Action, BrakeKind, action_of
 from core.lifecycle.deletion import VOLUNTARY
 from core.reasons import code as base
@@ -157,6 +158,42 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
     (nodes.ShrinksFirst("d", 4, 3), "NodePool d has 4 nodes and wants 3: it shrinks first"),
     (nodes.AwaitsReplacement("d"), "a node goes before its replacement comes; NodePool d waits for that"),
     (nodes.NoRoomForReplacement("d"), "limits.nodes of NodePool d leaves no room for a replacement"),
+    (nodes.BudgetKeepsPod(pods.NotEvictedNow("a/p", "b")), "PodDisruptionBudget b does not let pod a/p be evicted now"),
+    (nodes.MovedRecently("a/p", AT), f"pod a/p was moved a while ago and stays until {TIME}"),
+    (
+        nodes.MovedInVain("a/p", AT, "a/Job/w"),
+        f"pod a/p stays until {TIME}: when pods of a/Job/w were moved last, new nodes were launched for them",
+    ),
+    (pods.SparesNone("0", 1), "maxUnavailable 0 spares none of 1 pod"),
+    (pods.WantsAll("100%", 2, 2), "minAvailable 100% wants 2 of 2 pods"),
+    (
+        pods.NeverEvicted("a/p", "b", pods.SparesNone("0%", 2)),
+        "PodDisruptionBudget b never lets pod a/p be evicted: maxUnavailable 0% spares none of 2 pods",
+    ),
+    (
+        pods.GuardedTwice("a/p", "b, c"),
+        "PodDisruptionBudgets b, c all select pod a/p, so it cannot be evicted at all",
+    ),
+    (pods.NotEvictedNow("a/p", "b"), "PodDisruptionBudget b does not let pod a/p be evicted now"),
+    (pods.BEING_DELETED, "is being deleted"),
+    (pods.ONLY_OBSERVED, "is only observed: its annotation fleetwright.dev/mode says so"),
+    (pods.IS_STATIC, "is static: it keeps a fixed number of nodes and launches none for pods"),
+    (pods.NOT_READY, "is not ready"),
+    (
+        pods.ZONES_UNKNOWN,
+        f"demands {labels.ZONE_ID}, but no EC2NodeClass's subnets and no node tell which zone that is: use {labels.ZONE}",
+    ),
+    (pods.PoolInvalid("spec.weight: 101"), "is invalid: spec.weight: 101"),
+    (
+        pods.PoolLabelsInvalid("a b is none"),
+        "is invalid: its name, class and labels become labels of its nodes, and a b is none",
+    ),
+    (pods.PoolClosed("office/nights", AT), f"is outside its hours until {TIME}, by rule office/nights"),
+    (pods.PoolClosed("office/end", None), "is outside its hours by rule office/end, which has no end"),
+    (pods.PoolContradicts("team"), "has contradictory requirements: they allow no value of team"),
+    (pods.ClassInvalid("c", "spec.role"), "uses EC2NodeClass c, which is invalid: spec.role"),
+    (pods.ClassBeingDeleted("c"), "uses EC2NodeClass c, which is being deleted"),
+    (pods.ClassNotReady("c"), "uses EC2NodeClass c, which is not ready"),
     (runs.Invalid(nodes.PodUnplaced("a/p")), "pod a/p would find no place"),
     (
         runs.NoCandidate("c", nodes.Unmanaged("n")),

@@ -16,7 +16,20 @@ from core.model.state_node import state_nodes
 from core.model.values import quantity
 from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement
-from core.reasons.pods import PodReason
+from core.reasons.code import Refusal
+from core.reasons.pods import (
+    BEING_DELETED,
+    IS_STATIC,
+    NOT_READY,
+    ONLY_OBSERVED,
+    ClassBeingDeleted,
+    ClassInvalid,
+    ClassNotReady,
+    PodReason,
+    PoolContradicts,
+    PoolInvalid,
+    PoolLabelsInvalid,
+)
 from core.scheduling import schedule
 from core.scheduling.new_node import (
     ClaimDraft,
@@ -332,39 +345,42 @@ def test_a_pool_says_why_it_launches_nothing() -> None:
     """Otherwise, pods wait for a NodePool that is broken without any report."""
     snapshot = a_snapshot(types=(TYPE,))
     contradiction = a_pool("p", Requirement.one_of("team", "a"), Requirement.one_of("team", "b"))
-    assert why_unusable(a_pool("p"), snapshot) == ""
-    assert why_unusable(a_pool("p", is_ready=False), snapshot) == "is not ready"
-    assert "no value of team" in why_unusable(contradiction, snapshot)
+    assert why_unusable(a_pool("p"), snapshot) is None
+    assert why_unusable(a_pool("p", is_ready=False), snapshot) == NOT_READY
+    assert why_unusable(contradiction, snapshot) == PoolContradicts("team")
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({}, ""),
-        ({"problem": "spec.weight: 101"}, "is invalid: spec.weight: 101"),
-        ({"labels": {"a b": "c"}}, "is invalid: its name, class and labels"),
-        ({"deleted_at": NOW}, "is being deleted"),
-        ({"own_annotations": {labels.MODE: labels.OBSERVE}}, "is only observed"),
-        ({"replicas": 2}, "is static"),
+        ({}, None),
+        ({"problem": "spec.weight: 101"}, PoolInvalid("spec.weight: 101")),
+        ({"deleted_at": NOW}, BEING_DELETED),
+        ({"own_annotations": {labels.MODE: labels.OBSERVE}}, ONLY_OBSERVED),
+        ({"replicas": 2}, IS_STATIC),
     ],
 )
-def test_a_pool_that_answers_to_no_pod_says_so(changes: dict[str, Any], why: str) -> None:
-    found = why_unusable(a_pool("p", **changes), a_snapshot(types=(TYPE,)))
-    assert found.startswith(why)
-    assert bool(found) == bool(why)
+def test_a_pool_that_answers_to_no_pod_says_so(changes: dict[str, Any], why: Refusal | None) -> None:
+    assert why_unusable(a_pool("p", **changes), a_snapshot(types=(TYPE,))) == why
+
+
+def test_a_pool_whose_labels_no_node_can_have_names_the_label() -> None:
+    refusal = why_unusable(a_pool("p", labels={"a b": "c"}), a_snapshot(types=(TYPE,)))
+    assert isinstance(refusal, PoolLabelsInvalid)
+    assert "a b" in refusal.fault
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({}, ""),
-        ({"is_ready": True}, ""),
-        ({"is_ready": False}, "uses EC2NodeClass default, which is not ready"),
-        ({"deleted_at": NOW}, "uses EC2NodeClass default, which is being deleted"),
-        ({"problem": "spec.role"}, "uses EC2NodeClass default, which is invalid: spec.role"),
+        ({}, None),
+        ({"is_ready": True}, None),
+        ({"is_ready": False}, ClassNotReady("default")),
+        ({"deleted_at": NOW}, ClassBeingDeleted("default")),
+        ({"problem": "spec.role"}, ClassInvalid("default", "spec.role")),
     ],
 )
-def test_a_pool_waits_for_its_class(changes: dict[str, Any], why: str) -> None:
+def test_a_pool_waits_for_its_class(changes: dict[str, Any], why: Refusal | None) -> None:
     """A class whose status nobody has written yet is launched from: without that no first node would come."""
     classes = (NodeClass(name="other", problem="no"), NodeClass(name="default", **changes))
     assert why_unusable(a_pool("p"), a_snapshot(types=(TYPE,), node_classes=classes)) == why

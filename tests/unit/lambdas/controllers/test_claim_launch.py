@@ -210,7 +210,7 @@ class TestALimitOfItsNodePool:
             (ClaimReason.LIMIT_REACHED, "NodePool default is over its limit of cpu without this claim's instance")
         ]
         assert (lab.claims, lab.cloud.orders) == ((), [])
-        assert lab.wake_ups.take() == [{"wakeUp": "limit reached"}]
+        assert lab.wake_ups.take() == [{"wakeUp": "claim given up"}]
 
     @pytest.mark.parametrize("limits", [{"nodes": "1"}, {"nodes": "1", "cpu": "4"}, {"nvidia.com/gpu": "0"}])
     def test_that_it_just_reaches_or_does_not_use_is_none_in_its_way(self, limits: dict[str, str]) -> None:

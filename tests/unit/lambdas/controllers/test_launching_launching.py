@@ -724,3 +724,74 @@ class TestAThrottledLaunch:
         lab.tick(4)
         assert all(claim.machine is not None for claim in lab.claims)
         assert sorted(claim.instance_id for claim in lab.claims) == [i.instance_id for i in lab.cloud.instances()]
+
+
+class TestAGroup:
+    """Eight pods that start together are of no use with seven nodes: no part of a group's launch goes without the rest."""
+
+    @pytest.fixture
+    def lab(self) -> Lab:
+        marks = {labels.GROUP: "train", labels.GROUP_MINIMUM: "6", labels.GROUP_TOPOLOGY: labels.ZONE}
+        lab = Lab()
+        lab.kubernetes.put(*(a_pending_pod(f"p{n}", cpu="3", metadata={"annotations": marks}) for n in range(6)))
+        return lab
+
+    def test_is_not_launched_without_a_claim_that_a_limit_refuses(
+        self, lab: Lab, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        claims = lab.app.adapters.stores.claims
+        request = claims.request
+
+        def without_room(wanted: Sequence[ClaimRecord], *more: Any) -> Requested:
+            return Requested(request(wanted[:-1], *more).accepted, tuple(wanted[-1:]))
+
+        monkeypatch.setattr(claims, "request", without_room)
+        lab.provision()
+        assert (lab.cloud.orders, lab.claims) == ([], ())
+
+    def test_is_not_launched_without_a_claim_that_cannot_be_made(
+        self, lab: Lab, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A claim that our code fails on is set aside."""
+
+        def fail_once(*_: Any) -> Any:
+            monkeypatch.undo()
+            raise KeyError("offering")
+
+        monkeypatch.setattr(lab.app.provisioning.claim_records._launcher, "record", fail_once)
+        lab.provision()
+        assert (lab.cloud.orders, lab.claims) == ([], ())
+
+    def test_is_planned_again_if_a_pod_of_its_unlaunched_claims_has_found_a_place(self, lab: Lab) -> None:
+        """The token stands for six instances, and one by one, EC2 could launch some of five."""
+
+        def refuse(call: str) -> None:
+            if call == "launch":
+                raise ThrottledError(CALL, "RequestLimitExceeded")
+
+        lab.cloud.before_call = refuse
+        lab.provision()
+        lab.cloud.before_call = lambda _: None
+        namespace, _, name = lab.claims[3].plan.pods[0].partition("/")
+        lab.kubernetes.amend(resources.PODS, name, {"spec": {"nodeName": "elsewhere"}}, namespace)
+        lab.tick(3)
+        lab.provision()
+        assert [order.count for order in lab.cloud.orders] == [5]
+        assert len({claim.instance_id for claim in lab.claims}) == 5
+
+    def test_is_planned_again_if_its_lost_launch_leaves_no_instance_for_a_claim(self, lab: Lab) -> None:
+        """EC2 launched four of six, and the answer was lost: the two others are asked for together."""
+        lab.cloud.room = 4
+        lost = [TransientError(CALL, "timed out")]
+
+        def lose(call: str) -> None:
+            if call == "launch" and lost:
+                raise lost.pop()
+
+        lab.cloud.after_call = lose
+        lab.provision()
+        for _ in range(4):
+            lab.tick(3)
+            lab.clock.advance(minutes=1)
+            lab.provision()
+        assert 1 not in [order.count for order in lab.cloud.orders]

@@ -204,7 +204,7 @@ def test_a_stored_claim_is_not_launched_beyond_a_limit_that_others_have_used() -
     report = lab.execute()
     assert (lab.claims, ids(lab)) == ((), [])
     assert ("forget", "LimitReached") in {(d.kind, d.reason) for d in report.decisions}
-    assert {"wakeUp": "limit reached"} in lab.wake_ups.take()
+    assert {"wakeUp": "claim given up"} in lab.wake_ups.take()
 
 
 def test_counters_of_a_table_that_lost_some_rows_count_what_is_rebuilt() -> None:
