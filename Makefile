@@ -179,7 +179,8 @@ PACKAGE ?=
 COLD_START ?=
 COST ?=
 PICTURE ?=
-docs: setup ## Write the reference pages and the CustomResourceDefinitions from the code, and figures from FIGURES=build/nightly.json BENCH=build/bench.json DISRUPTION=build/bench-disruption.json PEER=build/e2e-peer.json SIM=build/sim.json PACKAGE=build/package.json COLD_START=build/cold-start.json COST=build/cost.json PICTURE=build/page
+DASHBOARDS ?=
+docs: setup ## Write the reference pages and the CustomResourceDefinitions from the code, and figures from FIGURES=build/nightly.json BENCH=build/bench.json DISRUPTION=build/bench-disruption.json PEER=build/e2e-peer.json SIM=build/sim.json PACKAGE=build/package.json COLD_START=build/cold-start.json COST=build/cost.json PICTURE=build/page DASHBOARDS=build/dashboards
 	$(if $(FIGURES),cp $(FIGURES) docs/figures.json)
 	$(if $(BENCH),cp $(BENCH) docs/benchmarks.json)
 	$(if $(DISRUPTION),cp $(DISRUPTION) docs/bench-disruption.json)
@@ -189,6 +190,7 @@ docs: setup ## Write the reference pages and the CustomResourceDefinitions from 
 	$(if $(COLD_START),cp $(COLD_START) docs/cold-start.json)
 	$(if $(COST),cp $(COST) docs/cost.json)
 	$(if $(PICTURE),cp $(addprefix $(PICTURE)/,demo-light.png demo-dark.png top.svg console.png comment.png) docs/reference)
+	$(if $(DASHBOARDS),cp $(DASHBOARDS)/operations.png docs/reference)
 	$(BIN)/python -m tests.reference
 	$(BIN)/python -m tests.access.page
 	$(BIN)/python -m tests.template_checks.partitions_page

@@ -360,8 +360,7 @@ def _with_absent_storage(snapshot: Snapshot) -> Snapshot:
 
 def _without_refused_classes(snapshot: Snapshot, manifests: Sequence[JsonObject]) -> Snapshot:
     """Return the snapshot in which EC2NodeClasses that no launch would succeed from have that as their problem."""
-    written = ("userData", "kubelet", "blockDeviceMappings", "tags")
-    suspects = [manifest for manifest in manifests if any(manifest.get("spec", {}).get(field) for field in written)]
+    suspects = [manifest for manifest in manifests if _may_be_refused(manifest.get("spec", {}))]
     if not suspects:
         return snapshot
     from core.catalogue.node_class import read_node_class  # most classes leave these fields out
@@ -383,6 +382,13 @@ def _without_refused_classes(snapshot: Snapshot, manifests: Sequence[JsonObject]
             for node_class in snapshot.node_classes
         ),
     )
+
+
+def _may_be_refused(spec: JsonObject) -> bool:
+    """Whether the spec of an EC2NodeClass has a field for which launches may be refused."""
+    named = (spec.get("role"), spec.get("instanceProfile"))
+    written = ("userData", "kubelet", "blockDeviceMappings", "tags")
+    return any(spec.get(field) for field in written) or any(str(name).startswith("arn:") for name in named)
 
 
 def region_of(arguments: argparse.Namespace, documents: Sequence[Document]) -> str:

@@ -17,6 +17,8 @@ _PLACEHOLDER: Final = re.compile(
     r"\$\{[^{}\s]+\}|<<[A-Za-z][\w .-]*>>|<[A-Za-z][\w-]*>|%\{[^{}]*\}|@@?[A-Z][A-Z0-9_]+@@?|\$\([A-Z][A-Z0-9_]*\)"
     r"|__[A-Z][A-Z0-9_]+__|\$[A-Z][A-Z0-9_]{2,}\b|\[\[ ?[\w.]+ ?\]\]|#\{[\w.]+\}|%[A-Z][A-Z0-9_]+%"
 )
+_SCRIPTS: Final = frozenset({"args", "command", "data", "env", "stringData", "userData"})
+"""Fields whose texts have variables of their own, which a program fills in where it runs."""
 _OF_SHELL: Final = re.compile(r"\$[\w{]")
 """How the placeholders begin that `envsubst` fills in."""
 RENDERED: Final = "rendered.yaml"
@@ -70,9 +72,10 @@ def placeholder_in(value: Any) -> str:
 
 
 def template_in(value: Any) -> str:
-    """Return the first action of a template or placeholder in an object that is YAML all the same."""
+    """Return the first action of a template or placeholder in an object that is YAML all the same, outside of its scripts."""
     if isinstance(value, dict):
-        return next((template for pair in value.items() for part in pair if (template := template_in(part))), "")
+        pairs = (pair for pair in value.items() if pair[0] not in _SCRIPTS)
+        return next((template for pair in pairs for part in pair if (template := template_in(part))), "")
     if isinstance(value, list):
         return next((template for part in value if (template := template_in(part))), "")
     return (action_in(value) or placeholder_in(value)) if isinstance(value, str) else ""
@@ -102,6 +105,17 @@ def program_in(source: str) -> tuple[str, str] | None:
         return None
     command = language[1].replace("{file}", shlex.quote(source))
     return f"is {language[0]}, not YAML", f"run `{command}` and give -f {RENDERED}"
+
+
+def part_of(source: str) -> tuple[str, str] | None:
+    """Return of which tool a file is by its name, and the command that makes objects with it; None for others."""
+    path = Path(source)
+    folder = shlex.quote(str(path.parent))
+    if path.name in KUSTOMIZATIONS:
+        return "Kustomize", f"run `kustomize build {folder} > {RENDERED}` and give -f {RENDERED}"
+    if path.name == CHART or (path.name.startswith("values") and chart_of(path) is not None):
+        return "Helm", f"run `helm template {shlex.quote(str(chart_of(path)))} > {RENDERED}` and give -f {RENDERED}"
+    return None
 
 
 def unlisted_hint(value: Any, source: str) -> str:

@@ -22,6 +22,7 @@ from cli.manifests.foreign import (
     claims_identity,
     is_object,
     is_patch,
+    part_of,
     placeholder_in,
     program_in,
     rendering_hint,
@@ -157,6 +158,9 @@ class Input:
         skips = None if is_named else self._foreign
         problems: list[UnreadableDocument] = []
         parsed = parse(text, source, self.repeated, skips=skips, problems=problems)
+        if is_named and (tool := part_of(source)) and any(not _has_identity(document) for document in parsed):
+            error = InputError(f"is a file of {tool[0]}, not an object", source=source, hint=tool[1])
+            problems, parsed = [UnreadableDocument(error)], []
         if DIRECTIVE in text:
             objects = [document for document in parsed if not is_patch(document.object)]
             self._patches += [source] * (len(objects) < len(parsed))
@@ -345,6 +349,10 @@ def _has_object(value: Any, source: str) -> bool:
     return any(isinstance(part, dict) and is_object(part, source) for part in values)
 
 
+def _has_identity(document: Document) -> bool:
+    return bool(document.object.get("kind") and document.object.get("apiVersion"))
+
+
 def _template_of(documents: Iterable[Document]) -> str:
     """Return the mark of a template that is YAML by chance: it is in a name, or anywhere in a file of a Helm chart."""
     for document in documents:
@@ -504,7 +512,7 @@ def _unfolded(document: Document, *, depth: int) -> Iterator[Document]:
     for position, item in enumerate(items):
         path = f"{document.item}.items[{position}]".lstrip(".")
         if not isinstance(item, dict):
-            problem = f"is a {_name_of(item)}, not an object"
+            problem = f"is {'null' if item is None else f'a {_name_of(item)}'}, not an object"
             raise InputError(problem, source=document.source, index=document.index, place=path)
         if inner_kind and "kind" not in item:
             item = {"apiVersion": document.object.get("apiVersion", "v1"), "kind": inner_kind, **item}  # noqa: PLW2901 - items of a typed list have no kind

@@ -52,7 +52,6 @@ from core.pods import patience_of
 _NO_GATES: Final = FeatureGates()
 _WITH_IOPS: Final = ("gp3", "io1", "io2")
 _WITH_THROUGHPUT: Final = ("gp3",)
-_NAMED: Final = ("role", "instanceProfile")
 _SELECTED: Final = {
     "subnetSelectorTerms": "subnet",
     "securityGroupSelectorTerms": "security group",
@@ -68,12 +67,6 @@ def refused_values(document: Document) -> Iterator[Finding]:
     if kind_of(obj) != "EC2NodeClass" or group_and_version(obj) != (labels.AWS_GROUP, "v1"):
         return
     spec = mapping(obj.get("spec"))
-    for field in _NAMED:
-        value = spec.get(field)
-        if isinstance(value, str) and value.startswith("arn:"):
-            message = "is an ARN, and IAM's calls take the name alone"
-            name = value.rpartition("/")[2]
-            yield finding_in(document, Code.INVALID_VALUE, f"spec.{field}", message, suggestion=name)
     for index, device in enumerate(sequence(spec.get("blockDeviceMappings"))):
         for at, message in _of_device(mapping(device)):
             place = path_of(("spec", "blockDeviceMappings", index, *at))

@@ -63,7 +63,8 @@ def _pool_in(document: Document) -> NodePool | None:
 def _of_class(document: Document, node_class: EC2NodeClass) -> Iterator[Finding]:
     for problem in launch_problems(node_class):
         severity = Severity.ERROR if problem.is_certain else Severity.WARNING
-        yield finding_in(document, Code.INVALID_VALUE, problem.field, problem.problem, severity=severity)
+        place, suggestion = problem.field, problem.suggestion
+        yield finding_in(document, Code.INVALID_VALUE, place, problem.problem, severity=severity, suggestion=suggestion)
 
 
 def _of_pool(

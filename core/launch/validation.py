@@ -324,16 +324,19 @@ class LaunchProblem(msgspec.Struct, frozen=True):
         field: The field of the EC2NodeClass, such as `spec.userData`.
         problem: What is wrong, as the end of a sentence.
         is_certain: Whether no launch can succeed. The others follow limits of EC2 that AWS raises now and then.
+        suggestion: The value that was probably meant.
     """
 
     field: str
     problem: str
     is_certain: bool = True
+    suggestion: str = ""
 
 
 def launch_problems(node_class: EC2NodeClass, cluster: Cluster = STAND_IN) -> tuple[LaunchProblem, ...]:
     """Return every reason for which launches from a class are refused, whichever NodePool they are for."""
     return (
+        *_of_names(node_class),
         *_of_rendering(node_class, cluster),
         *_of_kubelet(node_class),
         *_of_devices(node_class),
@@ -344,6 +347,14 @@ def launch_problems(node_class: EC2NodeClass, cluster: Cluster = STAND_IN) -> tu
 def first_certain(problems: Iterable[LaunchProblem]) -> LaunchProblem | None:
     """Return the first problem for which no launch can succeed, None without any."""
     return next((problem for problem in problems if problem.is_certain), None)
+
+
+def _of_names(node_class: EC2NodeClass) -> Iterator[LaunchProblem]:
+    spec = node_class.spec
+    for field, value in (("role", spec.role), ("instanceProfile", spec.instance_profile)):
+        if value.startswith("arn:"):
+            problem, name = "is an ARN, and IAM's calls take the name alone", value.rpartition("/")[2]
+            yield LaunchProblem(f"spec.{field}", problem, suggestion=name)
 
 
 def _of_rendering(node_class: EC2NodeClass, cluster: Cluster) -> Iterator[LaunchProblem]:

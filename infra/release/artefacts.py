@@ -73,7 +73,7 @@ NOT_CHECKED: Final = (
     "No public registry and no container runtime took the image: crane's registry did, and chroot runs it on this processor.",
     "The single file is built for the system and the Python that build it; others are not built here.",
     "Homebrew's formula is read by Ruby alone, and GitLab's component by no validator; the action has not run on GitHub.",
-    "The Terraform module is judged by Terraform's own parser, not by the provider of AWS.",
+    "The Terraform module is judged by Terraform with a test provider that knows one resource, not by the provider of AWS.",
     "No database of vulnerabilities is asked: scan the bill of materials where one can be reached.",
 )
 """What docs/explanation/releases.md repeats for people."""

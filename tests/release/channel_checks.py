@@ -15,7 +15,7 @@ from typing import Any, Final
 import yaml
 
 from infra.release.archives import sha256
-from tests.release.tools import ROOT, MissingToolError, tool
+from tests.release.tools import ROOT, STACK_PROVIDER, MissingToolError, tool
 
 EXAMPLES: Final = ROOT / "examples"
 
@@ -31,6 +31,49 @@ jobs:
       with: {files: pools workloads, from: base/pools base/workloads, package: fleetwright.whl}
 """
 """A workflow that uses the action, for actionlint, which checks a local action's inputs."""
+
+
+MODULE_TEST: Final = """
+mock_provider "aws" {}
+
+variables {
+  cluster_name = "prod"
+  node_role    = "Nodes"
+  region       = "eu-west-1"
+  code_bucket  = "releases"
+  settings     = { PollSeconds = "5" }
+}
+
+run "the_stack_has_the_name_the_template_and_the_parameters" {
+  command = plan
+  assert {
+    condition     = aws_cloudformation_stack.fleetwright.name == "fleetwright-prod"
+    error_message = "The command line looks for another name."
+  }
+  assert {
+    condition     = startswith(aws_cloudformation_stack.fleetwright.template_url, "https://releases.s3.eu-west-1.amazonaws.com/")
+    error_message = "The template is elsewhere."
+  }
+  assert {
+    condition = alltrue([for name, value in { ClusterName = "prod", NodeRole = "Nodes", PollSeconds = "5" } :
+      aws_cloudformation_stack.fleetwright.parameters[name] == value])
+    error_message = "The stack gets other parameters."
+  }
+}
+
+run "a_variant_that_is_not_released_is_refused" {
+  command = plan
+  variables { variant = "fleetwright-other" }
+  expect_failures = [var.variant]
+}
+
+run "a_cluster_whose_stack_would_be_another_clusters_state_is_refused" {
+  command = plan
+  variables { cluster_name = "prod-state" }
+  expect_failures = [var.cluster_name]
+}
+"""
+"""What `terraform test` asks of the module, with a provider that creates nothing."""
 
 
 def github_action(folder: Path, work: Path) -> str:
@@ -144,7 +187,7 @@ def homebrew_formula(folder: Path) -> str:
 
 
 def terraform_module(folder: Path, work: Path) -> str:
-    """Let Terraform read and format the module, and compare its parameters with the template's."""
+    """Let Terraform format, validate and plan the module, and compare its parameters with the template's."""
     module = folder / "terraform"
     text = "".join(path.read_text(encoding="utf-8") for path in sorted(module.glob("*.tf")))
     template: dict[str, Any] = json.loads((folder / "cloudformation" / "fleetwright.template.json").read_text())
@@ -156,7 +199,31 @@ def terraform_module(folder: Path, work: Path) -> str:
         raise AssertionError("a value was not filled in")
     program = tool("terraform")
     _run([program, "fmt", "-check", "-diff", str(module)], around={"PATH": "/usr/bin:/bin", "HOME": str(work)})
-    return "terraform fmt can read it, and it gives the template every parameter without a default"
+    says = "terraform fmt can read it, and it gives the template every parameter without a default"
+    try:
+        return f"{says}; {_planned(program, module, work)}"
+    except MissingToolError as error:
+        return f"{says}; {error}"
+
+
+def _planned(program: str, module: Path, work: Path) -> str:
+    """Validate and test the module with a provider of ours that has the stack's schema; a misspelt argument must be refused."""
+    provider = Path(tool(STACK_PROVIDER))
+    settings = work / "terraform.rc"
+    settings.write_text(f'provider_installation {{\n  dev_overrides {{ "hashicorp/aws" = "{provider.parent}" }}\n}}\n')
+    around = {"PATH": "/usr/bin:/bin", "HOME": str(work), "TF_CLI_CONFIG_FILE": str(settings)}
+    copy = work / "module"
+    shutil.copytree(module, copy)
+    (copy / "module.tftest.hcl").write_text(MODULE_TEST)
+    _run([program, "validate", "-no-color"], around=around, folder=copy)
+    passed = _run([program, "test", "-no-color"], around=around, folder=copy)
+    main = copy / "main.tf"
+    main.write_text(main.read_text(encoding="utf-8").replace("template_url ", "template_uri "), encoding="utf-8")
+    wrong = [program, "validate", "-no-color"]
+    refused = subprocess.run(wrong, capture_output=True, text=True, check=False, env=around, cwd=copy)  # noqa: S603 - as above
+    if refused.returncode == 0 or "template_uri" not in refused.stdout + refused.stderr:
+        raise AssertionError("the provider accepts an argument that the stack has not")
+    return f"terraform validate accepts it; terraform test: {passed.strip().splitlines()[-1]}"
 
 
 def _run(

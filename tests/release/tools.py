@@ -25,6 +25,10 @@ MODULES: Final = {
 """Helm takes minutes to compile, so it comes last."""
 
 
+STACK_PROVIDER: Final = "terraform-provider-aws"
+"""Knows the one resource of the AWS provider that the module has; the provider itself is in registries alone. Built from
+terraform_provider."""
+
 SCHEMAS: Final = {
     "kubernetes": ("kubernetes-validate==1.37.0", "kubernetes_validate/kubernetes-json-schema/"),
     "cyclonedx": ("cyclonedx-python-lib==11.12.0", "cyclonedx/schema/_res/"),
@@ -46,7 +50,7 @@ def tool(name: str) -> str:
     built = FOLDER / name
     found = str(built) if built.exists() else shutil.which(name)
     if found is None:
-        how = "`make release-tools` builds it" if name in MODULES else "it is not on the path"
+        how = "`make release-tools` builds it" if name in (*MODULES, STACK_PROVIDER) else "it is not on the path"
         raise MissingToolError(f"not checked: there is no {name}; {how}")
     return found
 
@@ -66,6 +70,10 @@ def main() -> int:
         if not (FOLDER / name).exists():
             _fetch(package, inside, FOLDER / name)
     environment = {**os.environ, "GOBIN": str(FOLDER)}
+    if not (FOLDER / STACK_PROVIDER).exists():
+        print(f"building {STACK_PROVIDER}", flush=True)  # noqa: T201 - the program's output
+        command = ["go", "build", "-ldflags", "-s -w", "-o", str(FOLDER / STACK_PROVIDER), "."]
+        subprocess.run(command, cwd=Path(__file__).parent / "terraform_provider", check=True)  # noqa: S603
     for name, module in MODULES.items():
         if not (FOLDER / name).exists():
             print(f"building {name}", flush=True)  # noqa: T201 - the program's output

@@ -276,6 +276,16 @@ def a_volume(name: str = "/dev/xvda", **ebs: Any) -> dict[str, Any]:
     return {"deviceName": name, "ebs": {"volumeSize": "100Gi", **ebs}}
 
 
+@pytest.mark.parametrize("field", ["role", "instanceProfile"])
+def test_a_name_is_no_arn(field: str) -> None:
+    """Plans promised nodes from such a class, which `validate` refused."""
+    manifest = a_class_manifest()
+    for name, meant in ((f"arn:aws:iam::111122223333:{field}/path/Nodes", ["Nodes"]), ("Nodes-arn:", [])):
+        spec = {key: value for key, value in manifest["spec"].items() if key not in ("role", "instanceProfile")}
+        found = launch_problems(read_node_class({**manifest, "spec": {**spec, field: name}}))
+        assert [problem.suggestion for problem in found if problem.field == f"spec.{field}"] == meant
+
+
 def test_an_ordinary_class_has_no_problem() -> None:
     """Nor has one with volumes, tags and reservations within EC2's bounds."""
     assert problems_of() == []

@@ -23,6 +23,11 @@ resource "aws_cloudformation_stack" "fleetwright" {
     CodeBucket  = var.code_bucket
     CodePrefix  = var.code_prefix
   })
+
+  timeouts {
+    # CanaryMinutes may be 120; the provider would give up after 30 minutes, while the stack goes on.
+    update = "3h"
+  }
 }
 
 locals {

@@ -211,6 +211,33 @@ def test_a_program_that_makes_objects_is_named_with_what_runs_it(
     assert command in str(refused.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "says", "command"),
+    [
+        ("kustomization.yml", "kind: Kustomization\nresources: [a.yaml]\n", "of Kustomize", "kustomize build chart"),
+        ("values.yaml", "replicas: 2\n", "of Helm", "helm template chart"),
+        ("Chart.yaml", "apiVersion: v2\nname: a\n", "of Helm", "helm template chart"),
+    ],
+)
+def test_a_file_of_a_tool_that_is_named_says_what_to_run(
+    name: str, text: str, says: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told that apiVersion is required, which its tool does not want."""
+    monkeypatch.chdir(tmp_path)
+    folder(Path(), chart__Chart_dot_yaml="apiVersion: v2\nname: a\n")
+    (Path("chart") / name).write_text(text)
+    with pytest.raises(InputError, match=says) as refused:
+        read([f"chart/{name}"])
+    assert f"`{command} > rendered.yaml`" in str(refused.value.hint)
+
+
+def test_variables_of_a_script_are_no_placeholders() -> None:
+    """A label that is no text was blamed on the ${HOME} of a command."""
+    container = {"name": "a", "command": ["sh", "-c", "echo ${HOME}"], "env": [{"name": "A", "value": "$(POD)"}]}
+    assert not template_in({"spec": {"containers": [container]}})
+    assert template_in({"spec": {"nodeName": "${NODE}"}})
+
+
 @pytest.mark.parametrize("document", [[OBJECT, OBJECT], {"a.json": OBJECT}])
 def test_objects_that_are_in_no_list_of_kubernetes_are_named_with_what_takes_them_out(document: Any) -> None:
     with pytest.raises(InputError, match=r"of [12] objects, which no API server accepts") as refused:

@@ -34,15 +34,6 @@ def class_values_found_in(obj: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(found.severity.value, found.field.removeprefix("spec."), found.text) for found in findings]
 
 
-@pytest.mark.parametrize("field", ["role", "instanceProfile"])
-def test_a_name_is_no_arn(field: str) -> None:
-    arn = f"arn:aws:iam::111122223333:{field}/path/Nodes"
-    text = "is an ARN, and IAM's calls take the name alone (did you mean 'Nodes'?)"
-    assert class_values_found_in(changed(NODE_CLASS, f"spec.{field}", arn)) == [("error", field, text)]
-    assert class_values_found_in(changed(NODE_CLASS, f"spec.{field}", "Nodes-arn:")) == []
-    assert class_values_found_in(changed(NODE_CLASS, f"spec.{field}", 7)) == []
-
-
 @pytest.mark.parametrize(
     ("field", "selected"),
     [
