@@ -150,15 +150,15 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
         if command.reason == TerminationReason.UNHEALTHY:
             return None
         price = command.savings + sum(claim.price for claim in command.replacements)
-        is_dear = self.above_dollars is not None and price > self.above_dollars
+        is_expensive = self.above_dollars is not None and price > self.above_dollars
         is_large = self.above_nodes is not None and len(command.nodes) > self.above_nodes
         guarded = self.guarded(namespaces)
         is_unbounded = self.above_dollars is None and self.above_nodes is None and not self.namespaces
-        if not (is_dear or is_large or guarded or is_unbounded):
+        if not (is_expensive or is_large or guarded or is_unbounded):
             return None
         return NeedsApproval(
             price=price,
-            above_price=self.above_dollars if is_dear else None,
+            above_price=self.above_dollars if is_expensive else None,
             nodes=len(command.nodes),
             above_nodes=self.above_nodes if is_large else None,
             namespaces=tuple(guarded),
