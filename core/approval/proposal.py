@@ -14,9 +14,10 @@ import msgspec
 from core.errors import InvalidInputError
 from core.model.plan import Command
 from core.model.snapshot import Snapshot
-from core.model.values.quantity import NANODOLLARS, dollars
+from core.model.values.quantity import NANODOLLARS
 from core.pods import is_reschedulable
-from core.reasons.code import TerminationReason
+from core.reasons.code import Refusal, TerminationReason
+from core.reasons.runs import NeedsApproval
 
 EXPIRES_AFTER: Final = timedelta(days=1)
 """One day, so that a proposal lasts into the next working morning. After that, a command that still pays is proposed again."""
@@ -141,26 +142,27 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
         """Return those of the namespaces whose pods are moved only with approval, by name."""
         return sorted(name for name in namespaces if any(fnmatchcase(name, pattern) for pattern in self.namespaces))
 
-    def reason_to_wait(self, command: Command, namespaces: Iterable[str]) -> str:
-        """Return why the command, which moves pods of these namespaces, waits; empty if it need not.
+    def reason_to_wait(self, command: Command, namespaces: Iterable[str]) -> Refusal | None:
+        """Return why the command, which moves pods of these namespaces, waits; None if it need not.
 
         Unhealthy nodes are replaced without approval: their pods are down already.
         """
         if command.reason == TerminationReason.UNHEALTHY:
-            return ""
+            return None
         price = command.savings + sum(claim.price for claim in command.replacements)
+        is_expensive = self.above_dollars is not None and price > self.above_dollars
+        is_large = self.above_nodes is not None and len(command.nodes) > self.above_nodes
         guarded = self.guarded(namespaces)
-        reasons = []
-        if self.above_dollars is not None and price > self.above_dollars:
-            reasons.append(
-                f"its nodes cost ${dollars(price):.4f} an hour, more than ${dollars(self.above_dollars):.4f}"
-            )
-        if self.above_nodes is not None and len(command.nodes) > self.above_nodes:
-            reasons.append(f"it has {len(command.nodes)} nodes, more than {self.above_nodes}")
-        if guarded:
-            reasons.append(f"it moves pods of {', '.join(guarded)}")
         is_unbounded = self.above_dollars is None and self.above_nodes is None and not self.namespaces
-        return "every command waits" if is_unbounded else "; ".join(reasons)
+        if not (is_expensive or is_large or guarded or is_unbounded):
+            return None
+        return NeedsApproval(
+            price=price,
+            above_price=self.above_dollars if is_expensive else None,
+            nodes=len(command.nodes),
+            above_nodes=self.above_nodes if is_large else None,
+            namespaces=tuple(guarded),
+        )
 
 
 def rule_from(*, above_dollars: str, above_nodes: int | None, namespaces: str) -> ApprovalRule:

@@ -28,7 +28,7 @@ class UnapprovedCommand(msgspec.Struct, frozen=True):
     id: str
     command: Command
     namespaces: tuple[str, ...]
-    why: str
+    why: Refusal
 
 
 class CommandsByApproval(msgspec.Struct, frozen=True):
@@ -154,8 +154,8 @@ class Approvals:
         startable, unapproved = list[tuple[str, Command]](), list[UnapprovedCommand]()
         for command_id, command in commands:
             namespaces = tuple(sorted(moved_namespaces(command, snapshot)))
-            why = self._rule.reason_to_wait(command, namespaces) or too_fast.get(command_id, "")
-            if not why:
+            why = self._rule.reason_to_wait(command, namespaces) or too_fast.get(command_id)
+            if why is None:
                 startable.append((command_id, command))
             elif len(unapproved) < room:
                 unapproved.append(UnapprovedCommand(command_id, command, namespaces, why))
@@ -172,7 +172,7 @@ class Approvals:
                 command=waiting.command,
                 namespaces=waiting.namespaces,
                 decision=report.decision_id,
-                why=waiting.why,
+                why=waiting.why.message,
                 text=announcement.explanation(waiting.command, plan),
                 proposed_at=self._clock.now(),
             )
@@ -189,7 +189,10 @@ class Approvals:
                 continue
             report.count(PROPOSALS_WAITING)
             report.decide(
-                DecisionKind.PROPOSE, ", ".join(waiting.command.nodes), CommandReason.AWAITS_APPROVAL, waiting.why
+                DecisionKind.PROPOSE,
+                ", ".join(waiting.command.nodes),
+                CommandReason.AWAITS_APPROVAL,
+                waiting.why.message,
             )
             self._announced(stored, report)
             self._events.proposed(proposal)

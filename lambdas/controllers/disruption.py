@@ -129,7 +129,7 @@ class CommandWriter:
         bound = SearchBound(snapshot.options.improve_iterations, tuple(time.elapsed))
         draft = self._ledger.draft(DISRUPT, snapshot, plan, bound)
         report.decision_id = draft.id
-        unapproved = [(waiting.id, waiting.command, waiting.why) for waiting in commands.unapproved]
+        unapproved = [(waiting.id, waiting.command, waiting.why.message) for waiting in commands.unapproved]
         if self._ledger.try_write(draft, of_disruption(plan, commands.startable, unapproved), report):
             return commands
         unhealthy = [
