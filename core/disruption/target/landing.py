@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from math import log
 from typing import Final, NamedTuple
 
@@ -58,7 +59,7 @@ NO_DOMAIN: Final = 0
 """The number for nodes that are in no domain of a topology key."""
 
 PAIRS_MAX: Final = 400_000
-"""The most pairs of a moved pod and a node that are scored, in about two seconds; later commands keep the target's places."""
+"""The most pairs of a moved pod and a node that are scored, in about two seconds; with more, all keep the target's places."""
 
 ROUNDS_MAX: Final = 8
 """How often places are predicted again: in another order of the drains, without nodes whose pods would find none, or without
@@ -256,17 +257,21 @@ class _Prediction:
         self._is_hidden: Bools = np.array([not n.state.is_initialized for n in context.existing_nodes], dtype=bool)
         self._is_hidden[[positions[claim.name] for claim in new]] = True  # until their commands have their turns
         self._open: dict[tuple[int, int, bool], Bools] = {}
-        self._scores = NodeScores(context, self._later)
-        self._pairs_left = PAIRS_MAX
         self._new = frozenset(positions[claim.name] for claim in new)
-        self.is_vain = False
+        self.is_vain = sum(map(len, self._pods.values())) * len(context.existing_nodes) > PAIRS_MAX
+
+    @cached_property
+    def _scores(self) -> NodeScores:
+        return NodeScores(self._context, self._later)
 
     def places(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return pod → node, and node → the first of its pods that would find no place."""
+        """Return pod → node, and node → the first of its pods that would find no place; only a part if it cannot tell."""
         places: dict[str, str] = {}
         without: dict[str, str] = {}
         alone = [command for command in self._commands if not command.replacements]
         for together in (alone, *([command] for command in self._commands if command.replacements)):
+            if self.is_vain:
+                break
             self._evict(together)
             for command in together:
                 self._place(command, places, without)
@@ -304,8 +309,8 @@ class _Prediction:
                 if place is None:
                     self.is_vain |= not by_choice
                     # What a command launches is for all of its nodes.
-                    for other in command.nodes if command.replacements else (node,):
-                        without.setdefault(other, pod.key)
+                    if node not in without:
+                        without |= dict.fromkeys(command.nodes if command.replacements else (node,), pod.key)
                     continue
                 self._put(pod, place)
                 places[pod.key] = nodes[place].name
@@ -313,10 +318,6 @@ class _Prediction:
     def _best(self, pod: Pod, *, by_choice: bool) -> int | None:
         """Return the position of the node that kube-scheduler chooses, None if none takes the pod."""
         group = self._context.pod_groups.of(pod)
-        self._pairs_left -= len(self._is_hidden)
-        if self._pairs_left < 0:
-            self.is_vain = True
-            return None
         feasible = np.flatnonzero(self._taking(group, pod, by_choice=by_choice))
         if len(feasible) == 0:
             return None

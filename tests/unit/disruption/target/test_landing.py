@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from core import labels
-from core.disruption.target.landing import _Selection, landed
+from core.disruption.target.landing import Landing, _Selection, landed
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command, Move, PlannedClaim
 from core.model.pod import NodeSelectorTerm, Owner, Pod, PodAffinityTerm, PreferredTerm, WeightedPodAffinityTerm
@@ -133,6 +133,18 @@ def test_the_pods_of_a_workload_are_not_compared_with_those_of_all_others(monkey
     coming = [pod for pod in pods if pod.node_name == "gone"]
     assert set(places(cluster(*pods), *coming)) == {"full", "idle"}
     assert len(compared) <= 6 * len(coming)
+
+
+def test_with_too_many_pairs_all_keep_the_targets_places_and_none_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 5,000 pods and 500 nodes, those beyond the bound were listed once for each node: half of a decision's time."""
+    pods = [pod_on("gone", f"p{number}", owners=ALONE) for number in range(2)]
+    command, snapshot = a_command(*pods), cluster(*pods)
+    nodes = len(snapshot.nodes)
+    monkeypatch.setattr("core.disruption.target.landing.PAIRS_MAX", 2 * nodes)
+    assert places(snapshot, *pods) == ["idle", "idle"]
+    monkeypatch.setattr("core.disruption.target.landing.PAIRS_MAX", 2 * nodes - 1)
+    monkeypatch.setattr("core.disruption.target.landing.NodeScores", None)
+    assert landed([command], snapshot, (), PRICES) == Landing((command,))
 
 
 def test_a_node_whose_pod_would_find_no_place_stays_and_the_others_go() -> None:
