@@ -163,6 +163,7 @@ NAMES: Final = frozenset(
             "claimName",
             "volumeName",
             "storageClassName",
+            "volumeAttributesClassName",
             "persistentVolumeName",
         ),
         *("priorityClassName", "uid", "schedulerName", "id", "instanceProfile", "imageID", "role"),

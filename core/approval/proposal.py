@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
@@ -14,9 +14,10 @@ import msgspec
 from core.errors import InvalidInputError
 from core.model.plan import Command
 from core.model.snapshot import Snapshot
-from core.model.values.quantity import NANODOLLARS, dollars
+from core.model.values.quantity import NANODOLLARS
 from core.pods import is_reschedulable
-from core.reasons.code import TerminationReason
+from core.reasons.code import Refusal, TerminationReason
+from core.reasons.runs import NeedsApproval
 
 EXPIRES_AFTER: Final = timedelta(days=1)
 """One day, so that a proposal lasts into the next working morning. After that, a command that still pays is proposed again."""
@@ -25,14 +26,22 @@ PROPOSALS_MAX: Final = 10
 """The most proposals that may wait at once. Each is planned as if the other proposals' nodes stayed."""
 
 
-def moved_namespaces(command: Command, snapshot: Snapshot) -> frozenset[str]:
-    """Return the namespaces of the pods that the command moves, or that have come to its nodes.
+def namespaces_by_node(snapshot: Snapshot) -> dict[str, set[str]]:
+    """Return node → the namespaces of its pods that need a new place when it goes."""
+    by_node: dict[str, set[str]] = {}
+    for pod in snapshot.pods:
+        if pod.node_name and is_reschedulable(pod):
+            by_node.setdefault(pod.node_name, set()).add(pod.namespace)
+    return by_node
 
-    A command may name no moves although its nodes have pods: their places are found once these nodes go.
+
+def moved_namespaces(command: Command, by_node: Mapping[str, set[str]]) -> frozenset[str]:
+    """Return the namespaces of the pods that the command moves, or that are on its nodes (`namespaces_by_node`).
+
+    A command need not name the move of each pod on its nodes: the places of those that it cannot evict yet, or of a static
+    NodePool's, are found once the nodes go.
     """
-    going = frozenset(command.nodes)
-    there = {pod.namespace for pod in snapshot.pods if pod.node_name in going and is_reschedulable(pod)}
-    return namespaces_of(command) | there
+    return namespaces_of(command).union(*(by_node.get(node, ()) for node in command.nodes))
 
 
 def namespaces_of(command: Command) -> frozenset[str]:
@@ -65,7 +74,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """A proposed command and its outcome. It keeps its id when it is carried out.
 
     Attributes:
-        namespaces: Those whose pods it moves: what a person reads is about them, and about no others.
+        namespaces: Those whose pods it moves (`moved_namespaces`) as announced: an approval is for no others that are guarded.
         decision: Id of its decision in the ledger, empty where none is kept.
         why: Why it waits.
         text: The explanation that was announced.
@@ -141,26 +150,27 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
         """Return those of the namespaces whose pods are moved only with approval, by name."""
         return sorted(name for name in namespaces if any(fnmatchcase(name, pattern) for pattern in self.namespaces))
 
-    def reason_to_wait(self, command: Command, namespaces: Iterable[str]) -> str:
-        """Return why the command, which moves pods of these namespaces, waits; empty if it need not.
+    def reason_to_wait(self, command: Command, namespaces: Iterable[str]) -> Refusal | None:
+        """Return why the command, which moves pods of these namespaces, waits; None if it need not.
 
         Unhealthy nodes are replaced without approval: their pods are down already.
         """
         if command.reason == TerminationReason.UNHEALTHY:
-            return ""
+            return None
         price = command.savings + sum(claim.price for claim in command.replacements)
+        is_expensive = self.above_dollars is not None and price > self.above_dollars
+        is_large = self.above_nodes is not None and len(command.nodes) > self.above_nodes
         guarded = self.guarded(namespaces)
-        reasons = []
-        if self.above_dollars is not None and price > self.above_dollars:
-            reasons.append(
-                f"its nodes cost ${dollars(price):.4f} an hour, more than ${dollars(self.above_dollars):.4f}"
-            )
-        if self.above_nodes is not None and len(command.nodes) > self.above_nodes:
-            reasons.append(f"it has {len(command.nodes)} nodes, more than {self.above_nodes}")
-        if guarded:
-            reasons.append(f"it moves pods of {', '.join(guarded)}")
         is_unbounded = self.above_dollars is None and self.above_nodes is None and not self.namespaces
-        return "every command waits" if is_unbounded else "; ".join(reasons)
+        if not (is_expensive or is_large or guarded or is_unbounded):
+            return None
+        return NeedsApproval(
+            price=price,
+            above_price=self.above_dollars if is_expensive else None,
+            nodes=len(command.nodes),
+            above_nodes=self.above_nodes if is_large else None,
+            namespaces=tuple(guarded),
+        )
 
 
 def rule_from(*, above_dollars: str, above_nodes: int | None, namespaces: str) -> ApprovalRule:

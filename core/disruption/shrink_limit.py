@@ -157,11 +157,10 @@ def cpu_of(state: StateNode) -> int:
     return known or state.capacity.get(CPU, 0)
 
 
-def shrinking(commands: Sequence[tuple[str, Command]], snapshot: Snapshot, percent: int) -> dict[str, str]:
-    """Return id → why in words, for each of these commands by which a NodePool would shrink too fast."""
+def shrinking(commands: Sequence[tuple[str, Command]], snapshot: Snapshot, percent: int) -> dict[str, Refusal]:
+    """Return id → why, for each of these commands by which a NodePool would shrink too fast."""
     states = state_nodes(snapshot) if commands and percent < ALL else ()
-    refusals = ShrinkLimit.of(snapshot, states, percent).beyond(commands, states)
-    return {name: refusal.message for name, refusal in refusals.items()}
+    return ShrinkLimit.of(snapshot, states, percent).beyond(commands, states)
 
 
 def _is_taken(state: StateNode, snapshot: Snapshot) -> bool:

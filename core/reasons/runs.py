@@ -194,8 +194,38 @@ class Lapsed(Refusal, frozen=True):
 OTHER_COMMAND: Final = Stated(CommandReason.PROPOSAL_LAPSED, "another command applies to its nodes by now")
 
 
+class NeedsApproval(Refusal, frozen=True, kw_only=True):
+    """The command exceeds bounds of approval; a bound that it does not exceed is None. Without bounds, every command waits.
+
+    Attributes:
+        price, above_price: What its nodes cost, and what goes without approval, in nano-dollars per hour.
+        nodes, above_nodes: How many nodes it has, and how many go without approval.
+        namespaces: Those of its pods that are moved only with approval.
+    """
+
+    reason: ClassVar = CommandReason.AWAITS_APPROVAL
+    price: int = 0
+    above_price: int | None = None
+    nodes: int = 0
+    above_nodes: int | None = None
+    namespaces: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        parts = []
+        if self.above_price is not None:
+            price, bound = self.price / 10**9, self.above_price / 10**9
+            parts.append(f"its nodes cost ${price:.4f} an hour, more than ${bound:.4f}")
+        if self.above_nodes is not None:
+            parts.append(f"it has {self.nodes} nodes, more than {self.above_nodes}")
+        if self.namespaces:
+            parts.append(f"it moves pods of {', '.join(self.namespaces)}")
+        return "; ".join(parts) or "every command waits"
+
+
 class MovesMore(Refusal, frozen=True):
-    """The proposal would move pods of namespaces that were not announced."""
+    """The proposal would move pods of guarded namespaces that were not announced."""
 
     reason: ClassVar = CommandReason.PROPOSAL_LAPSED
     namespaces: tuple[str, ...]

@@ -472,10 +472,17 @@ class RoomLeft:
         self.used, self._behind, self._columns = dict(other.used), dict.fromkeys(other.used), None
 
     def lacking(self, requests: Vector) -> NodeMask:
-        """Return nodes in use with too little room for the requests by now; none while few are in use."""
+        """Return nodes in use with too little room for the requests by now.
+
+        None are returned while few are in use, nor without numpy, which functions that plan no fleet lack: then the caller
+        compares each node by itself.
+        """
         if len(self.used) < USED_MIN:
             return NodeMask(0)
-        import numpy as np
+        try:
+            import numpy as np
+        except ImportError:
+            return NodeMask(0)
 
         if self._columns is None:
             self._columns = self._index.free_columns().copy()

@@ -16,12 +16,13 @@ from installation.wiring import FunctionSpec
 SOLVER_SEAMS: Final = frozenset(
     {
         "core.scheduling.planner",
+        "core.scheduling.existing_node",
         "core.scheduling.fleet_rows",
         "core.disruption.decision",
     }
 )
-"""Modules that import the solver within functions, which only Lambda functions with `needs_solver` call. In `base`, the bundle
-without the solver, these lazy imports do not count."""
+"""Modules that import the solver within functions, which only Lambda functions with `needs_solver` call, or which go on without
+it. In `base`, the bundle without the solver, these lazy imports do not count."""
 
 SUFFIXES: Final = (".py", ".pyc", ".so", ".*.so")
 

@@ -132,7 +132,7 @@ class CommandWriter:
         bound = SearchBound(snapshot.options.improve_iterations, tuple(elapsed))
         draft = self._ledger.draft(DISRUPT, snapshot, plan, bound)
         report.decision_id = draft.id
-        unapproved = [(waiting.id, waiting.command, waiting.why) for waiting in commands.unapproved]
+        unapproved = [(waiting.id, waiting.command, waiting.why.message) for waiting in commands.unapproved]
         if self._ledger.try_write(draft, of_disruption(plan, commands.startable, unapproved), report):
             return commands
         unhealthy = [
@@ -141,11 +141,17 @@ class CommandWriter:
         return CommandsByApproval(unhealthy, [])
 
     def write(
-        self, command_id: str, command: Command, report: RunReport, continued: StoredTarget | None = None
+        self,
+        command_id: str,
+        command: Command,
+        report: RunReport,
+        continued: StoredTarget | None = None,
+        *,
+        namespaces: tuple[str, ...] = (),
     ) -> bool:
         """Store a command and request its first check; return whether it is new. Raises PortError.
 
-        `continued` is the target that the command continues.
+        `continued` is the target that the command continues, `namespaces` those whose pods it was decided or approved to move.
         """
         now = self._clock.now()
         record = CommandRecord(
@@ -155,6 +161,7 @@ class CommandWriter:
             created_at=now,
             phase_since=now,
             verify_at=first_check_at(command, continued, now),
+            namespaces=namespaces,
         )
         is_new = True
         try:
@@ -500,7 +507,11 @@ class DecisionPass:
             kept = self.writer.write_decision(snapshot, plan, kept, decided.elapsed, report)
             self.target.keep(snapshot, plan, kept.startable, report)
         continued = snapshot.stored_target if plan.target_reason == TargetReason.CONTINUED else None
-        stored = [command for name, command in kept.startable if self.writer.write(name, command, report, continued)]
+        stored = [
+            command
+            for name, command in kept.startable
+            if self.writer.write(name, command, report, continued, namespaces=kept.namespaces.get(name, ()))
+        ]
         self.announcer.announce(stored, report)
         self.approvals.propose(kept.unapproved, plan, report)
 
@@ -513,7 +524,7 @@ class DecisionPass:
         for proposal, command in proposals.approved:
             if command in admitted and self.approvals.begin(proposal, report):
                 report.decision_id = proposal.decision
-                if self.writer.write(proposal.id, command, report):
+                if self.writer.write(proposal.id, command, report, namespaces=proposal.namespaces):
                     self.announcer.announce([command], report)
         if admitted:
             self.skips.resync.end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from core.approval.proposal import EXPIRES_AFTER, ApprovalRule, Proposal, ProposalEnd, ProposalVerdict, rule_from
 from core.errors import InvalidInputError
 from core.model.plan import Command, Move
-from core.reasons.code import TerminationReason
+from core.reasons.code import Refusal, TerminationReason
+from core.reasons.runs import NeedsApproval
 from tests.builders import NOW
 from tests.unit.lifecycle.records_for_tests import a_plan
 
@@ -67,30 +69,30 @@ COMMAND = Command(
 )
 
 
-def said(**rule: object) -> str:
+def said(**rule: object) -> Refusal | None:
     return ApprovalRule(**rule).reason_to_wait(COMMAND, {move.pod.partition("/")[0] for move in COMMAND.moves})  # type: ignore[arg-type]
 
 
 def test_without_bounds_every_command_waits() -> None:
-    assert said() == "every command waits"
+    assert said() == NeedsApproval(price=400_000_000, nodes=2)
 
 
 @pytest.mark.parametrize(
-    ("rule", "word"),
+    ("rule", "facts"),
     [
-        ({"above_dollars": 399_999_999}, "$0.4000 an hour"),
-        ({"above_nodes": 1}, "2 nodes"),
-        ({"namespaces": ("core-*",)}, "core-shop"),
-        ({"above_nodes": 5, "namespaces": ("web",)}, "web"),
+        ({"above_dollars": 399_999_999}, {"above_price": 399_999_999}),
+        ({"above_nodes": 1}, {"above_nodes": 1}),
+        ({"namespaces": ("core-*",)}, {"namespaces": ("core-shop",)}),
+        ({"above_nodes": 5, "namespaces": ("web",)}, {"namespaces": ("web",)}),
     ],
 )
-def test_one_bound_is_enough_and_is_named(rule: dict[str, object], word: str) -> None:
-    assert word in said(**rule)
+def test_one_bound_is_enough_and_is_named(rule: dict[str, object], facts: dict[str, Any]) -> None:
+    assert said(**rule) == NeedsApproval(price=400_000_000, nodes=2, **facts)
 
 
 @pytest.mark.parametrize("rule", [{"above_dollars": 400_000_000}, {"above_nodes": 2}, {"namespaces": ("shop",)}])
 def test_what_is_within_the_bounds_goes(rule: dict[str, object]) -> None:
-    assert said(**rule) == ""
+    assert said(**rule) is None
 
 
 def test_what_replacements_cost_is_part_of_what_the_nodes_cost() -> None:
@@ -102,7 +104,7 @@ def test_what_replacements_cost_is_part_of_what_the_nodes_cost() -> None:
 
 def test_unhealthy_nodes_never_wait() -> None:
     ill = Command(reason=TerminationReason.UNHEALTHY, method="repair", nodes=("a",), claims=("a",))
-    assert ApprovalRule().reason_to_wait(ill, ()) == ""
+    assert ApprovalRule().reason_to_wait(ill, ()) is None
 
 
 def test_the_settings_texts_are_read() -> None:

@@ -217,6 +217,11 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
     (runs.PlaceWanted("cr-1"), "a pod that waits would take the place in capacity reservation cr-1"),
     (runs.Lapsed(runs.NoLongerEmpty("n")), "node n is no longer empty"),
     (runs.OTHER_COMMAND, "another command applies to its nodes by now"),
+    (runs.NeedsApproval(price=1, nodes=2), "every command waits"),
+    (
+        runs.NeedsApproval(price=400_000_000, above_price=300_000_000, nodes=2, above_nodes=1, namespaces=("a", "b")),
+        "its nodes cost $0.4000 an hour, more than $0.3000; it has 2 nodes, more than 1; it moves pods of a, b",
+    ),
     (runs.MovesMore(("a", "b")), "it would now move pods of a, b as well"),
     (runs.TakesApproval(("a", "b")), "it would now move pods of a, b, which takes approval"),
     (runs.ApprovalOver(False, AT), "nobody approved it within a day, until 2026-11-20 00:01 UTC"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from random import Random
 
@@ -224,3 +225,16 @@ def test_the_nodes_that_lack_room_are_those_that_a_check_of_each_refuses() -> No
     other = RoomLeft(context.node_index)
     other.take_like(room)
     assert [other.lacking(wanted) for wanted in requests] == [room.lacking(wanted) for wanted in requests]
+
+
+def test_a_function_without_numpy_compares_each_node_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`execute` validates commands, and its bundle has no solver: an import that fails would end the validation."""
+    pairs = [a_node_of(NODE_INDEX_TYPE, f"n{number:02}") for number in range(USED_MIN)]
+    nodes, node_claims = tuple(node for _, node in pairs), tuple(claim for claim, _ in pairs)
+    large = [a_pod(f"p{number:02}", cpu="3") for number in range(USED_MIN)]
+    pods = (*large, a_pod("q0", cpu="2"), a_pod("q1", cpu="1"))
+    snapshot = {"types": (NODE_INDEX_TYPE,), "nodes": nodes, "node_claims": node_claims, "pods": pods}
+    expected = plan_of(**snapshot)
+    assert len(expected.bindings) == USED_MIN + 1
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    assert plan_of(**snapshot) == expected

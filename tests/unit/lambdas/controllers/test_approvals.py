@@ -20,7 +20,7 @@ from core.model.plan import Command, DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.reasons.code import DecisionKind
 from core.reasons.nodes import NodeReason
-from core.reasons.runs import CommandReason
+from core.reasons.runs import CommandReason, NeedsApproval
 from installation.metric_names import PROPOSALS_WAITING
 from lambdas.controllers.approvals import Approvals, UnapprovedCommand
 from lambdas.controllers.events import DecisionEvents
@@ -443,7 +443,7 @@ def test_a_command_whose_proposal_has_changed_is_not_begun() -> None:
 def test_what_an_earlier_attempt_has_stored_counts_and_the_others_are_proposed() -> None:
     lab, report = Lab(), RunReport()
     lab.app.adapters.proposals.add(a_proposal(id="a"))
-    unapproved = [UnapprovedCommand(name, command, (), "why") for name, command in COMMANDS]
+    unapproved = [UnapprovedCommand(name, command, (), NeedsApproval()) for name, command in COMMANDS]
     approvals(lab, ApprovalRule()).propose(unapproved, PLAN, report)
     assert [(kind, subject, reason) for kind, subject, reason, _ in told(report)] == [
         ("skip", "a", CommandReason.ALREADY_DECIDED),
@@ -456,7 +456,7 @@ def test_what_an_earlier_attempt_has_stored_counts_and_the_others_are_proposed()
 def test_a_topic_that_does_not_answer_is_told_and_delays_no_proposal() -> None:
     lab, report = Lab(), RunReport()
     lab.topic.broken = TransientError("sns:Publish", "500")
-    unapproved = [UnapprovedCommand(name, command, (), "why") for name, command in COMMANDS]
+    unapproved = [UnapprovedCommand(name, command, (), NeedsApproval()) for name, command in COMMANDS]
     approvals(lab, ApprovalRule()).propose(unapproved, PLAN, report)
     assert report.counts["portErrors"] == 2
     assert [subject for kind, subject, _, _ in told(report) if kind == "skip"] == ["a", "b"]
@@ -465,7 +465,7 @@ def test_a_topic_that_does_not_answer_is_told_and_delays_no_proposal() -> None:
 
 def test_without_a_topic_proposals_are_stored_all_the_same() -> None:
     lab, report = Lab(), RunReport()
-    unapproved = [UnapprovedCommand(name, command, (), "why") for name, command in COMMANDS]
+    unapproved = [UnapprovedCommand(name, command, (), NeedsApproval()) for name, command in COMMANDS]
     approvals(lab, ApprovalRule(), topic=False).propose(unapproved, PLAN, report)
     assert sorted(lab.rows.proposals) == ["a", "b"]
     assert lab.topic.told == []
