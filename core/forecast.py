@@ -593,7 +593,7 @@ def balance_sentence(ramp: Ramp, rules: ForecastRules) -> str:
     if not lately.days:
         return ""
     days = "the last day" if lately.days == 1 else f"the last {lately.days} days"
-    wait = f"{lately.wait // timedelta(minutes=1)} minutes of waiting"
+    wait = f"{_counted(lately.wait // timedelta(minutes=1), 'minute')} of waiting"
     return f"in {days} it would have cost ${dollars(lately.cost):.4f} and spared {_counted(lately.pods, 'pod')} {wait}"
 
 

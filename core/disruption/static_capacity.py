@@ -9,7 +9,7 @@ until it is gone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -19,12 +19,13 @@ from core import labels
 from core.disruption.deletion_costs import disruption_cost
 from core.disruption.prices import ReplacementOptions
 from core.labels import HASH_VERSION
-from core.model.catalogue import InstanceType
+from core.model.catalogue import InstanceType, Offering
 from core.model.node_pool import NodePool
 from core.model.plan import LAUNCHED, Condition, Cost, NodeClaim, Plan, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values import quantity
+from core.model.values.requirements import Requirements
 from core.pods import reschedulable
 from core.pool_admission import admitted_types
 from core.pools import SIMULATED, pool_types, template_labels, template_requirements
@@ -117,12 +118,20 @@ def _scarce_zones(subnets: Iterable[tuple[str, str]], free: dict[str, int]) -> d
 
 def template_claim(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
     """Return a claim for any type that the template allows; None if none can be launched now."""
-    requirements = template_requirements(pool)
-    types = pool_types(snapshot).of(pool.name)
-    fitting = _within_shared_limits(pool, admitted_types(types, requirements, snapshot.catalogue.label_keys()))
-    offerings = [
-        o for t in fitting for o in t.offerings if o.available and o.requirements().conflict(requirements) is None
-    ]
+    requirements, policy = template_requirements(pool), snapshot.options.min_values_policy
+    types = admitted_types(pool_types(snapshot).of(pool.name), requirements, snapshot.catalogue.label_keys())
+    whole = _options_of(pool, types, requirements)
+    if not whole.can_launch(policy):
+        return None
+    limited = frozenset(name for limits in pool.shared_limits.values() for name in limits if name != quantity.NODES)
+    if not limited:
+        return whole.planned()
+    choices = (_options_of(pool, fitting, requirements) for fitting in _smallest_first(types, requirements, limited))
+    return next((options.planned() for options in choices if options.can_launch(policy)), None)
+
+
+def _options_of(pool: NodePool, types: Sequence[InstanceType], requirements: Requirements) -> ReplacementOptions:
+    offerings = [offering for t in types for offering in _allowed(t, requirements)]
     claim = PlannedClaim(
         name=pool.name,
         node_pool=pool.name,
@@ -139,28 +148,32 @@ def template_claim(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
         expire_after=pool.expire_after,
         termination_grace_period=pool.termination_grace_period,
     )
-    options = ReplacementOptions(claim, ()).with_types(fitting)
-    return options.planned() if options.can_launch(snapshot.options.min_values_policy) else None
+    return ReplacementOptions(claim, ()).with_types(types)
 
 
-def _within_shared_limits(pool: NodePool, types: Sequence[InstanceType]) -> Sequence[InstanceType]:
-    """Return the types that are no larger than the cheapest in what a shared limit or cap counts; all without one.
+def _allowed(instance_type: InstanceType, requirements: Requirements) -> list[Offering]:
+    return [o for o in instance_type.offerings if o.available and o.requirements().conflict(requirements) is None]
 
-    A claim reserves the largest of its types until it is launched, so that a large one would leave no room for any node.
+
+def _smallest_first(
+    types: Sequence[InstanceType], requirements: Requirements, limited: frozenset[str]
+) -> Iterator[Sequence[InstanceType]]:
+    """Yield choices of types for a claim under a shared limit or cap, each wider than the one before.
+
+    A claim reserves the largest of its types until it is launched, so that a large one would leave no room for any node. The
+    first choice is no larger than the cheapest type in what is limited; minValues may need a wider one.
     """
-    limited = {name for limits in pool.shared_limits.values() for name in limits} - {quantity.NODES}
-    prices = {t.name: min((o.price for o in t.offerings if o.available), default=None) for t in types}
-    offered = [(price, t.name, t) for t in types if (price := prices[t.name]) is not None]
-    if not limited or not offered:
-        return types
-    lowest, _, cheapest = min(offered, key=lambda offer: offer[:2])
-    most = {name: cheapest.capacity.get(name, 0) for name in limited - {quantity.HOURLY}}
-    return [
-        t
-        for price, _, t in offered
-        if all(t.capacity.get(name, 0) <= amount for name, amount in most.items())
-        and (quantity.HOURLY not in limited or price <= lowest)
-    ]
+    prices = {t.name: min((o.price for o in _allowed(t, requirements)), default=None) for t in types}
+    offered = sorted(((price, t.name, t) for t in types if (price := prices[t.name]) is not None), key=lambda o: o[:2])
+    most: dict[str, int] = {}
+    for highest, _, cheapest in offered:
+        most = {name: max(most.get(name, 0), cheapest.capacity.get(name, 0)) for name in limited - {quantity.HOURLY}}
+        yield [
+            t
+            for price, _, t in offered
+            if all(t.capacity.get(name, 0) <= amount for name, amount in most.items())
+            and (quantity.HOURLY not in limited or price <= highest)
+        ]
 
 
 def _annotations(pool: NodePool) -> dict[str, str]:

@@ -183,8 +183,8 @@ class PodAdmission:
 
 def default_priority_class(classes: Iterable[PriorityClass]) -> PriorityClass | None:
     """Return the class of pods that name none: of several defaults, the lowest one (admission plugin Priority)."""
-    defaults = (found for found in classes if found.global_default)
-    return min(defaults, key=lambda found: found.value, default=None)
+    defaults = (priority_class for priority_class in classes if priority_class.global_default)
+    return min(defaults, key=lambda priority_class: priority_class.value, default=None)
 
 
 def is_terminating(namespace: WireNamespace) -> bool:

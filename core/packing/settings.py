@@ -100,6 +100,34 @@ class SearchBudget(msgspec.Struct):
         steps = None if self.steps_max is None else math.ceil((self.steps_max - self.steps) * share)
         return SearchBudget(steps, self.out_of_time)
 
+    def leaving_time(self, share: float) -> SearchBudget:
+        """Return a budget with all of the remaining steps, and what remains of the time but for this share of it."""
+        if self.out_of_time is None:
+            return self.portion(1)
+        return msgspec.structs.replace(self.portion(1), out_of_time=_EarlierEnd(self.out_of_time, share))
+
+
+class _EarlierEnd:
+    """A clock for a part of what remains of another's time: a share of it is left for what follows."""
+
+    def __init__(self, whole: Callable[[], float], left: float) -> None:
+        self._whole = whole
+        self._began = began = whole()
+        self._length = (1 - began) * (1 - left)
+
+    def __call__(self) -> float:
+        """Return the elapsed share, 1 or more once the part is over."""
+        share = (self._whole() - self._began) / self._length if self._length > 0 else 1.0
+        if share >= 1:
+            self.record_cut()
+        return share
+
+    def record_cut(self) -> None:
+        """Record a cut with the other clock."""
+        clock = cast("object", self._whole)
+        if isinstance(clock, RecordsCuts):
+            clock.record_cut()
+
 
 # The tuning constants of plans of few nodes, of large zones and of fleets, groups of `search_settings`.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -121,7 +121,11 @@ class VolumeBinding:
         """Assign free volumes to the unbound claims of waiting pods, in the order of the pods' keys."""
         free = sorted(self._snapshot.volumes, key=lambda volume: (volume.size, volume.name))
         named = {claim.volume_name for claim in self._claims.values()}
-        free = [volume for volume in free if volume.is_free and volume.name not in named]
+        hosts = _hostnames(self._snapshot)
+        # kube-scheduler binds a local volume on its own host alone.
+        free = [
+            v for v in free if v.is_free and v.name not in named and not (v.is_local and _is_without_host(v, hosts))
+        ]
         assigned: dict[ClaimKey, PersistentVolume] = {}
         for pod in sorted(self._snapshot.pods, key=lambda pod: pod.key) if free else ():
             if pod.spec.volumes and not pod.node_name and not pod.is_terminal:
@@ -192,6 +196,21 @@ def _fitting(
             yield volume
 
 
+def _hostnames(snapshot: Snapshot) -> Collection[str]:
+    return dict.fromkeys(node.labels.get(labels.HOSTNAME, node.name) for node in snapshot.nodes)
+
+
+def _is_without_host(volume: PersistentVolume, hosts: Collection[str]) -> bool:
+    """Whether each term of the volume demands a host that is gone."""
+    return bool(volume.node_terms) and not any(
+        all(_has_host(requirement, hosts) for requirement in term.requirements) for term in volume.node_terms
+    )
+
+
+def _has_host(requirement: Requirement, hosts: Collection[str]) -> bool:
+    return requirement.key != labels.HOSTNAME or any(map(requirement.has, hosts))
+
+
 def on_node(name: str) -> Requirements:
     """Return the requirement of a claim for which kube-scheduler has chosen a node (`selected-node`)."""
     return Requirements([Requirement.one_of(labels.NODE_NAME, name)])
@@ -241,7 +260,7 @@ class VolumeIndex:
         self._volumes = {volume.name: volume for volume in snapshot.volumes}
         self._classes = {storage.name: storage for storage in snapshot.storage_classes}
         self._default_class = default_class(snapshot.storage_classes)
-        self._hostnames = {node.labels.get(labels.HOSTNAME, node.name) for node in snapshot.nodes}
+        self._hosts = _hostnames(snapshot)
         self.binding = VolumeBinding(snapshot, refused)
 
     @property
@@ -353,11 +372,8 @@ class VolumeIndex:
         """
         if not volume.is_local:
             return _term_alternatives(volume.node_terms)
-        terms = (tuple(r for r in term.requirements if self._holds(r)) for term in volume.node_terms)
+        terms = (tuple(r for r in term.requirements if _has_host(r, self._hosts)) for term in volume.node_terms)
         return _term_alternatives(map(NodeSelectorTerm, terms))
-
-    def _holds(self, requirement: Requirement) -> bool:
-        return requirement.key != labels.HOSTNAME or any(map(requirement.has, sorted(self._hostnames)))
 
     def _unbound(self, namespace: str, name: str, class_name: str | None) -> VolumeNeeds:
         subject = f"PersistentVolumeClaim {namespace}/{name}"
@@ -377,7 +393,6 @@ class VolumeIndex:
             )
         driver = storage.provisioner
         free = self.binding.free_volume((namespace, name))
-        # Of a local volume without its node, no pod has written anything that a new node could stand in for.
         where = _term_alternatives(free.node_terms) if free is not None else ()
         if driver in ("", NO_PROVISIONER):
             if free is None:

@@ -33,7 +33,7 @@ _TOPICS: Final = {"approval_topic_arn", "command_topic_arn"}
 
 _TOPIC_ARN: Final = {
     "AllowedPattern": r"^(arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?)?$",
-    "ConstraintDescription": "the ARN of an SNS topic in the stack's region, or nothing",
+    "ConstraintDescription": "the ARN of an SNS topic, or nothing",
 }
 
 
@@ -84,7 +84,7 @@ OPERATION: Final[Mapping[str, Parameter]] = {
         "Type": "String",
         "Default": "",
         **_TOPIC_ARN,
-        "Description": "The SNS topic that alarms are sent to; empty: the stack creates one",
+        "Description": "The SNS topic, in the stack's region, that alarms are sent to; empty: the stack creates one",
     },
     "AuditLogSubscription": _flag("true", "Whether the control plane's audit log wakes functions; EKS must write it"),
     "LogRetentionDays": {

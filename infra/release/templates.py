@@ -259,12 +259,12 @@ def _fill_in_function(function: dict[str, Any], variant: Variant) -> None:
 def _with_topics(resources: Mapping[str, Any]) -> dict[str, Any]:
     """Let a topic that a parameter names take the place of the stack's own; one that none names is left out."""
     (topic,) = (i for i, resource in resources.items() if resource["Type"] == "AWS::SNS::Topic")
-    own = {"Fn::If": ["HasAlarmTopic", {"Ref": "AlarmTopicArn"}, {"Ref": topic}]}
-    approvals = {"Fn::If": ["HasApprovalTopic", {"Ref": "ApprovalTopicArn"}, own]}
+    alarms = {"Fn::If": ["HasAlarmTopic", {"Ref": "AlarmTopicArn"}, {"Ref": topic}]}
+    approvals = {"Fn::If": ["HasApprovalTopic", {"Ref": "ApprovalTopicArn"}, alarms]}
 
     def chosen(part: Any) -> Any:
         if part == {"Ref": topic}:
-            return own
+            return alarms
         if part == {"Ref": "ApprovalTopicArn"}:
             return approvals
         if isinstance(part, list):
@@ -278,10 +278,10 @@ def _with_topics(resources: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _if_announced(given: Any, written: Any) -> Any:
+def _if_announced(entry: Any, written: Any) -> Any:
     """Return an entry of a list; if it is the topic of commands, or a statement about it alone, only with such a topic."""
     topic = {"Ref": "CommandTopicArn"}
-    is_about_it = given == topic or (isinstance(given, dict) and given.get("Resource") == topic)
+    is_about_it = entry == topic or (isinstance(entry, dict) and entry.get("Resource") == topic)
     return {"Fn::If": ["HasCommandTopic", written, _ABSENT]} if is_about_it else written
 
 

@@ -250,6 +250,10 @@ CHANGE_SHARE: Final = 0.5
 """Share of the remaining search budget for the new packing after each change."""
 
 
+LEFT_FOR_WAVES: Final = 0.25
+"""Share of the time that the search leaves for what follows it: the first wave, and where its pods land."""
+
+
 SINGLE_TRIES: Final = 12
 """The most commands by Karpenter's methods that are tried until kube-scheduler would place all pods of one."""
 
@@ -324,6 +328,8 @@ class TargetDecision:
     def _made(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command], Bools | None]:
         """A new target, None for none, its first wave, and [node], which nodes stay in the end."""
         self._objections = {}
+        if not self._pass.snapshot.options.ignore_budgets:  # else no places are predicted
+            self._budget = self._budget.leaving_time(LEFT_FOR_WAVES)
         target = self._target(fleet, search, search.found(self._budget))
         first = self._first_commands(target) if target is not None else []
         keeps = target.realization.keeps if target is not None else None

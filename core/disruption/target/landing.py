@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from math import log
 from typing import Final, NamedTuple
 
@@ -58,7 +59,7 @@ NO_DOMAIN: Final = 0
 """The number for nodes that are in no domain of a topology key."""
 
 PAIRS_MAX: Final = 400_000
-"""The most pairs of a moved pod and a node that are scored, in about two seconds; later commands keep the target's places."""
+"""The most pairs of a moved pod and a node that are scored, in about two seconds; with more, all keep the target's places."""
 
 ROUNDS_MAX: Final = 8
 """How often places are predicted again: in another order of the drains, without nodes whose pods would find none, or without
@@ -256,17 +257,21 @@ class _Prediction:
         self._is_hidden: Bools = np.array([not n.state.is_initialized for n in context.existing_nodes], dtype=bool)
         self._is_hidden[[positions[claim.name] for claim in new]] = True  # until their commands have their turns
         self._open: dict[tuple[int, int, bool], Bools] = {}
-        self._scores = NodeScores(context, self._later)
-        self._pairs_left = PAIRS_MAX
         self._new = frozenset(positions[claim.name] for claim in new)
-        self.is_vain = False
+        self.is_vain = sum(map(len, self._pods.values())) * len(context.existing_nodes) > PAIRS_MAX
+
+    @cached_property
+    def _scores(self) -> NodeScores:
+        return NodeScores(self._context, self._later)
 
     def places(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return pod → node, and node → the first of its pods that would find no place."""
+        """Return pod → node, and node → the first of its pods that would find no place; only a part if it cannot tell."""
         places: dict[str, str] = {}
         without: dict[str, str] = {}
         alone = [command for command in self._commands if not command.replacements]
         for together in (alone, *([command] for command in self._commands if command.replacements)):
+            if self.is_vain:
+                break
             self._evict(together)
             for command in together:
                 self._place(command, places, without)
@@ -304,8 +309,8 @@ class _Prediction:
                 if place is None:
                     self.is_vain |= not by_choice
                     # What a command launches is for all of its nodes.
-                    for other in command.nodes if command.replacements else (node,):
-                        without.setdefault(other, pod.key)
+                    if node not in without:
+                        without |= dict.fromkeys(command.nodes if command.replacements else (node,), pod.key)
                     continue
                 self._put(pod, place)
                 places[pod.key] = nodes[place].name
@@ -313,10 +318,6 @@ class _Prediction:
     def _best(self, pod: Pod, *, by_choice: bool) -> int | None:
         """Return the position of the node that kube-scheduler chooses, None if none takes the pod."""
         group = self._context.pod_groups.of(pod)
-        self._pairs_left -= len(self._is_hidden)
-        if self._pairs_left < 0:
-            self.is_vain = True
-            return None
         feasible = np.flatnonzero(self._taking(group, pod, by_choice=by_choice))
         if len(feasible) == 0:
             return None
@@ -554,18 +555,39 @@ class _Selection(NamedTuple):
         return is_there and (self.with_leaving or not pod.is_terminating) and self.selector.matches(pod.labels)
 
 
+_Label = tuple[str, str]
+
+
+class _Attraction(NamedTuple):
+    """A term by which running pods attract or repel those that it selects, along a topology key."""
+
+    selection: _Selection
+    topology_key: str
+    weight: int
+
+
 class _PodCounts:
-    """How many pods of a selection each node has, as pods move."""
+    """How many pods of a selection each node has, as pods move.
+
+    Where thousands of workloads have a selector each, comparing them all with the pods of all would take minutes: only kinds
+    with one of the labels that a selector names are compared with it.
+    """
 
     def __init__(self, context: SchedulingContext) -> None:
         self._namespaces = Namespaces.of(context.snapshot)
         self._number = len(context.existing_nodes)
-        self._on: dict[str, tuple[_PodKind, int]] = {}
+        self._on: dict[str, tuple[Pod, _PodKind, int]] = {}
         self._examples: dict[_PodKind, Pod] = {}
+        self._kinds_with: dict[_Label, list[_PodKind]] = {}
         self._per_node: dict[_PodKind, Counter[int]] = {}
         self._known: dict[_Selection, Ints] = {}
+        self._known_with: dict[_Label | None, list[tuple[_Selection, Ints]]] = {}
         self._selections: dict[_PodKind, list[Ints]] = {}
-        self._having: dict[str, tuple[Pod, int]] = {}
+        self._attracting: dict[_Attraction, Counter[int]] = {}
+        self._attracting_with: dict[_Label | None, list[_Attraction]] = {}
+        for node in context.existing_nodes:
+            for pod in node.state.pods:
+                self._kind_of(pod)
         for node in context.existing_nodes:
             for pod in node.state.pods:
                 self.add(pod, node.index)
@@ -585,44 +607,71 @@ class _PodCounts:
                 )
                 yield preferred.term.topology_key, sign * preferred.weight, counts
         wanted: dict[tuple[str, int], Ints] = {}
-        for other, position in self._having.values():
-            for term, weight in _terms_of(other):
-                if self._selects(term, other, pod):
+        for label in (None, *pod.labels.items()):
+            for attraction in self._attracting_with.get(label, ()):
+                if attraction.selection.has(pod):
                     none: Ints = np.zeros(self._number, dtype=np.int64)
-                    wanted.setdefault((term.topology_key, weight), none)[position] += 1
+                    counts = wanted.setdefault((attraction.topology_key, attraction.weight), none)
+                    for position, pods in self._attracting[attraction].items():
+                        counts[position] += pods
         for (topology_key, weight), counts in wanted.items():
             yield topology_key, weight, counts
 
     def add(self, pod: Pod, position: int) -> None:
         """Count a pod on a node."""
-        kind = _PodKind.of(pod)
-        self._on[pod.key] = (kind, position)
-        if _has_terms(pod):
-            self._having[pod.key] = (pod, position)
-        if kind not in self._examples:
-            self._examples[kind], self._per_node[kind] = pod, Counter()
+        kind = self._kind_of(pod)
+        self._on[pod.key] = (pod, kind, position)
+        self._attract(pod, position, 1)
         self._per_node[kind][position] += 1
         for counts in self._selecting(kind):
             counts[position] += 1
 
     def remove(self, pod: Pod) -> None:
         """Count a pod no more."""
-        self._having.pop(pod.key, None)
         before = self._on.pop(pod.key, None)
         if before is None:
             return
-        kind, position = before
+        counted, kind, position = before
+        self._attract(counted, position, -1)
         self._per_node[kind][position] -= 1
         for counts in self._selecting(kind):
             counts[position] -= 1
+
+    def _kind_of(self, pod: Pod) -> _PodKind:
+        kind = _PodKind.of(pod)
+        if kind not in self._examples:
+            self._examples[kind], self._per_node[kind] = pod, Counter()
+            for label in kind.labels:
+                self._kinds_with.setdefault(label, []).append(kind)
+        return kind
+
+    def _labels_of(self, selector: LabelSelector) -> Sequence[_Label | None]:
+        """Return labels of which each selected pod has exactly one, those that fewest kinds have; None if there are none."""
+        lists = [[(r.key, value) for value in r.values] for r in selector.requirements if not r.complement and r.values]
+        return min(lists, key=lambda some: sum(len(self._kinds_with.get(label, ())) for label in some), default=(None,))
+
+    def _attract(self, pod: Pod, position: int, times: int) -> None:
+        """Count what a pod on a node prefers to be near or apart from."""
+        for term, weight in _terms_of(pod) if _has_terms(pod) else ():
+            selector = _selector(term, pod)
+            if selector is None:
+                continue
+            selection = _Selection(self._namespaces.of_term(term, pod.namespace), selector, with_leaving=True)
+            attraction = _Attraction(selection, term.topology_key, weight)
+            counts = self._attracting.get(attraction)
+            if counts is None:
+                counts = self._attracting[attraction] = Counter()
+                for label in self._labels_of(selector):
+                    self._attracting_with.setdefault(label, []).append(attraction)
+            counts[position] += times
 
     def _selecting(self, kind: _PodKind) -> list[Ints]:
         """Return the counts that pods of a kind are part of."""
         counts = self._selections.get(kind)
         if counts is None:
             example = self._examples[kind]
-            selecting = [counts for selection, counts in self._known.items() if selection.has(example)]
-            counts = self._selections[kind] = selecting
+            near = (pair for label in (None, *kind.labels) for pair in self._known_with.get(label, ()))
+            counts = self._selections[kind] = [counts for selection, counts in near if selection.has(example)]
         return counts
 
     def _selected(
@@ -634,19 +683,16 @@ class _PodCounts:
         counts = self._known.get(selection)
         if counts is None:
             counts = self._known[selection] = np.zeros(self._number, dtype=np.int64)
-            for kind, example in self._examples.items():
-                if not selection.has(example):
-                    continue
-                if kind in self._selections:
-                    self._selections[kind].append(counts)
-                for position, pods in self._per_node[kind].items():
-                    counts[position] += pods
+            for label in self._labels_of(selector):
+                self._known_with.setdefault(label, []).append((selection, counts))
+                for kind in self._examples if label is None else self._kinds_with.get(label, ()):
+                    if not selection.has(self._examples[kind]):
+                        continue
+                    if kind in self._selections:
+                        self._selections[kind].append(counts)
+                    for position, pods in self._per_node[kind].items():
+                        counts[position] += pods
         return counts
-
-    def _selects(self, term: PodAffinityTerm, owner: Pod, pod: Pod) -> bool:
-        selector = _selector(term, owner)
-        namespaces = self._namespaces.of_term(term, owner.namespace)
-        return selector is not None and _Selection(namespaces, selector, with_leaving=True).has(pod)
 
 
 def _selector(term: PodAffinityTerm, owner: Pod) -> LabelSelector | None:

@@ -14,6 +14,7 @@ from core.disruption import disrupt, startable
 from core.disruption.command import carried_out
 from core.disruption.decision import default_steps, divided, run
 from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.target.search import FoundTarget, TargetSearch
 from core.disruption.target.stored import after_commands
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command, DisruptionPlan, Move, NodeClaim, StoredTarget
@@ -94,6 +95,26 @@ def test_a_stored_target_for_which_there_is_no_time_is_kept_for_the_next_run() -
     later = msgspec.structs.replace(first, stored_target=target)
     assert disrupt(later, deadline=lambda: 0.9).target == target
     assert disrupt(msgspec.structs.replace(later, options=KARPENTER), deadline=lambda: 0.9).target is None
+
+
+@pytest.mark.parametrize(("ignores_budgets", "is_over"), [(False, True), (True, False)])
+def test_the_search_leaves_time_for_the_first_wave(
+    ignores_budgets: bool, is_over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, a decision takes its time, and then as long as its pods' places take."""
+    elapsed, ends, found = 0.0, list[bool](), TargetSearch.found
+
+    def late(search: TargetSearch, budget: SearchBudget, drains_max: dict[str, int] | None = None) -> FoundTarget:
+        nonlocal elapsed
+        elapsed = 0.8
+        ends.append(budget.time_is_over)
+        return found(search, budget, drains_max)
+
+    monkeypatch.setattr(TargetSearch, "found", late)
+    snapshot = half_full(8, at_once=2)
+    options = msgspec.structs.replace(snapshot.options, ignore_budgets=ignores_budgets)
+    disrupt(msgspec.structs.replace(snapshot, options=options), out_of_time=lambda: elapsed)
+    assert ends[0] is is_over
 
 
 def test_the_search_ends_at_its_own_time_or_at_the_deadline() -> None:

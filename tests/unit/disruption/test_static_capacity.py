@@ -23,9 +23,10 @@ from core.model.catalogue import Catalogue
 from core.model.node_pool import NodeClass
 from core.model.plan import PlannedClaim
 from core.model.snapshot import BEST_EFFORT, STRICT, FeatureGates, Options, Snapshot
+from core.model.values import quantity
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
-from tests.builders import NOW, a_node_of, a_pool, a_type
+from tests.builders import NOW, a_node_of, a_pool, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import ON_DEMAND, SMALL, TYPES, pod_on, world
 
 # Static NodePools keep within the free addresses of subnets.
@@ -76,6 +77,29 @@ def test_a_static_node_reserves_no_more_of_a_shared_limit_than_its_cheapest_type
     cheapest = min(TYPES, key=lambda t: t.offerings[0].price).name
     assert (first.instance_types == (cheapest,)) is (limited not in ("nodes", ""))
     assert cheapest in first.instance_types
+
+
+@pytest.mark.parametrize("limited", ["cpu", quantity.HOURLY])
+def test_the_cheapest_type_is_so_at_prices_that_the_template_allows(limited: str) -> None:
+    """A large type that is cheap as spot alone was reserved for an on-demand node, and dearer than a small one."""
+    large = a_type("large", cpu="16", price=1.0)
+    spot = [msgspec.structs.replace(o, price=o.price // 10) for o in large.offerings if o.capacity_type == labels.SPOT]
+    others = [o for o in large.offerings if o.capacity_type != labels.SPOT]
+    small = a_type("small", cpu="4", price=0.5, capacity_types=(labels.ON_DEMAND,))
+    pool = a_pool("default", ON_DEMAND, replicas=1, shared_limits={"all": {limited: 10**15}})
+    types = (msgspec.structs.replace(large, offerings=(*spot, *others)), small)
+    (claim,) = static_claims(a_snapshot(types=types, node_pools=(pool,), options=ON))
+    assert claim.instance_types == ("small",)
+
+
+@pytest.mark.parametrize("limited", ["cpu", quantity.HOURLY])
+def test_a_limited_static_node_names_as_many_types_as_min_values_demand(limited: str) -> None:
+    """With the cheapest type alone, the NodePool launched nothing for ever."""
+    flexible = Requirement.one_of(labels.INSTANCE_TYPE, *(t.name for t in TYPES))
+    flexible = msgspec.structs.replace(flexible, min_values=2)
+    pool = a_pool("default", ON_DEMAND, flexible, replicas=1, shared_limits={"all": {limited: 10**15}})
+    (claim,) = static_claims(world(node_pools=(pool,), options=ON))
+    assert len(claim.instance_types) >= 2
 
 
 def test_a_node_may_take_several_addresses() -> None:

@@ -106,6 +106,20 @@ def test_it_is_the_best_of_all_weights_and_of_the_most_expensive_pod() -> None:
 # The budget of a search.
 
 
+class Clock:
+    """A clock of a caller that wants to know of cuts."""
+
+    def __init__(self, elapsed: float) -> None:
+        self.elapsed = elapsed
+        self.cuts = 0
+
+    def __call__(self) -> float:
+        return self.elapsed
+
+    def record_cut(self) -> None:
+        self.cuts += 1
+
+
 def test_a_budget_ends_by_steps_and_by_the_callers_clock() -> None:
     """Otherwise, pods wait for a search that never ends."""
     budget = SearchBudget(2)
@@ -140,6 +154,21 @@ def test_the_clock_stops_all_parts_at_the_same_share() -> None:
     assert part.step()
     elapsed = 1.0
     assert not part.step()
+
+
+def test_a_search_leaves_a_share_of_the_time_and_records_that_it_ended_early() -> None:
+    """Otherwise, what follows it exceeds the time, or the plan passes for one that the clock did not change."""
+    clock = Clock(0.2)
+    part = SearchBudget(10, clock, 4).leaving_time(0.25)
+    assert part.steps_max == 6
+    clock.elapsed = 0.79
+    assert part.step()
+    assert not clock.cuts
+    clock.elapsed = 0.81
+    assert not part.step()
+    assert clock.cuts
+    assert SearchBudget(10, None, 4).leaving_time(0.25) == SearchBudget(6)
+    assert not SearchBudget(10, Clock(1.0)).leaving_time(0.25).step()
 
 
 @pytest.mark.parametrize(("elapsed", "goes_on"), [(lambda: False, True), (lambda: True, False)])

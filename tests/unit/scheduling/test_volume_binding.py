@@ -312,12 +312,13 @@ def test_a_local_volumes_host_is_ignored() -> None:
 def test_a_free_local_volume_of_a_host_that_is_gone_is_for_nobody() -> None:
     """kube-scheduler binds it on its own host alone: every node launched for it stays empty."""
     term = NodeSelectorTerm((Requirement.one_of(labels.HOSTNAME, "old"),))
-    gone = replace(a_free_volume("a"), node_terms=(term,), is_local=True)
+    # More of them than a plan tries one after another.
+    gone = tuple(replace(a_free_volume(f"a{number:02}"), node_terms=(term,), is_local=True) for number in range(12))
     world = {"storage_classes": (HAND_MADE,), "volume_claims": (waiting(),)}
-    plan = plan_of(types=(TYPE,), pods=(using("c"),), volumes=(gone,), **world)
-    assert reasons_of(plan) == {"p": PodReason.REQUIREMENT_NOT_MET}
+    plan = plan_of(types=(TYPE,), pods=(using("c"),), volumes=gone, **world)
+    assert reasons_of(plan) == {"p": PodReason.VOLUME_CLAIM_UNBOUND}
     other = a_free_volume("b")
-    assert zones(plan_of(types=(TYPE,), pods=(using("c"),), volumes=(gone, other), **world)) == {"p": (ZONES[1],)}
+    assert zones(plan_of(types=(TYPE,), pods=(using("c"),), volumes=(*gone, other), **world)) == {"p": (ZONES[1],)}
 
 
 def test_a_pod_without_volumes_has_no_volume_requirements() -> None:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from core import labels
-from core.disruption.target.landing import landed
+from core.disruption.target.landing import Landing, _Selection, landed
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command, Move, PlannedClaim
 from core.model.pod import NodeSelectorTerm, Owner, Pod, PodAffinityTerm, PreferredTerm, WeightedPodAffinityTerm
@@ -112,6 +112,39 @@ def test_preferences_between_pods_count_both_ways(field: str, node: str) -> None
     choosy = pod_on(there, "db", cpu="10m", labels={"app": "db"}, owners=ALONE, **{field: (of_it,)})
     asked = pod_on("gone", "p", labels={"app": "web"}, owners=ALONE)
     assert places(cluster(choosy, asked), asked) == [node]
+
+
+def test_the_pods_of_a_workload_are_not_compared_with_those_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 5,000 workloads, 25 million comparisons took most of a decision's time."""
+    compared: list[str] = []
+    has = _Selection.has
+
+    def counted(selection: _Selection, pod: Pod) -> bool:
+        compared.append(pod.key)
+        return has(selection, pod)
+
+    monkeypatch.setattr(_Selection, "has", counted)
+    pods = []
+    for number in range(30):
+        app, owners = {"app": f"w{number}"}, (Owner("ReplicaSet", f"w{number}", is_controller=True),)
+        near = WeightedPodAffinityTerm(10, PodAffinityTerm(labels.HOSTNAME, a_selector(**app)))
+        there = pod_on("half", f"there-{number}", cpu="10m", labels=app, owners=owners, preferred_anti_affinity=(near,))
+        pods += [there, pod_on("gone", f"comes-{number}", cpu="10m", labels=app, owners=owners)]
+    coming = [pod for pod in pods if pod.node_name == "gone"]
+    assert set(places(cluster(*pods), *coming)) == {"full", "idle"}
+    assert len(compared) <= 6 * len(coming)
+
+
+def test_with_too_many_pairs_all_keep_the_targets_places_and_none_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 5,000 pods and 500 nodes, those beyond the bound were listed once for each node: half of a decision's time."""
+    pods = [pod_on("gone", f"p{number}", owners=ALONE) for number in range(2)]
+    command, snapshot = a_command(*pods), cluster(*pods)
+    nodes = len(snapshot.nodes)
+    monkeypatch.setattr("core.disruption.target.landing.PAIRS_MAX", 2 * nodes)
+    assert places(snapshot, *pods) == ["idle", "idle"]
+    monkeypatch.setattr("core.disruption.target.landing.PAIRS_MAX", 2 * nodes - 1)
+    monkeypatch.setattr("core.disruption.target.landing.NodeScores", None)
+    assert landed([command], snapshot, (), PRICES) == Landing((command,))
 
 
 def test_a_node_whose_pod_would_find_no_place_stays_and_the_others_go() -> None:
