@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
@@ -26,14 +26,22 @@ PROPOSALS_MAX: Final = 10
 """The most proposals that may wait at once. Each is planned as if the other proposals' nodes stayed."""
 
 
-def moved_namespaces(command: Command, snapshot: Snapshot) -> frozenset[str]:
-    """Return the namespaces of the pods that the command moves, or that have come to its nodes.
+def namespaces_by_node(snapshot: Snapshot) -> dict[str, set[str]]:
+    """Return node → the namespaces of its pods that need a new place when it goes."""
+    by_node: dict[str, set[str]] = {}
+    for pod in snapshot.pods:
+        if pod.node_name and is_reschedulable(pod):
+            by_node.setdefault(pod.node_name, set()).add(pod.namespace)
+    return by_node
 
-    A command may name no moves although its nodes have pods: their places are found once these nodes go.
+
+def moved_namespaces(command: Command, by_node: Mapping[str, set[str]]) -> frozenset[str]:
+    """Return the namespaces of the pods that the command moves, or that are on its nodes (`namespaces_by_node`).
+
+    A command need not name the move of each pod on its nodes: the places of those that it cannot evict yet, or of a static
+    NodePool's, are found once the nodes go.
     """
-    going = frozenset(command.nodes)
-    there = {pod.namespace for pod in snapshot.pods if pod.node_name in going and is_reschedulable(pod)}
-    return namespaces_of(command) | there
+    return namespaces_of(command).union(*(by_node.get(node, ()) for node in command.nodes))
 
 
 def namespaces_of(command: Command) -> frozenset[str]:
@@ -66,7 +74,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """A proposed command and its outcome. It keeps its id when it is carried out.
 
     Attributes:
-        namespaces: Those whose pods it moves: what a person reads is about them, and about no others.
+        namespaces: Those whose pods it moves (`moved_namespaces`) as announced: an approval is for no others that are guarded.
         decision: Id of its decision in the ledger, empty where none is kept.
         why: Why it waits.
         text: The explanation that was announced.

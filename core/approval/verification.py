@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from core.approval.proposal import Proposal, moved_namespaces, namespaces_of
+from core.approval.proposal import ApprovalRule, Proposal, moved_namespaces, namespaces_by_node, namespaces_of
 from core.disruption.node_health import HealthCheck
 from core.disruption.validation import Validation
 from core.model.plan import Command, Hold
@@ -24,10 +24,12 @@ class Verification:
     person reads it.
     """
 
-    def __init__(self, proposals: Sequence[Proposal], snapshot: Snapshot) -> None:
+    def __init__(self, proposals: Sequence[Proposal], rule: ApprovalRule, snapshot: Snapshot) -> None:
         options = msgspec.structs.replace(snapshot.options, ignore_budgets=True)
         self._commands = [proposal.command for proposal in proposals]
+        self._rule = rule
         self._snapshot = snapshot
+        self._namespaces = namespaces_by_node(snapshot)
         self._unbounded = Validation(self._commands, msgspec.structs.replace(snapshot, options=options))
         self._bounded: Validation | None = None
 
@@ -43,13 +45,9 @@ class Verification:
             return Lapsed(verdict)
         if not _is_same(verdict.command, proposal.command):
             return OTHER_COMMAND
-        unannounced = sorted(
-            moved_namespaces(proposal.command, self._snapshot)
-            - namespaces_of(proposal.command).union(proposal.namespaces)
-        )
-        if unannounced:
-            return MovesMore(tuple(unannounced))
-        return None
+        announced = namespaces_of(proposal.command).union(proposal.namespaces)
+        guarded = self._rule.guarded(moved_namespaces(proposal.command, self._namespaces) - announced)
+        return MovesMore(tuple(guarded)) if guarded else None
 
     def start(self, proposal: Proposal) -> Command | Refusal:
         """Return the command of an approved proposal that holds for all its nodes, or the budget that it waits for.

@@ -266,6 +266,8 @@ class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
         verify_at: When it is checked on a new snapshot (`core.lifecycle.commands.first_check_at`).
         replacements: Names of the claims launched for it, in the order of `command.replacements`.
         decision: Id of the decision in the ledger, empty where none is kept.
+        namespaces: Those whose pods it moves (`core.approval.proposal.moved_namespaces`) as it was decided or approved. Empty
+            where no command waits for approval, and in the rows of releases that did not know it.
     """
 
     id: str
@@ -277,6 +279,7 @@ class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
     replacements: tuple[str, ...] = ()
     decision: str = ""
+    namespaces: tuple[str, ...] = ()
 
     @property
     def has_started(self) -> bool:

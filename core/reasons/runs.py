@@ -225,7 +225,7 @@ class NeedsApproval(Refusal, frozen=True, kw_only=True):
 
 
 class MovesMore(Refusal, frozen=True):
-    """The proposal would move pods of namespaces that were not announced."""
+    """The proposal would move pods of guarded namespaces that were not announced."""
 
     reason: ClassVar = CommandReason.PROPOSAL_LAPSED
     namespaces: tuple[str, ...]

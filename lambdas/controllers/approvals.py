@@ -10,7 +10,14 @@ from adapters.ports import Clock, ConflictError, PortError, TooLargeError, Topic
 from adapters.run_report import RunReport
 from adapters.store import ProposalStore
 from core.approval import announcement
-from core.approval.proposal import PROPOSALS_MAX, ApprovalRule, Proposal, ProposalEnd, moved_namespaces
+from core.approval.proposal import (
+    PROPOSALS_MAX,
+    ApprovalRule,
+    Proposal,
+    ProposalEnd,
+    moved_namespaces,
+    namespaces_by_node,
+)
 from core.approval.verification import Verification
 from core.disruption.shrink_limit import shrinking
 from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part
@@ -32,10 +39,14 @@ class UnapprovedCommand(msgspec.Struct, frozen=True):
 
 
 class CommandsByApproval(msgspec.Struct, frozen=True):
-    """Commands with their ids: those that may begin, and those that wait for approval first."""
+    """Commands with their ids: those that may begin, and those that wait for approval first.
+
+    `namespaces`: id of a command that may begin → those whose pods it moves; none where no command waits.
+    """
 
     startable: list[tuple[str, Command]]
     unapproved: list[UnapprovedCommand]
+    namespaces: dict[str, tuple[str, ...]] = {}
 
 
 class PassProposals(msgspec.Struct, frozen=True):
@@ -83,9 +94,9 @@ class Approvals:
 
     def end_lapsed(self, proposals: Sequence[Proposal], snapshot: Snapshot, report: RunReport) -> PassProposals:
         """End proposals that lapse, and return the others. Raises PortError."""
-        if not proposals:
+        if not proposals or self._rule is None:
             return PassProposals()
-        verification = Verification(proposals, snapshot)
+        verification = Verification(proposals, self._rule, snapshot)
         waiting, approved = list[Proposal](), list[tuple[Proposal, Command]]()
         for proposal in sorted(proposals, key=lambda found: (found.proposed_at, found.id)):
             if proposal.end is not None:
@@ -152,8 +163,10 @@ class Approvals:
         too_fast = shrinking(commands, snapshot, self._rule.shrink_percent)
         room = PROPOSALS_MAX - sum(proposal.end is None for proposal in waiting)
         startable, unapproved = list[tuple[str, Command]](), list[UnapprovedCommand]()
+        by_node = namespaces_by_node(snapshot) if commands else {}
+        moved = {name: tuple(sorted(moved_namespaces(command, by_node))) for name, command in commands}
         for command_id, command in commands:
-            namespaces = tuple(sorted(moved_namespaces(command, snapshot)))
+            namespaces = moved[command_id]
             why = self._rule.reason_to_wait(command, namespaces) or too_fast.get(command_id)
             if why is None:
                 startable.append((command_id, command))
@@ -162,7 +175,7 @@ class Approvals:
             else:
                 message = f"{PROPOSALS_MAX} proposals wait already; this one is proposed after them"
                 report.decide(DecisionKind.SKIP, ", ".join(command.nodes), CommandReason.AWAITS_APPROVAL, message)
-        return CommandsByApproval(startable, unapproved)
+        return CommandsByApproval(startable, unapproved, {name: moved[name] for name, _ in startable})
 
     def propose(self, unapproved: Sequence[UnapprovedCommand], plan: DisruptionPlan, report: RunReport) -> None:
         """Store commands as proposals, announce them, and write events on their nodes. Raises PortError."""

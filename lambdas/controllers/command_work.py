@@ -19,7 +19,7 @@ from adapters.ports import Clock, ConflictError, FunctionQueues, Kubernetes, Not
 from adapters.run_report import RunReport
 from adapters.runtime import RunTasks
 from adapters.store import DISRUPTION, PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, Requested, Targets
-from core.approval.proposal import ApprovalRule, moved_namespaces, namespaces_of
+from core.approval.proposal import ApprovalRule, moved_namespaces, namespaces_by_node, namespaces_of
 from core.brakes import Brake, BrakeKind, action_of
 from core.disruption.node_health import drain_bound
 from core.interpreter import collector_paused
@@ -115,6 +115,7 @@ class CommandValidator:
 
             snapshot = msgspec.structs.replace(view.snapshot, stored_target=self.targets.read())
             validation = Validation([record.command for record in due], snapshot)
+            by_node = namespaces_by_node(snapshot) if due and self.rule is not None else {}
         self._mark(snapshot, report)
         for record in due:
             if self.clock.now() - begun > CHECKS_FOR:
@@ -124,7 +125,7 @@ class CommandValidator:
             if isinstance(verdict, Refusal):
                 self._drop(record, verdict, report)
                 continue
-            unapproved = self._unapproved(record, snapshot)
+            unapproved = self._unapproved(record, verdict.command, by_node)
             if unapproved is not None:
                 self._drop(record, unapproved, report)
                 continue
@@ -135,15 +136,16 @@ class CommandValidator:
                 with collector_paused():
                     validation.carry_out(command)
 
-    def _unapproved(self, record: CommandRecord, snapshot: Snapshot) -> Refusal | None:
+    def _unapproved(self, record: CommandRecord, command: Command, by_node: Mapping[str, set[str]]) -> Refusal | None:
         """Return why a command must not start: pods have come to its nodes which are moved only with approval.
 
-        A command that names no moves was decided, or approved, with the pods that its nodes had.
+        `command` is its present form, without the nodes that stay. In a row that knows only its moves, pods that were there
+        count as come: it is dropped once, and decided again.
         """
-        if self.rule is None or not record.command.moves or record.command.reason == TerminationReason.UNHEALTHY:
+        if self.rule is None or command.reason == TerminationReason.UNHEALTHY:
             return None
-        arrived = moved_namespaces(record.command, snapshot) - namespaces_of(record.command)
-        unapproved = self.rule.guarded(arrived)
+        decided = namespaces_of(record.command).union(record.namespaces)
+        unapproved = self.rule.guarded(moved_namespaces(command, by_node) - decided)
         return TakesApproval(tuple(unapproved)) if unapproved else None
 
     def _mark(self, snapshot: Snapshot, report: RunReport) -> None:

@@ -138,11 +138,17 @@ class CommandWriter:
         return CommandsByApproval(unhealthy, [])
 
     def write(
-        self, command_id: str, command: Command, report: RunReport, continued: StoredTarget | None = None
+        self,
+        command_id: str,
+        command: Command,
+        report: RunReport,
+        continued: StoredTarget | None = None,
+        *,
+        namespaces: tuple[str, ...] = (),
     ) -> bool:
         """Store a command and request its first check; return whether it is new. Raises PortError.
 
-        `continued` is the target that the command continues.
+        `continued` is the target that the command continues, `namespaces` those whose pods it was decided or approved to move.
         """
         now = self._clock.now()
         record = CommandRecord(
@@ -152,6 +158,7 @@ class CommandWriter:
             created_at=now,
             phase_since=now,
             verify_at=first_check_at(command, continued, now),
+            namespaces=namespaces,
         )
         is_new = True
         try:
@@ -452,7 +459,11 @@ class DecisionPass:
             kept = self.writer.write_decision(snapshot, plan, kept, decided.time, report)
             self.target.keep(snapshot, plan, kept.startable, report)
         continued = snapshot.stored_target if plan.target_reason == TargetReason.CONTINUED else None
-        stored = [command for name, command in kept.startable if self.writer.write(name, command, report, continued)]
+        stored = [
+            command
+            for name, command in kept.startable
+            if self.writer.write(name, command, report, continued, namespaces=kept.namespaces.get(name, ()))
+        ]
         self.announcer.announce(stored, report)
         self.approvals.propose(kept.unapproved, plan, report)
 
@@ -465,7 +476,7 @@ class DecisionPass:
         for proposal, command in proposals.approved:
             if command in admitted and self.approvals.begin(proposal, report):
                 report.decision_id = proposal.decision
-                if self.writer.write(proposal.id, command, report):
+                if self.writer.write(proposal.id, command, report, namespaces=proposal.namespaces):
                     self.announcer.announce([command], report)
         if admitted:
             self.skips.resync.end()

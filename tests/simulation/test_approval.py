@@ -18,6 +18,7 @@ from cli.cluster.own_state import Installation
 from cli.commands.approve import _table
 from cli.schemas.periods import ANSWERS
 from cli.terminal.output import rfc3339
+from core import labels
 from core.reasons.runs import CommandReason
 from simulator.aws.installation import CLUSTER
 from simulator.world import Result, World, open_world, run
@@ -139,6 +140,38 @@ def test_small_commands_go_without_asking(tmp_path: Path, operator: Operator) ->
     assert_lawful(result)
     assert happened(result, "nodeTainted")
     assert operator.answers[0]["proposals"] == []
+
+
+def test_drift_of_guarded_pods_that_block_their_eviction_goes_once_it_is_approved(
+    tmp_path: Path, operator: Operator
+) -> None:
+    """It names no moves of them, so that it was dropped after each approval and proposed again for ever."""
+
+    def approve(world: World) -> None:
+        operator.say(world, "--list")
+        for found in operator.answers[-1]["proposals"]:
+            operator.say(world, found["id"])
+
+    operator.act({25: approve})
+    guarded = deployment(1, "ledger", cpu="200m")
+    guarded["metadata"]["namespace"] = "payments"
+    guarded["spec"]["template"]["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
+    pool, changed = node_pool(), node_pool()
+    for found in (pool, changed):
+        found["spec"]["template"]["spec"]["terminationGracePeriod"] = "3m"
+    changed["spec"]["template"]["metadata"] = {"labels": {"team": "blue"}}
+    steps = [{"at": "10m", "apply": [changed]}]
+    settings = {"mode": "approve", "approveNamespaces": "payments"}
+    scenario = write(tmp_path, pool, deployment(1), guarded, steps=steps, duration="40m", settings=settings)
+    result = run(scenario, ledger=tmp_path / "ledger")
+    assert_lawful(result)
+    (proposal,) = operator.answers[0]["proposals"]
+    assert "payments" in proposal["why"]
+    assert [found["reason"] for found in result.decisions if found["kind"] == "abandon"] == []
+    (gone,) = happened(result, "nodeTainted")
+    assert gone.fields["node"] in proposal["nodes"]
+    assert gone.t > "2026-11-20T00:25:00"
+    assert (result.summary["nodesAtEnd"], result.summary["podsPending"]) == (1, 0)
 
 
 def logged(folder: Path, operator: Operator) -> set[str]:

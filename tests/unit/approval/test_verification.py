@@ -8,7 +8,14 @@ import msgspec
 import pytest
 
 from core import labels
-from core.approval.proposal import EXPIRES_AFTER, Proposal, ProposalVerdict, moved_namespaces
+from core.approval.proposal import (
+    EXPIRES_AFTER,
+    ApprovalRule,
+    Proposal,
+    ProposalVerdict,
+    moved_namespaces,
+    namespaces_by_node,
+)
 from core.approval.verification import Verification, without_proposed
 from core.disruption.decision import disrupt
 from core.model.plan import Command, Move
@@ -20,6 +27,7 @@ from tests.builders import NOW, a_node_of
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, SMALL, blocked, pod_on, world
 
 EMPTY = world(a_node_of(SMALL, "one"), a_node_of(SMALL, "two"))
+RULE = ApprovalRule(namespaces=("pay*",))
 
 
 def proposal(snapshot: Snapshot, node: str = "one", **changes: object) -> Proposal:
@@ -28,8 +36,8 @@ def proposal(snapshot: Snapshot, node: str = "one", **changes: object) -> Propos
     return msgspec.structs.replace(made, **changes)
 
 
-def lapse(found: Proposal, snapshot: Snapshot) -> Refusal | None:
-    return Verification([found], snapshot).lapse(found)
+def lapse(found: Proposal, snapshot: Snapshot, rule: ApprovalRule = RULE) -> Refusal | None:
+    return Verification([found], rule, snapshot).lapse(found)
 
 
 def test_it_holds_in_the_same_world() -> None:
@@ -71,21 +79,33 @@ def test_it_lapses_where_only_some_of_its_nodes_may_go_by_now() -> None:
     assert lapse(found, world(*nodes, pods=(pods[0], kept, pods[2]))) == OTHER_COMMAND
 
 
-def test_it_lapses_where_it_would_move_pods_of_a_namespace_that_was_not_announced() -> None:
+def with_guest(snapshot: Snapshot, namespace: str) -> Snapshot:
+    """The snapshot after a small pod of this namespace has come to the node `one`."""
+    guest = msgspec.structs.replace(pod_on("one", "guest", cpu="10m"), namespace=namespace)
+    return msgspec.structs.replace(snapshot, pods=(*snapshot.pods, guest))
+
+
+def test_it_lapses_where_it_would_move_pods_of_a_guarded_namespace_that_was_not_announced() -> None:
     """Otherwise, pods whose namespace asks for approval move with an approval that was given before they came."""
     before = world(a_node_of(LARGE, "one"), pods=(pod_on("one"),))
-    found = proposal(before, namespaces=("default",))
+    found = proposal(before, namespaces=("default", "payroll"))
     assert lapse(found, before) is None
-    came = msgspec.structs.replace(pod_on("one", "guest", cpu="10m"), namespace="payments")
-    refusal = lapse(found, msgspec.structs.replace(before, pods=(*before.pods, came)))
-    assert refusal == MovesMore(("payments",))
+    assert lapse(found, with_guest(before, "payments")) == MovesMore(("payments",))
+    assert lapse(found, with_guest(before, "payroll")) is None
+
+
+@pytest.mark.parametrize("rule", [RULE, ApprovalRule(above_dollars=0), ApprovalRule(above_nodes=0), ApprovalRule()])
+def test_pods_of_other_namespaces_let_it_wait(rule: ApprovalRule) -> None:
+    """The pods of CronJobs come and go on all nodes: hardly a proposal lived until a person read it."""
+    before = world(a_node_of(LARGE, "one"), pods=(pod_on("one"),))
+    assert lapse(proposal(before, namespaces=("default",)), with_guest(before, "batch"), rule) is None
 
 
 def test_pods_on_its_nodes_are_announced_although_it_names_no_moves() -> None:
     """The places of a static NodePool's pods are found once its nodes go."""
     snapshot = world(a_node_of(LARGE, "one"), pods=(pod_on("one"),))
     command = msgspec.structs.replace(proposal(snapshot).command, moves=())
-    assert moved_namespaces(command, snapshot) == {"default"}
+    assert moved_namespaces(command, namespaces_by_node(snapshot)) == {"default"}
 
 
 def test_a_day_is_the_limit() -> None:
@@ -145,7 +165,7 @@ def test_commands_that_start_together_do_not_count_on_the_same_room() -> None:
     nodes = [a_node_of(MIDDLE, name) for name in ("a", "b", "room")]
     both = world(*nodes, pods=(pod_on("a", cpu="2"), pod_on("b", cpu="2"), pod_on("room", cpu="1500m")))
     first, second = (a_move_to_room(both, node) for node in "ab")
-    verification = Verification([first, second], both)
+    verification = Verification([first, second], RULE, both)
     assert [verification.lapse(first), verification.lapse(second)] == [None, None]
     assert verification.start(first) == first.command
     assert isinstance(verification.start(second), Refusal)

@@ -14,6 +14,7 @@ from adapters.ports import DeniedError, JsonObject, TransientError
 from adapters.run_report import RunReport
 from adapters.store import DISRUPTION, ClaimChange, Disrupted, UnreadableRow
 from core import labels
+from core.approval.proposal import ProposalVerdict
 from core.brakes import Brake, BrakeKind
 from core.disruption.move_history import MoveHistory
 from core.ledger.outcome import DecisionOutcome, OutcomeState
@@ -852,19 +853,104 @@ def test_the_drain_of_a_repair_is_bounded(lab: Lab, reason: str, minutes: int | 
     assert deletion.deadline == (None if minutes is None else lab.clock.now() + timedelta(minutes=minutes))
 
 
-@pytest.mark.parametrize(("pattern", "begins"), [("pay*", False), ("other", True)])
-def test_pods_that_come_after_the_decision_do_not_move_without_their_approval(pattern: str, *, begins: bool) -> None:
-    """The bound on namespaces was applied to the pods that the nodes had then."""
-    lab = drifting()
-    lab.settings = msgspec.structs.replace(lab.settings, mode="approve", approve_namespaces=pattern)
+# Pods of guarded namespaces move only with the approval that was given for them.
+
+
+def guarding(lab: Lab) -> Lab:
+    """Let commands that move pods of `payments` or `payroll` wait for approval."""
+    lab.settings = msgspec.structs.replace(lab.settings, mode="approve", approve_namespaces="pay*")
     lab.restart()
-    lab.disrupt()
-    (command,) = lab.rows.commands.values()
-    came = a_pending_pod("guest", cpu="10m")
-    came["metadata"]["namespace"] = "payments"
-    came["spec"]["nodeName"] = command.command.nodes[0]
-    came["status"] = {"phase": "Running", "conditions": []}
-    lab.kubernetes.put(came)
+    return lab
+
+
+def come(lab: Lab, namespace: str, node: str, **metadata: Any) -> None:
+    """A small pod of the namespace runs on the node."""
+    pod = a_pending_pod(f"of-{namespace}", cpu="10m", nodeName=node)
+    pod["metadata"] |= {"namespace": namespace, **metadata}
+    pod["status"] = {"phase": "Running", "conditions": []}
+    lab.kubernetes.put(pod)
+
+
+def validate(lab: Lab) -> str:
+    """Validate the only command; return why it was dropped, empty if it has started."""
     lab.clock.advance(seconds=16)
-    reasons = [decision.reason for decision in lab.execute(*lab.work.take()).decisions]
-    assert (CommandReason.VALIDATION_FAILED not in reasons) is begins
+    dropped = [found.message for found in lab.execute(*lab.work.take()).decisions if found.kind == "abandon"]
+    return dropped[0] if dropped else ""
+
+
+def taking(namespaces: str) -> str:
+    return f"it would now move pods of {namespaces}, which takes approval"
+
+
+@pytest.mark.parametrize("names_moves", [True, False], ids=["with moves", "of a static NodePool, without moves"])
+@pytest.mark.parametrize(("namespace", "why"), [("payments", taking("payments")), ("batch", "")])
+def test_pods_that_come_after_the_decision_do_not_move_without_their_approval(
+    namespace: str, why: str, *, names_moves: bool
+) -> None:
+    """The bound on namespaces was applied to the pods that the nodes had then, and not at all where no move is named."""
+    lab = guarding(drifting())
+    lab.disrupt()
+    (record,) = lab.rows.commands.values()
+    assert record.namespaces == ("default",)
+    if not names_moves:
+        bare = msgspec.structs.replace(record.command, moves=())
+        lab.rows.commands[record.id] = msgspec.structs.replace(record, command=bare)
+    come(lab, namespace, record.command.nodes[0])
+    assert validate(lab) == why
+    assert bool(lab.rows.commands) is not bool(why)
+
+
+@pytest.mark.parametrize(("newcomer", "why"), [("", ""), ("payroll", taking("payroll"))])
+def test_an_approved_command_starts_although_it_names_no_moves_of_guarded_pods(newcomer: str, why: str) -> None:
+    """It was dropped each time: drift under a terminationGracePeriod names no moves of pods that cannot be evicted yet."""
+    lab = Lab()
+    lab.kubernetes.put(a_node_pool(template={"terminationGracePeriod": "1h"}), a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    come(lab, "payments", lab.claim.node_name, annotations={labels.DO_NOT_DISRUPT: "true"})
+    lab.kubernetes.put(a_node_pool(template={"terminationGracePeriod": "1h", "expireAfter": "1000h"}))
+    guarding(settled(lab)).disrupt()
+    (proposal,) = lab.rows.proposals.values()
+    assert {move.pod for move in proposal.command.moves} == {"default/p"}
+    assert proposal.why == "it moves pods of payments"
+    verdict = ProposalVerdict(is_approved=True, by="ada", at=lab.clock.now())
+    lab.app.adapters.proposals.answer(proposal, verdict)
+    lab.disrupt()
+    assert [record.namespaces for record in lab.rows.commands.values()] == [("default", "payments")]
+    if newcomer:
+        come(lab, newcomer, lab.claim.node_name)
+    assert validate(lab) == why
+    assert [record.has_started for record in lab.rows.commands.values()] == [True] * (not newcomer)
+
+
+def test_a_command_of_a_release_that_knew_only_its_moves_moves_no_other_guarded_pods() -> None:
+    """Nobody knows whether these pods came before the decision: it is made again."""
+    lab = guarding(drifting())
+    lab.disrupt()
+    (record,) = lab.rows.commands.values()
+    lab.rows.commands[record.id] = msgspec.structs.replace(record, namespaces=())
+    come(lab, "payments", record.command.nodes[0])
+    assert validate(lab) == taking("payments")
+
+
+def test_a_newcomer_on_a_node_that_stays_does_not_keep_the_others() -> None:
+    """Its node is left out of the command, so that it does not move."""
+    lab = guarding(drifted_fleet())
+    going, staying = lab.claims
+    command = Command(
+        reason="Drifted",
+        method="drift",
+        nodes=(going.node_name, staying.node_name),
+        claims=(going.name, staying.name),
+        moves=(),
+    )
+    now = lab.clock.now()
+    record = CommandRecord(id="x", command=command, created_at=now, verify_at=now, phase_since=now)
+    lab.app.adapters.stores.commands.add(msgspec.structs.replace(record, namespaces=("default",)))
+    come(lab, "payments", staying.node_name, annotations={labels.DO_NOT_DISRUPT: "true"})
+    report = lab.execute({"command": "x"})
+    assert [found.subject for found in report.decisions if found.reason == CommandReason.LEFT_OUT] == [
+        staying.node_name
+    ]
+    assert [found.message for found in report.decisions if found.kind == "abandon"] == []
+    assert tainted(lab) == [going.node_name]
