@@ -71,6 +71,7 @@ def add_stacks(
         app,
         f"{config.state_stack_name}{place}",
         table_name=config.table_name,
+        is_distributed=config.is_distributed,
         stack_name=config.state_stack_name,
         env=environment,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -35,6 +35,9 @@ HOPS_MAX: Final = 250
 
 Chains end by their `until`. This bound ends one whose end is moved again and again, which only a defect can do. Nothing is
 lost: `reconcile` and the schedules take up what a cut chain leaves."""
+
+PARTS_DECIDED: Final = "fleetwright.parts"
+"""`source` of the event with which Step Functions has `disrupt` join the decisions about a cluster's parts."""
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 """A time with its zone; one without a zone cannot be compared with ours."""
@@ -301,3 +304,64 @@ def read_work(body: Any) -> WorkItem:
     if sum(map(bool, (item.claim, item.claims, item.command))) != 1:
         raise InvalidInputError("must name either a claim, several claims or a command", subject="work message")
     return item
+
+
+# What Step Functions' Distributed Map passes to functions about a cluster that is decided about in parts.
+
+
+RunName = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z-]{1,80}$")]
+"""The name of a run, which is in keys of the bucket and names an execution."""
+
+
+class PartsRun(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution: the input of the state machine, and of the function that joins the decisions.
+
+    Attributes:
+        run: Its name, that of the run of `disrupt` that started it.
+        parts: Their numbers.
+        proves: Whether to compute the proven minimum cost of the fleet.
+        code: Digest of the code that divided the cluster.
+    """
+
+    run: RunName
+    parts: tuple[Count, ...]
+    proves: bool
+    code: str
+
+    def to_input(self) -> JsonObject:
+        """Return the input of the state machine."""
+        given: JsonObject = msgspec.to_builtins(self)
+        return {**given, "parts": list(self.parts)}
+
+
+class PartRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of an execution, for `decide_part`; fields as in `PartsRun`."""
+
+    run: RunName
+    part: Count
+    proves: bool
+
+
+def is_parts_decided(event: JsonObject) -> bool:
+    """Whether the event reports that functions have decided about a cluster's parts."""
+    return event.get("source") == PARTS_DECIDED
+
+
+def parts_run(event: JsonObject) -> PartsRun:
+    """Read the execution that an event names. Raises InvalidInputError."""
+    return _converted(event, PartsRun, "event of an execution")
+
+
+def part_request(event: JsonObject) -> PartRequest:
+    """Read the part that an event names. Raises InvalidInputError."""
+    return _converted(event, PartRequest, "event of a part")
+
+
+T = TypeVar("T")
+
+
+def _converted(event: JsonObject, type_: type[T], subject: str) -> T:
+    try:
+        return msgspec.convert(event, type_)
+    except msgspec.MsgspecError as error:
+        raise InvalidInputError(str(error), subject=subject) from error

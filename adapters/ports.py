@@ -502,6 +502,18 @@ class Queue(Protocol):
         ...
 
 
+class StateMachine(Protocol):
+    """A state machine of Step Functions."""
+
+    def start(self, name: str, given: JsonObject) -> None:
+        """Start an execution of this name; nothing happens if there is one already. Raises PortError."""
+        ...
+
+    def has_ended(self, name: str) -> bool:
+        """Whether the execution of this name has ended, well or badly. Raises PortError."""
+        ...
+
+
 class FunctionQueues(msgspec.Struct, frozen=True, kw_only=True):
     """The queues that wake `provision`, `execute` and `disrupt`."""
 

@@ -361,6 +361,9 @@ DECIDER: Final = "decider"
 """Name of the lease for deciding about disruption: two runs would decide the same twice."""
 
 
+PARTS: Final = "parts"
+"""Name of the lease that an execution holds while functions decide about a cluster's parts: one at a time."""
+
 PLANNER = "planner"
 """Name of the lease for requesting claims: one planner per cluster at a time."""
 
@@ -563,6 +566,7 @@ __all__ = [
     "BINDER",
     "DECIDER",
     "DISRUPTION",
+    "PARTS",
     "PLANNER",
     "Changes",
     "ClaimChange",

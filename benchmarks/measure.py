@@ -81,14 +81,14 @@ def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged:
     warm = [_timed(greedy_world)]
     while len(warm) < repeats.greedy and sum(run.seconds for run in warm) < 2 * _REPEATING_SECONDS_MAX:
         warm.append(_timed(greedy_world))
-    peak_bytes = _peak_bytes()
+    peak = peak_bytes()
     result: JsonObject = {
         "pods": len(SchedulingContext(snapshot).pending),
         "types": len(snapshot.catalogue.default),
         "nodes": len(snapshot.nodes),
         "decodeSeconds": decode_seconds,
         "coldSeconds": cold.seconds,
-        "peakBytes": peak_bytes,
+        "peakBytes": peak,
         "greedy": {
             **_times(warm),
             "prepareSeconds": statistics.median(run.prepare_seconds for run in warm),
@@ -108,7 +108,7 @@ def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged:
                 "budgetSeconds": seconds,
                 **_times(tried),
                 "costs": [dollars(each.plan.cost.hourly) for each in tried],
-                "peakBytes": _peak_bytes(),
+                "peakBytes": peak_bytes(),
                 **_described(snapshot, run.plan, is_judged=is_judged),
             }
         )
@@ -216,7 +216,7 @@ def _described(snapshot: Snapshot, plan: Plan, *, is_judged: bool) -> JsonObject
     return found
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
     """The peak memory of this process; unlike getrusage's figure, it does not begin with the parent's."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):

@@ -74,12 +74,31 @@ class SetAsideError(InvalidInputError):
     """Stands for the exception of an object where its form that protects is made."""
 
 
+class Exclusion(msgspec.Struct, frozen=True):
+    """How objects were set aside, so that the same can be done to another snapshot that has them.
+
+    Attributes:
+        set_aside: The objects.
+        is_bare: Whether nothing of them was used but their names and places.
+        message: What their forms say.
+    """
+
+    set_aside: tuple[SetAside, ...]
+    is_bare: bool
+    message: str
+
+
 class Contained(msgspec.Struct, Generic[Result], frozen=True):
     """A decision, the snapshot that it is about, and what was set aside for it."""
 
     result: Result
     snapshot: Snapshot
-    set_aside: tuple[SetAside, ...] = ()
+    exclusion: Exclusion | None = None
+
+    @property
+    def set_aside(self) -> tuple[SetAside, ...]:
+        """The objects that were set aside."""
+        return self.exclusion.set_aside if self.exclusion is not None else ()
 
 
 def internal_error(name: str, error: BaseException) -> SetAside:
@@ -156,11 +175,27 @@ def _without_culprits(
         rest = form(snapshot, culprits, error)
         result = _tried(decide, rest)
         if not isinstance(result, _Raised):
-            return Contained(result, rest, tuple(sorted(set(found))))
+            return Contained(result, rest, _exclusion(found, form, error))
         error = result.error  # there is a further culprit
     rest = form(snapshot, (*culprits, *suspects), error)
     found += [internal_error(name, error) for suspect in suspects for name in suspect.names]
-    return Contained(decide(rest), rest, tuple(sorted(set(found))))
+    return Contained(decide(rest), rest, _exclusion(found, form, error))
+
+
+def _exclusion(found: Iterable[SetAside], form: object, error: Exception) -> Exclusion:
+    return Exclusion(tuple(sorted(set(found))), is_bare=form is _bare, message=_message(error))
+
+
+def excluding(snapshot: Snapshot, exclusion: Exclusion) -> Snapshot:
+    """Return a snapshot with the same objects set aside in the same form; those that it does not have do not matter."""
+    names = frozenset(aside.object for aside in exclusion.set_aside)
+    chosen = []
+    for suspect in _suspects(snapshot):
+        positions = [n for n, name in zip(suspect.positions, suspect.names, strict=True) if name in names]
+        if positions:
+            chosen.append(msgspec.structs.replace(suspect, positions=tuple(positions)))
+    forms = _BARE_FORMS if exclusion.is_bare else _FORMS
+    return _with_forms(snapshot, chosen, forms, exclusion.message)
 
 
 def _raises(probe: Callable[[Snapshot], object], snapshot: Snapshot) -> bool:

@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from infra.vpc import VpcConfig, names, parsed
 from installation import stack_names
+from installation.network_services import ANNOUNCING, DISTRIBUTING
 from installation.settings import APPROVE, OFF, SHADOW
 
 CANARY_MINUTES_MAX: Final = 120
@@ -197,9 +198,15 @@ class ClusterConfig(BaseModel):
         return self.asks_for_approval or bool(self.settings.get("command_topic_arn"))
 
     @property
+    def is_distributed(self) -> bool:
+        """Whether functions of their own decide about the parts of a large cluster."""
+        return bool(self.settings.get("distribute_from"))
+
+    @property
     def endpoints(self) -> tuple[str, ...]:
         """Services for which the stack creates endpoints in the VPC."""
-        return self.vpc.services(announces=self.announces) if self.vpc else ()
+        called = {ANNOUNCING: self.announces, DISTRIBUTING: self.is_distributed}
+        return self.vpc.services(name for name, is_called in called.items() if is_called) if self.vpc else ()
 
     @property
     def log_group_of_audit_log(self) -> str:

@@ -24,6 +24,9 @@ _FILLED_IN: Final = 1700
 _CLUSTER_NAMES, _STACK_NAMES = 4, 8
 """How often those variables contain the cluster's name and the stack's."""
 
+_MACHINE_ARN: Final = 100
+"""Bytes of the variable with the state machine's ARN, without the stack's name in it."""
+
 _TOPIC: Final = re.compile(r"arn:aws[a-z0-9-]*:sns:(?P<region>[a-z0-9-]+):\d{12}:[a-zA-Z0-9_-]{1,256}(\.fifo)?")
 
 _TOPICS: Final = ("approval_topic_arn", "command_topic_arn")
@@ -55,6 +58,7 @@ def conflicts_within(config: ClusterConfig) -> list[str]:
         _problem_of_email(config),
         _problem_of_bounds(config),
         _problem_of_silence(config),
+        _problem_of_parts(config),
         _problem_of_size(config),
     ]
     if config.snap_start and config.region.startswith(_WITHOUT_SNAP_START):
@@ -132,11 +136,21 @@ def _problem_of_silence(config: ClusterConfig) -> str:
     return "commandTopicArn with mode shadow: no command is carried out; leave it out"
 
 
+def _problem_of_parts(config: ClusterConfig) -> str:
+    """Return why nothing will be decided about in parts by functions of their own."""
+    if not config.is_distributed:
+        return ""
+    if config.is_shadow:
+        return "distributeFrom with mode shadow: its functions decide alone; leave it out"
+    return "" if config.settings.get("part_nodes") else "distributeFrom without partNodes: set the size of a part, too"
+
+
 def _problem_of_size(config: ClusterConfig) -> str:
     """Return why the functions cannot get their settings; the message names the longest."""
     values = {field: str(value) for field, value in config.settings.items() if value}
     environment = values | {"pausing_alarms": "\n".join(config.pausing_alarms)}
     names = _CLUSTER_NAMES * len(config.cluster) + _STACK_NAMES * len(config.stack_name)
+    names += (_MACHINE_ARN + len(config.stack_name)) if config.is_distributed else 0
     size = len(json.dumps(environment, separators=(",", ":"))) + _FILLED_IN + names
     if size <= ENVIRONMENT_MAX:
         return ""

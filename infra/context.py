@@ -24,6 +24,7 @@ _OTHER_SPELLINGS: Final = {"nodeRole": "nodeRoles"}
 _WIRED: Final = {
     "disrupt_function_arn",
     "kill_switch_parameter",
+    "parts_machine_arn",
     "pausing_alarms",
     "shared_bucket_name",
     "shared_table_name",

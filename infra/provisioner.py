@@ -25,6 +25,7 @@ from infra.constructs.grants.instances import InstanceGrants
 from infra.constructs.grants.place import Place
 from infra.constructs.grants.state import StateGrants
 from infra.constructs.kill_switch import KillSwitchParameter
+from infra.constructs.parts_machine import PartsMachine
 from infra.constructs.permissions import Permissions
 from infra.constructs.private_network import PrivateNetwork
 from infra.constructs.queues import Queues
@@ -76,7 +77,8 @@ class ProvisionerStack(cdk.Stack):
         alarms = Alarms(self, "Alarms", config=config, service=service_name(config.cluster))
         code_of = code(self) if code else self._code_of_bundles() if is_packaged else self._no_code()
         environment = self._settings(config, state, queues, windows, kill_switch)
-        environment |= _approval_topic(config, alarms) | _shared(shared) | {"CODE_DIGEST": deciding_code()}
+        parts = PartsMachine(self, "Parts", config=config) if config.is_distributed else None
+        environment |= _approval_topic(config, alarms) | _shared(shared) | _machine(parts)
         functions = self._functions(config, code_of, environment, queues)
         permissions = Permissions(
             place=Place(self),
@@ -86,6 +88,7 @@ class ProvisionerStack(cdk.Stack):
             windows=windows,
             kill_switch=kill_switch,
             topic_arns=tuple(filter(None, map(environment.get, ("APPROVAL_TOPIC_ARN", "COMMAND_TOPIC_ARN")))),
+            parts_machine_arn=parts.arn if parts else "",
         )
         windows.wire(functions)
         for function in functions:
@@ -94,7 +97,7 @@ class ProvisionerStack(cdk.Stack):
         FirstMarket(self, "FirstMarket", config=config, functions=functions)
         node_roles = config.node_roles if config.node_access_entries else ()
         ClusterAccess(self, "ClusterAccess", cluster=config.cluster, functions=functions, node_roles=node_roles)
-        alarms.watch(functions, queues)
+        alarms.watch(functions, queues, parts.made(functions) if parts else {})
         GradualUpdate(self, "Update", config=config, functions=functions, alarms=alarms.rolling_back)
         name = f"{config.stack_name}-{config.region}"  # dashboard names are unique per account, across regions
         Dashboards(self, "Dashboard", cluster=config.cluster, name=name, functions=functions, queues=queues)
@@ -131,7 +134,7 @@ class ProvisionerStack(cdk.Stack):
                 config=config,
                 network=network if spec.name in RULES_OF else None,
             )
-            for spec in deployed_functions(is_shadow=config.is_shadow)
+            for spec in deployed_functions(is_shadow=config.is_shadow, is_distributed=config.is_distributed)
         ]
 
     def _code_of_bundles(self) -> Mapping[str, lambda_.Code]:
@@ -187,6 +190,11 @@ def _state_grants(cluster: str, state: StateStack, shared: SharedStack | None, q
         shared_bucket=shared.bucket if shared else state.bucket,
         queues=queues,
     )
+
+
+def _machine(parts: PartsMachine | None) -> dict[str, str]:
+    """Return the code that decides, and the setting of the state machine, which has functions decide about parts with it."""
+    return {"CODE_DIGEST": deciding_code(), **({"PARTS_MACHINE_ARN": parts.arn} if parts else {})}
 
 
 def _shared(stack: SharedStack | None) -> dict[str, str]:

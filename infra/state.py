@@ -7,9 +7,14 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from installation.wiring import PARTS_PREFIX
+
 KEPT_DAYS = {"ledger/decisions/": 30, "ledger/outcomes/": 400, "ledger/bases/": 32}
 """Days for which parts of the ledger are kept. Reports read from old outcomes which instances ran in a month. A base is renewed
 after a day and kept two days longer than decisions, so it outlives the decisions that need it."""
+
+PARTS_KEPT_DAYS = {PARTS_PREFIX: 1}
+"""Days for which clusters that are decided about in parts are kept."""
 
 
 class StateStack(cdk.Stack):
@@ -19,7 +24,15 @@ class StateStack(cdk.Stack):
         table: The functions' table: the stack's own, or the restored copy that `table_name` names.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, table_name: str = "", **kwargs: object) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        table_name: str = "",
+        is_distributed: bool = False,
+        **kwargs: object,
+    ) -> None:
         super().__init__(scope, construct_id, termination_protection=True, **kwargs)  # type: ignore[arg-type]  # jsii keyword props
         table = dynamodb.Table(
             self,
@@ -49,7 +62,7 @@ class StateStack(cdk.Stack):
             enforce_ssl=True,
             lifecycle_rules=[
                 s3.LifecycleRule(prefix=prefix, expiration=cdk.Duration.days(days))
-                for prefix, days in KEPT_DAYS.items()
+                for prefix, days in (KEPT_DAYS | (PARTS_KEPT_DAYS if is_distributed else {})).items()
             ],
             removal_policy=cdk.RemovalPolicy.RETAIN,
         )

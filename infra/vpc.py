@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from installation.network_services import ANNOUNCING, GATEWAYS, SERVICES
+from installation.network_services import GATEWAYS, OPTIONAL, SERVICES
 
 ALL: Final = "all"
 """Stands for each service that functions in the VPC call."""
 
-_NAMES: Final = tuple(sorted((*SERVICES, ANNOUNCING)))
+_NAMES: Final = tuple(sorted((*SERVICES, *OPTIONAL)))
 
 _ENDPOINTS_EXPECTED: Final = f"{ALL}, or names among {', '.join(_NAMES)}"
 
@@ -87,7 +88,7 @@ class VpcConfig(BaseModel):
 
     @model_validator(mode="after")
     def _gateways_have_routes(self) -> VpcConfig:
-        gateways = [name for name in self.services(announces=False) if name in GATEWAYS]
+        gateways = [name for name in self.services(()) if name in GATEWAYS]
         if gateways and not self.route_tables:
             raise ValueError(
                 f"routeTables: the gateway endpoints of {' and '.join(gateways)} need those of the subnets"
@@ -98,8 +99,6 @@ class VpcConfig(BaseModel):
             )
         return self
 
-    def services(self, *, announces: bool) -> tuple[str, ...]:
-        """Return the services with an endpoint of the stack's. `announces`: whether `disrupt` announces commands."""
-        if self.endpoints != (ALL,):
-            return self.endpoints
-        return (*SERVICES, ANNOUNCING) if announces else SERVICES
+    def services(self, optional: Iterable[str]) -> tuple[str, ...]:
+        """Return the services with an endpoint of the stack's. `optional`: those that not every installation calls."""
+        return self.endpoints if self.endpoints != (ALL,) else (*SERVICES, *optional)

@@ -51,6 +51,9 @@ ROLLOUTS_STOPPED: Final = "rolloutsStopped"
 PROPOSALS_WAITING: Final = "proposalsWaiting"
 """Commands that wait for a person's approval; written by each pass of `disrupt` that sees or makes some."""
 
+FAILED_PARTS: Final = "failedParts"
+"""Parts of a large cluster about which no function has decided; counted by the run that joins the others."""
+
 FAILED_RUNS: Final = "failedRuns"
 """Runs that raised an error, or were about to be cut off at their timeout."""
 
@@ -199,6 +202,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     CHAINS_CUT: Metric("Count", "How many chains of messages were cut because they did not end by themselves?"),
     "portErrors": Metric("Count", "How many calls failed temporarily?"),
     FAILED_RUNS: Metric("Count", "How many runs raised, or were cut off?"),
+    FAILED_PARTS: Metric("Count", "About how many parts of a large cluster has no function decided?"),
     "failedImprovements": Metric("Count", "How many searches for a cheaper plan failed?"),
     LEDGER_FAILURES: Metric("Count", "How many decisions were not written to the ledger?"),
     STALE_SWEEPS: Metric("Count", "How many sweeps have not been clean for half an hour?"),

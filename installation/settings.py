@@ -45,6 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         look_queue_url: The queue that wakes `disrupt`.
         schedule_group: Where NodePools' budget windows become schedules.
         schedule_role_arn: The role under which those schedules wake a function.
+        parts_machine_arn: The state machine that has functions decide about the parts of a large cluster; empty: none.
         disrupt_function_arn: The function that they wake; without one they are left out, and the slow schedule does their work.
         shared_table_name: The table in which the clusters of the account and region note where EC2 had no capacity; empty:
             `table_name`.
@@ -80,6 +81,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             100: any. With `mode: approve`, commands beyond it wait for approval.
         part_nodes: The most nodes that consolidation plans together; a larger cluster is divided between NodePools that share
             no pods (`core.disruption.decision`). None: never.
+        distribute_from: In a cluster of more nodes, Step Functions has a function of its own decide about each of those parts,
+            since one invocation cannot hold them all. None: never.
         validate_launches: Ask EC2 with DryRun if it would launch from each EC2NodeClass. Turn it off if an organization's
             policy denies such requests, but not launches (Karpenter's DISABLE_DRY_RUN).
         launch_tokens: How many instances EC2 lets the account and region launch at once (its resource limit of RunInstances).
@@ -118,6 +121,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     look_queue_url: Text
     schedule_group: Text
     schedule_role_arn: Text
+    parts_machine_arn: str = ""
     disrupt_function_arn: str = ""
     shared_table_name: str = ""
     shared_bucket_name: str = ""
@@ -142,6 +146,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     evictions_per_hour: Annotated[int, msgspec.Meta(ge=0)] | None = None
     shrink_percent: Annotated[int, msgspec.Meta(ge=0, le=100)] = 50
     part_nodes: Count | None = None
+    distribute_from: Count | None = None
     validate_launches: bool = True
     launch_tokens: Count = 1000
     launch_tokens_per_second: Count = 2

@@ -6,6 +6,7 @@ virtual time is the wiring that is deployed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -246,7 +247,21 @@ FUNCTIONS: Final = (
         concurrency=1,
     ),
 )
+
+PART_DECIDER: Final = FunctionSpec(
+    name="decide_part",
+    timeout=timedelta(minutes=10),
+    memory_mb=3008,
+    needs_solver=True,
+)
+"""Decides about one part of a cluster that is too large for one invocation of `disrupt` (setting `distributeFrom`).
+
+Pods may couple more nodes than a part should have, so it has twice the time and more memory than `disrupt`: as much as any
+account allows."""
+
 BY_NAME: Final = {function.name: function for function in FUNCTIONS}
+ALL_BY_NAME: Final = {**BY_NAME, PART_DECIDER.name: PART_DECIDER}
+"""Those that only some installations have, too."""
 
 SHADOW_FUNCTIONS: Final = tuple(BY_NAME[name] for name in ("provision", "disrupt", "refresh_catalogue"))
 """The functions that are deployed with `mode: shadow`: those that decide, and the one that reads the market.
@@ -255,6 +270,120 @@ See docs/engineering/handbook/permissions.md.
 """
 
 
-def deployed_functions(*, is_shadow: bool) -> tuple[FunctionSpec, ...]:
-    """Return the functions of an installation. `is_shadow`: whether decisions are only recorded."""
-    return SHADOW_FUNCTIONS if is_shadow else FUNCTIONS
+def deployed_functions(*, is_shadow: bool, is_distributed: bool = False) -> tuple[FunctionSpec, ...]:
+    """Return the functions of an installation.
+
+    Args:
+        is_shadow: Whether decisions are only recorded.
+        is_distributed: Whether the parts of a large cluster are decided about in functions of their own.
+    """
+    if is_shadow:
+        return SHADOW_FUNCTIONS
+    if not is_distributed:
+        return FUNCTIONS
+    larger = msgspec.structs.replace(BY_NAME["disrupt"], memory_mb=PART_DECIDER.memory_mb)  # it observes all nodes
+    return (*(larger if function.name == larger.name else function for function in FUNCTIONS), PART_DECIDER)
+
+
+class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A state machine of Step Functions: a Distributed Map over the parts of a cluster, then one invocation that joins them.
+
+    Attributes:
+        each: The function that decides about one part.
+        then: The function that joins the decisions.
+        concurrency: How many parts are decided about at once.
+        timeout: When Step Functions ends an execution.
+    """
+
+    each: FunctionSpec
+    then: FunctionSpec
+    concurrency: int
+    timeout: timedelta
+
+
+PARTS_PREFIX: Final = "parts/"
+"""Prefix of the bucket's keys about clusters that are decided about in parts, for its lifecycle rule."""
+
+PARTS_MACHINE: Final = MachineSpec(
+    each=PART_DECIDER, then=BY_NAME["disrupt"], concurrency=40, timeout=timedelta(minutes=30)
+)
+"""Forty functions at once are a twenty-fifth of what a new account may run.
+
+Two rounds of parts that use up their time, with a start and a join, end within half an hour."""
+
+_REFUSED: Final = (
+    "Lambda.ServiceException",
+    "Lambda.AWSLambdaException",
+    "Lambda.SdkClientException",
+    "Lambda.TooManyRequestsException",
+)
+"""Errors of Step Functions' task where Lambda did not run the function."""
+
+_LATER: Final = timedelta(seconds=30)
+"""How much longer Step Functions waits for a function than it may run."""
+
+_PASSED: Final = "TransientError"
+"""The error of a function to which another service did not answer."""
+
+
+def definition(machine: MachineSpec, arn_of: Callable[[FunctionSpec], str], partition: str) -> dict[str, Any]:
+    """Return the machine in Amazon States Language. `arn_of` returns the ARN by which a function is invoked.
+
+    A part that fails costs only itself: any share of them may fail, and the others are joined. Decisions are in the bucket, and
+    outputs are dropped, since they may have 256 KiB (docs/engineering/aws-facts.md#states-payload).
+    """
+    given = {"source": "fleetwright.parts", **{f"{name}.$": f"$.{name}" for name in ("run", "parts", "proves", "code")}}
+    join = _task(machine.then, given, [_retry(("States.ALL",), 15, 4)], arn_of, partition)
+    return {
+        "Comment": "Fleetwright: decides about the parts of a cluster, and joins the decisions",
+        "StartAt": "Parts",
+        "TimeoutSeconds": int(machine.timeout.total_seconds()),
+        "States": {"Parts": _map_of_parts(machine, arn_of, partition), "Join": {**join, "End": True}},
+    }
+
+
+def _map_of_parts(machine: MachineSpec, arn_of: Callable[[FunctionSpec], str], partition: str) -> dict[str, Any]:
+    decide = _task(
+        machine.each,
+        {"run.$": "$.run", "part.$": "$.part", "proves.$": "$.proves"},
+        [_retry(_REFUSED, 2, 6), _retry((_PASSED,), 5, 2)],
+        arn_of,
+        partition,
+    )
+    processor = {
+        "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"},
+        "StartAt": "DecidePart",
+        "States": {"DecidePart": {**decide, "End": True}},
+    }
+    return {
+        "Type": "Map",
+        "ItemsPath": "$.parts",
+        "ItemSelector": {"run.$": "$.run", "proves.$": "$.proves", "part.$": "$$.Map.Item.Value"},
+        "ItemProcessor": processor,
+        "MaxConcurrency": machine.concurrency,
+        "ToleratedFailurePercentage": 100,
+        "ResultPath": None,
+        "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": None, "Next": "Join"}],
+        "Next": "Join",
+    }
+
+
+def _task(
+    function: FunctionSpec,
+    payload: dict[str, str],
+    retries: Sequence[dict[str, Any]],
+    arn_of: Callable[[FunctionSpec], str],
+    partition: str,
+) -> dict[str, Any]:
+    return {
+        "Type": "Task",
+        "Resource": f"arn:{partition}:states:::lambda:invoke",
+        "Parameters": {"FunctionName": arn_of(function), "Payload": payload},
+        "ResultPath": None,
+        "TimeoutSeconds": int((function.timeout + _LATER).total_seconds()),
+        "Retry": list(retries),
+    }
+
+
+def _retry(errors: Sequence[str], seconds: int, attempts: int) -> dict[str, Any]:
+    return {"ErrorEquals": list(errors), "IntervalSeconds": seconds, "MaxAttempts": attempts, "BackoffRate": 2.0}

@@ -436,6 +436,23 @@ class Pump:
         """Invoke a function asynchronously: it waits while its concurrency is used up, and is retried if it fails."""
         self._invoke(function, event, trigger, 0)
 
+    def task(
+        self,
+        function: FunctionSpec,
+        event: dict[str, Any],
+        done: Callable[[str, dict[str, Any] | None], None],
+    ) -> bool:
+        """Invoke a function synchronously, as Step Functions does; return whether its concurrency allowed it."""
+        if not self._sandboxes.has_room(function):
+            return False
+
+        def ended(outcome: str, response: dict[str, Any] | None) -> None:
+            self._ended(function, response)
+            done(outcome, response)
+
+        self._sandboxes.invoke(function, event, "states", ended)
+        return True
+
     def put_event(self, source: str, detail_type: str, detail: dict[str, Any]) -> None:
         """An event on the account's default bus, to every function that has a rule for it."""
         event = bus_event(source, detail_type, detail, self._event_id(), self._clock.now())

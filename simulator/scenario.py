@@ -21,7 +21,7 @@ from core.manifests.wire.versions import refused_version
 from core.model.values.quantity import parse_duration
 from core.model.values.quotas import CODES
 from installation.settings import Settings, problem_of
-from installation.wiring import BY_NAME
+from installation.wiring import ALL_BY_NAME
 from simulator import step_forms
 from simulator.clock import Span, constant
 from simulator.invocation import faults
@@ -530,7 +530,7 @@ def _step(folder: Path, number: int, step: Step) -> Step:
         raise InvalidInputError(f"must hold exactly one of {', '.join(ACTIONS)}", field=where)
     _one_of(step.fault.kind if step.fault else None, faults.KINDS, f"{where}.fault.kind")
     _one_of(step.fault.form if step.fault else None, faults.FORMS, f"{where}.fault.as")
-    _one_of(step.fault.function if step.fault else None, ("", *sorted(BY_NAME)), f"{where}.fault.function")
+    _one_of(step.fault.function if step.fault else None, ("", *sorted(ALL_BY_NAME)), f"{where}.fault.function")
     _one_of(step.events.kind if step.events else None, faults.EVENT_KINDS, f"{where}.events.kind")
     _one_of(step.interrupt.kind if step.interrupt else None, INTERRUPTIONS, f"{where}.interrupt.kind")
     boot = step.boot

@@ -22,7 +22,7 @@ from adapters.observability import logger, unwatched
 from adapters.ports import CatalogueStore
 from adapters.runtime import TaskRunners, in_turn
 from installation.settings import OFF, Settings
-from installation.wiring import BY_NAME, FunctionSpec, deployed_functions
+from installation.wiring import ALL_BY_NAME, FunctionSpec, deployed_functions
 from lambdas import bootstrap
 from lambdas.application.controllers import Application
 from simulator.aws.account import Account, Surroundings
@@ -150,7 +150,9 @@ class World:
         self.account = account
         self.meter = CostMeter(clock, account.exchange)
         self._claims_by_instance: dict[str, str] = {}
-        functions = deployed_functions(is_shadow=self._settings().is_shadow)
+        settings = self._settings()
+        is_distributed = settings.distribute_from is not None
+        functions = deployed_functions(is_shadow=settings.is_shadow, is_distributed=is_distributed)
         self.pump = Pump(
             clock, self.sandboxes, account.queues, self.message_faults, self.decisions.write, self.recorder, functions
         )
@@ -162,6 +164,8 @@ class World:
         self.message_faults.repeats = self._repeats()
         account.queues.on_delay(self._queue_delayed)
         account.schedules.on_fire(self.pump.window)
+        account.executions.on_task(self.pump.task)
+        account.executions.repeats = self._repeats()
         self.boot = Boot(
             clock,
             account.exchange,
@@ -329,7 +333,7 @@ def _show(application: Application) -> None:
 
 
 def _handler_of(function: FunctionSpec) -> Handler:
-    module, _, name = BY_NAME[function.name].handler.rpartition(".")
+    module, _, name = ALL_BY_NAME[function.name].handler.rpartition(".")
     handler: Handler = getattr(import_module(module), name)
     return handler
 

@@ -1,8 +1,10 @@
-"""Calls of AWS services by operation name, and small services: the EKS cluster, the SNS topic."""
+"""Calls of AWS services by operation name, and small services: the EKS cluster, the SNS topic, Step Functions."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from threading import Lock
@@ -14,7 +16,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from adapters.aws.session import translate
-from adapters.ports import Clock, DeniedError, JsonObject, NotFoundError, TransientError
+from adapters.ports import Clock, ConflictError, DeniedError, JsonObject, NotFoundError, TransientError
 from core.ami_families.family import Cluster
 from core.version import VERSION
 
@@ -227,3 +229,31 @@ class SnsTopic:
             digest = blake2b(f"{subject}\n{text}".encode(), digest_size=16).hexdigest()
             message |= {"MessageGroupId": "commands", "MessageDeduplicationId": digest}
         self._sns.call("Publish", **message)
+
+
+# The state machine that has functions decide about a cluster's parts.
+
+
+_ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"})
+"""States of an execution that has ended. One that is redriven is RUNNING again, or PENDING_REDRIVE."""
+
+
+class StepFunctionsMachine:
+    """`adapters.ports.StateMachine` in Step Functions."""
+
+    def __init__(self, states: AwsService, arn: str) -> None:
+        self._states = states
+        self._arn = arn
+
+    def start(self, name: str, given: JsonObject) -> None:
+        """Start an execution of this name; nothing happens if there is one already. Raises PortError."""
+        with suppress(ConflictError):
+            self._states.call("StartExecution", stateMachineArn=self._arn, name=name, input=json.dumps(given))
+
+    def has_ended(self, name: str) -> bool:
+        """Whether the execution of this name has ended, well or badly. Raises PortError."""
+        execution = f"{self._arn.replace(':stateMachine:', ':execution:')}:{name}"
+        try:
+            return self._states.call("DescribeExecution", executionArn=execution).get("status") in _ENDED
+        except NotFoundError:
+            return False  # answers may be older than its start

@@ -40,6 +40,7 @@ from adapters.ports import (
 _MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
     NotFoundError: frozenset(
         {
+            "ExecutionDoesNotExist",
             "InvalidCapacityReservationId.NotFound",
             "InvalidInstanceID.NotFound",
             "InvalidInstanceID.Malformed",
@@ -63,6 +64,7 @@ _MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
             "ConditionalCheckFailedException",
             "ConflictException",
             "EntityAlreadyExists",
+            "ExecutionAlreadyExists",
             "IdempotentParameterMismatch",
             "InvalidLaunchTemplateName.AlreadyExistsException",
             "PreconditionFailed",

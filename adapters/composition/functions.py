@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from adapters.aws.services import BRIEF, LAUNCHING, PATIENT, QUICK, AwsService
+from adapters.aws.services import BRIEF, LAUNCHING, PATIENT, QUICK, AwsService, StepFunctionsMachine
 from adapters.aws.session import EnvironmentSession, SqsQueue
 from adapters.observability import MISSING_PERMISSIONS
 from adapters.ports import (
@@ -22,12 +22,14 @@ from adapters.ports import (
     QuotaSource,
     QuotaStore,
     Session,
+    StateMachine,
     Topic,
 )
 from adapters.runtime import IN_THREADS, TaskRunners, pause
 from adapters.store import ProposalStore, SweepLog, Targets
 from core.api.objects import name_of
 from installation.settings import Settings
+from installation.wiring import PARTS_PREFIX
 
 if TYPE_CHECKING:
     from botocore.config import Config
@@ -387,6 +389,19 @@ class Adapters(MarketAdapters):
 
         objects = self._ledger_objects() if self.settings.keep_ledger else None
         return LedgerWriter(objects, self.settings.cluster_name, self.clock)
+
+    @cached_property
+    def part_objects(self) -> S3Objects:
+        """The bucket's objects about clusters that are decided about in parts."""
+        from adapters.aws.market import S3Objects
+
+        return S3Objects(self._service("s3"), self.settings.bucket_name, PARTS_PREFIX)
+
+    @cached_property
+    def parts_machine(self) -> StateMachine | None:
+        """The state machine that has functions decide about parts; None if none is deployed."""
+        arn = self.settings.parts_machine_arn
+        return StepFunctionsMachine(self._service("stepfunctions"), arn) if arn else None
 
     @cached_property
     def recorded(self) -> RecordedSnapshots:

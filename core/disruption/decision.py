@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Final, TypeVar
 
 import msgspec
 
 from core.disruption import methods
-from core.disruption.blocked import blocked_nodes
 from core.disruption.budgets import remaining
+from core.disruption.consolidation import blocked_nodes
 from core.disruption.disruption_pass import DisruptionPass, fleet_price
 from core.disruption.target.stored import joined_targets, target_of_part
 from core.model.plan import Blocked, Command, DisruptionCost, DisruptionPlan
@@ -93,7 +94,7 @@ def disrupt(
             run examines the remaining nodes.
     """
     planner = planner or Planner(snapshot)
-    parts, undivided = _parts(snapshot, planner)
+    parts, undivided = parts_of(snapshot, planner)
     if parts:
         return _in_parts(snapshot, parts, out_of_time, proves=(proves, proves_continued), deadline=deadline)
     before = fleet_price(snapshot)
@@ -112,7 +113,7 @@ def disrupt(
     )
 
 
-def _parts(snapshot: Snapshot, planner: Planner) -> tuple[tuple[Snapshot, ...], str]:
+def parts_of(snapshot: Snapshot, planner: Planner) -> tuple[tuple[Snapshot, ...], str]:
     """Return the parts that a cluster is planned in; none for the whole, and then why, if it is to be divided."""
     nodes_most = snapshot.options.part_nodes
     if nodes_most is None or len(snapshot.nodes) <= nodes_most:
@@ -135,9 +136,8 @@ def _in_parts(
     stored takes little.
     """
     of_target, of_continued = proves
-    first = int(snapshot.now.timestamp()) // _MINUTE % len(parts)
     plans: dict[int, DisruptionPlan] = {}
-    for number in (*range(first, len(parts)), *range(first)):
+    for number in turns_of_parts(snapshot.now, len(parts)):
         if deadline is not None and deadline() >= 1 - LEFT_FOR_THE_TARGET:
             plans[number] = left_alone(parts[number])
             continue
@@ -145,6 +145,12 @@ def _in_parts(
             parts[number], None, out_of_time, proves=of_target, proves_continued=of_continued, deadline=deadline
         )
     return joined_plans(snapshot, [plans[number] for number in range(len(parts))])
+
+
+def turns_of_parts(now: datetime, parts: int) -> tuple[int, ...]:
+    """Return the numbers of so many parts in the order in which a decision at this moment takes them."""
+    first = int(now.timestamp()) // _MINUTE % parts
+    return (*range(first, parts), *range(first))
 
 
 def startable(commands: Iterable[Command]) -> tuple[Command, ...]:

@@ -9,9 +9,8 @@ import msgspec
 
 from core import labels
 from core.disruption import methods
-from core.disruption.blocked import blocks
 from core.disruption.candidate import Candidate, rejecting_pool
-from core.disruption.consolidation import consolidated, objection
+from core.disruption.consolidation import blocks, consolidated, objection
 from core.disruption.consolidation_nodes import WORTHWHILE, narrowed_claims
 from core.disruption.disruption_pass import DisruptionPass, Simulation, short_lived
 from core.disruption.node_health import HealthCheck

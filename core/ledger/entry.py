@@ -298,6 +298,14 @@ class RecordedTime:
         return self.elapsed[-1] / THOUSANDTHS
 
 
+def time_of_parts(elapsed: Iterable[Sequence[int] | None]) -> tuple[int, ...]:
+    """Return the readings of one decision about all parts, in their turns, from those of each part; None: it was left alone.
+
+    A decision reads the clock before each part. So a replay decides about the same parts, wherever they were decided.
+    """
+    return tuple(reading for of_part in elapsed for reading in ((THOUSANDTHS,) if of_part is None else (0, *of_part)))
+
+
 def replayed_clock(elapsed: Sequence[int]) -> Callable[[], float]:
     """Return a clock that gives these readings in order, and then reports that time is over."""
     answers = iter(elapsed)

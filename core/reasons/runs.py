@@ -284,6 +284,11 @@ class RunReason(ReasonCode):
         "The target of the fleet could not be stored, so the next run plans a new one.",
         "Read the message; nothing is lost but time.",
     )
+    PART_NOT_DECIDED = (
+        "PartNotDecided",
+        "Nothing was decided about these NodePools, which are a part of a large cluster; the next run decides about them.",
+        "Read the log of `decide_part`; if it runs out of time or memory, set `partNodes` lower.",
+    )
     TIME_SHORT = ("TimeShort", "The run ended before this was done; the next run does it.")
     CANNOT_BE_READ = (
         "CannotBeRead",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +42,9 @@ MISSING_PERMISSIONS: Final = "missing-permissions"
 
 LOOPS_STOPPED: Final = "loops-stopped"
 """The alarm on messages that Lambda or we dropped because their chain was too long."""
+PARTS_FAILED: Final = "parts-failed"
+"""The alarm on parts of a large cluster, which only an installation with `distributeFrom` has."""
+
 LATE_SECONDS: Final = 300
 """The age of a message to `execute` from which it is late."""
 
@@ -111,8 +114,18 @@ class Alarms(Construct):
         if config.alarm_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(config.alarm_email))
 
-    def watch(self, functions: Sequence[ProvisionerFunction], queues: Queues) -> None:
-        """Create every alarm. Failing work ends in a dead-letter queue, so only one function has an alarm of its own."""
+    def watch(
+        self,
+        functions: Sequence[ProvisionerFunction],
+        queues: Queues,
+        executions: Mapping[str, cloudwatch.IMetric],
+    ) -> None:
+        """Create every alarm. Failing work ends in a dead-letter queue, so only one function has an alarm of its own.
+
+        `executions` are the metrics of executions that did not succeed, none without a state machine.
+        """
+        if executions:
+            self._on_failed_parts(executions)
         for watch in _WATCHES:
             self._on_causes(watch)
         self._on_refused_calls()
@@ -177,6 +190,13 @@ class Alarms(Construct):
         total = " + ".join(f"FILL({name}, 0)" for name in metrics)
         metric = cloudwatch.MathExpression(expression=total, using_metrics=metrics, period=FIVE_MINUTES)
         self._alarm(LOOPS_STOPPED, metric, "messages of functions to themselves were dropped: their chain was too long")
+
+    def _on_failed_parts(self, executions: Mapping[str, cloudwatch.IMetric]) -> None:
+        """Watch for parts about which no function has decided, and for executions that did not join the others."""
+        metrics: dict[str, cloudwatch.IMetric] = {**executions, "parts": self._sum_of(metric_names.FAILED_PARTS)}
+        total = " + ".join(f"FILL({name}, 0)" for name in metrics)
+        metric = cloudwatch.MathExpression(expression=total, using_metrics=metrics, period=FIVE_MINUTES)
+        self._alarm(PARTS_FAILED, metric, "parts of a large cluster are not decided about", of=2, periods=3)
 
     def _on_no_clean_run(self, function: ProvisionerFunction) -> None:
         """Watch for five minutes without a successful invocation, including time-outs and failed starts.

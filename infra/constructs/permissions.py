@@ -29,6 +29,7 @@ class Permissions:
     windows: BudgetWindows
     kill_switch: KillSwitchParameter
     topic_arns: tuple[str, ...] = ()
+    parts_machine_arn: str = ""
 
     def grant(self, function: ProvisionerFunction) -> None:
         """Grant `function` the permissions for its work."""
@@ -77,7 +78,9 @@ class Permissions:
                 state.wakes_disrupt,
                 self._keeps_ledger_and_learns,
                 self._announces,
+                self._distributes,
             ],
+            "decide_part": [state.decides_parts],
             "execute": [
                 *observes,
                 state.keeps_state,
@@ -131,6 +134,14 @@ class Permissions:
     def _announces(self, role: iam.Role) -> None:
         if self.topic_arns:
             allow(role, ["sns:Publish"], list(dict.fromkeys(self.topic_arns)))
+
+    def _distributes(self, role: iam.Role) -> None:
+        """Allow having functions decide about the parts of a large cluster."""
+        if self.parts_machine_arn:
+            self.state.keeps_parts(role)
+            executions = self.parts_machine_arn.replace(":stateMachine:", ":execution:")
+            allow(role, ["states:StartExecution"], [self.parts_machine_arn])
+            allow(role, ["states:DescribeExecution"], [f"{executions}:*"])
 
     def _keeps_windows(self, role: iam.Role) -> None:
         self.windows.managed_by(role, arn_prefix=self.place.arn("scheduler", ""))

@@ -14,7 +14,7 @@ from infra.packaging.dependencies import add_dependencies
 from infra.packaging.manifest import MANIFEST, PACKAGE, Manifest, Packaged, PackageError
 from infra.packaging.sources import add_sources, digest, drop_sources
 from infra.packaging.start import check_starts
-from installation.wiring import FUNCTIONS, FunctionSpec
+from installation.wiring import ALL_BY_NAME, FunctionSpec
 
 SBOM: Final = "sbom.cdx.json"
 
@@ -39,7 +39,9 @@ def build_all() -> Manifest:
         check_size(folder, bundle)
         check_starts(folder, bundle, LAMBDA, starts)
         made[bundle.name] = Packaged(bundle=bundle.name, unzipped_bytes=_size(folder), zipped_bytes=_zipped(folder))
-    manifest = Manifest(functions={spec.name: made[bundle_of(spec).name] for spec in FUNCTIONS}, digest=digest())
+    manifest = Manifest(
+        functions={spec.name: made[bundle_of(spec).name] for spec in ALL_BY_NAME.values()}, digest=digest()
+    )
     manifest.write()
     return manifest
 
@@ -53,7 +55,7 @@ def build(folder: Path, bundle: Bundle, platform: Platform) -> None:
 
 def served(bundle: Bundle) -> list[FunctionSpec]:
     """Return the functions that are deployed with the bundle."""
-    return [spec for spec in FUNCTIONS if bundle_of(spec) is bundle]
+    return [spec for spec in ALL_BY_NAME.values() if bundle_of(spec) is bundle]
 
 
 def check(folder: Path, bundle: Bundle, platform: Platform) -> None:

@@ -23,6 +23,7 @@ AWS_SERVICES: Final = (
     "sns",
     "sqs",
     "ssm",
+    "stepfunctions",
 )
 """Services whose descriptions stay in botocore; those of all services take 28 MB. A test compares the list with the calls of
 the functions."""
@@ -75,7 +76,7 @@ OPERATIONS: Final = {
 }
 """Operations that stay in a service's description: EC2's has 700, and reading it takes a tenth of a second of a cold start."""
 
-ENDPOINTS: Final = frozenset({*AWS_SERVICES, "api.pricing", "monitoring", "servicequotas", "sts"})
+ENDPOINTS: Final = frozenset({*AWS_SERVICES, "api.pricing", "monitoring", "servicequotas", "states", "sts"})
 """Endpoint names of the services that stay in the table of endpoints: reading all 300 takes 20 ms."""
 
 ANYWHERE: Final = ("**/tests", "**/*.pyi", "**/*.pxd", "**/*.h", "**/*.a", "**/*.rst", "bin")

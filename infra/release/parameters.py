@@ -26,8 +26,8 @@ MODES_OF: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Settings that only the templates of these modes have."""
 
-_SHAPES: Final = {"mode"}
-"""Settings that decide which resources there are: each value of `mode` has its own template."""
+_SHAPES: Final = {"mode", "distribute_from"}
+"""Settings that decide which resources there are: each value of `mode` has its own template, none has a state machine."""
 
 _TOPICS: Final = {"approval_topic_arn", "command_topic_arn"}
 

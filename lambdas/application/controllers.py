@@ -11,6 +11,7 @@ from adapters.composition.functions import Adapters
 from lambdas.application.shared_controllers import SharedControllers
 
 if TYPE_CHECKING:
+    from lambdas.cluster_parts import PartDecisions
     from lambdas.controllers.audit_log import AuditLog
     from lambdas.controllers.disruption import DisruptionController, ShadowDisruption
     from lambdas.controllers.execution import Execution
@@ -50,6 +51,14 @@ class Application:
         from lambdas.application.disruption import disruption
 
         return disruption(self.shared)
+
+    @cached_property
+    def part_decisions(self) -> PartDecisions:
+        """Controller of `decide_part`."""
+        from lambdas.cluster_parts import PartDecisions, PartsStore
+
+        store = PartsStore(self.adapters.part_objects, self.adapters.settings.cluster_name)
+        return PartDecisions(store, self.adapters.clock)
 
     @cached_property
     def forecast(self) -> ForecastRuns:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lambdas.application.shared_controllers import SharedControllers
 from lambdas.controllers.approvals import Approvals
 from lambdas.controllers.disruption import (
@@ -16,6 +18,10 @@ from lambdas.controllers.disruption import (
 from lambdas.controllers.disruption_state import DeletionCostWriter, RunCoordination, TargetProgress
 from lambdas.controllers.events import DecisionEvents, ObjectWarnings
 from lambdas.controllers.resync import AbsentClaims, BudgetCheck, DisruptionResync
+
+if TYPE_CHECKING:
+    from adapters.composition.functions import Adapters
+    from lambdas.cluster_parts import DistributedParts
 
 
 def disruption(shared: SharedControllers) -> DisruptionController:
@@ -32,6 +38,7 @@ def disruption(shared: SharedControllers) -> DisruptionController:
     rule, cluster = settings.approval_rule(), settings.cluster_name
     approvals = Approvals(rule, adapters.proposals, adapters.approval_topic, events, cluster=cluster, clock=clock)
     costs = DeletionCostWriter(kubernetes, is_on=settings.steers_scale_in)
+    parts = _distributed_parts(adapters)
     decision_pass = DecisionPass(
         observer=observer,
         stores=stores,
@@ -44,6 +51,7 @@ def disruption(shared: SharedControllers) -> DisruptionController:
         only_observed=ObservedCommands(adapters.ledger, clock),
         warnings=ObjectWarnings(kubernetes, clock),
         clock=clock,
+        parts=parts,
     )
     return DisruptionController(
         observer=observer,
@@ -52,4 +60,16 @@ def disruption(shared: SharedControllers) -> DisruptionController:
         approvals=approvals,
         decision_pass=decision_pass,
         clock=clock,
+        parts=parts,
     )
+
+
+def _distributed_parts(adapters: Adapters) -> DistributedParts | None:
+    """Return what starts and joins executions; None if the installation has no state machine."""
+    settings, machine = adapters.settings, adapters.parts_machine
+    if settings.distribute_from is None or machine is None:
+        return None
+    from lambdas.cluster_parts import DistributedParts, PartsStore  # for large clusters alone
+
+    store = PartsStore(adapters.part_objects, settings.cluster_name)
+    return DistributedParts(store, adapters.leases, machine, adapters.clock, nodes_from=settings.distribute_from)

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from adapters.brakes import skipped
 from adapters.ledger import LedgerWriter, SearchBound
-from adapters.messages import work_on_command
+from adapters.messages import PartsRun, work_on_command
 from adapters.observation.observer import ClusterState, Observer
 from adapters.observation.stores import PlanCache, Stores, snapshot_digest
-from adapters.ports import Clock, ConflictError, PortError, Queue, TooLargeError, Topic, reason_of
+from adapters.ports import Clock, ConflictError, PortError, Queue, TooLargeError, Topic, TransientError, reason_of
 from adapters.run_report import RunReport
 from adapters.runtime import share_until
-from adapters.store import CommandStore, MoveHistoryStore
+from adapters.store import CommandStore, Lease, MoveHistoryStore
 from core.approval import announcement
 from core.approval.proposal import Proposal
 from core.approval.verification import without_proposed
@@ -49,6 +49,9 @@ from lambdas.controllers.disruption_state import RunCoordination, TargetProgress
 from lambdas.controllers.events import ObjectWarnings
 from lambdas.controllers.resync import AbsentClaims, BudgetCheck, DisruptionResync, DisruptionState
 
+if TYPE_CHECKING:
+    from lambdas.cluster_parts import DistributedParts
+
 # Limits which commands of a decision may be stored now: brakes, and pauses after a failed validation.
 
 
@@ -61,15 +64,15 @@ class CommandGate:
     def admit(
         self,
         commands: Sequence[Command],
-        view: ClusterState,
+        present: Sequence[CommandRecord],
         records: tuple[ClaimRecord, ...],
         brakes: EngagedBrakes,
         now: datetime,
         report: RunReport,
     ) -> Sequence[Command]:
-        """Return the commands that may be stored in addition to those in progress. Raises PortError."""
+        """Return the commands that may be stored in addition to those present, which are in progress. Raises PortError."""
         pool_of = {record.name: record.plan.node_pool for record in records}
-        under_way = [command.command for command in view.commands]
+        under_way = [command.command for command in present]
         history = self._moves.read(now) if commands else MoveHistory()
         free = [
             command
@@ -119,14 +122,14 @@ class CommandWriter:
         snapshot: Snapshot,
         plan: DisruptionPlan,
         commands: CommandsByApproval,
-        time: RecordedTime,
+        elapsed: Sequence[int],
         report: RunReport,
     ) -> CommandsByApproval:
         """Write the decision to the ledger and return the commands to store.
 
         If that fails, only unhealthy nodes are replaced.
         """
-        bound = SearchBound(snapshot.options.improve_iterations, tuple(time.elapsed))
+        bound = SearchBound(snapshot.options.improve_iterations, tuple(elapsed))
         draft = self._ledger.draft(DISRUPT, snapshot, plan, bound)
         report.decision_id = draft.id
         unapproved = [(waiting.id, waiting.command, waiting.why.message) for waiting in commands.unapproved]
@@ -355,19 +358,19 @@ class SkipConditions(NamedTuple):
 
 
 class _Decided(msgspec.Struct, frozen=True):
-    """A plan for a snapshot; `digest` is that of the observation, which has no target yet."""
+    """A plan for a snapshot; `digest` is that of the observation, which has no target yet; `elapsed` the clock's readings."""
 
     snapshot: Snapshot
     plan: DisruptionPlan
     digest: str
     at: datetime
-    time: RecordedTime
+    elapsed: tuple[int, ...]
     is_new: bool
 
     @property
     def is_cut_off(self) -> bool:
         """Whether something was left out for lack of time, so that the same snapshot may give a different plan."""
-        return bool(self.time.elapsed) and self.time.elapsed[-1] >= THOUSANDTHS * (1 - LEFT_FOR_THE_TARGET)
+        return max(self.elapsed, default=0) >= THOUSANDTHS * (1 - LEFT_FOR_THE_TARGET)
 
 
 @dataclass(kw_only=True)
@@ -385,6 +388,7 @@ class DecisionPass:
     only_observed: ObservedCommands
     warnings: ObjectWarnings
     clock: Clock
+    parts: DistributedParts | None = None
 
     def __post_init__(self) -> None:
         self._quiet: PlanCache[DisruptionPlan] = PlanCache(DECISION_REUSED_FOR)
@@ -393,7 +397,7 @@ class DecisionPass:
         """Observe and decide, and request the run for the next known time. Raises PortError."""
         observed_at = self.clock.now()
         view = self._observed(given, report)
-        if _awaits_validation(view, report):
+        if _awaits_validation(view.snapshot, view.commands, report):
             self.skips.turns.ask_after_validation(view.commands)
             return
         if given.is_woken and self.skips.turns.is_postponed(view.snapshot, report):
@@ -402,8 +406,11 @@ class DecisionPass:
         if self._begin_approved(proposals, view, given, report):
             return
         observed = without_proposed(view.snapshot, proposals.waiting)
+        if self._is_distributed(observed, given, report):
+            self.skips.resync.end()
+            return
         decided = self._decided(observed, given, report)
-        self._store(decided, view, proposals, given, report)
+        self._store(decided, view.commands, proposals, given, report)
         self.only_observed.observe(observed, report, until=given.deadline - STORING)
         self.skips.turns.ended(view, is_new=decided.is_new, found=bool(decided.plan.commands))
         report.count("cutOffDecisions", int(decided.is_cut_off))
@@ -413,6 +420,37 @@ class DecisionPass:
                 self.skips.resync.begin(given.state, observed_at, view.snapshot)
                 return
         self.skips.resync.end()
+
+    def join(self, request: PartsRun, given: PassInputs, report: RunReport) -> None:
+        """Carry out what functions have decided about the parts of a cluster. Raises PortError."""
+        joined = None if self.parts is None else self.parts.join(request, report)
+        if self.parts is None or joined is None:
+            return
+        snapshot, present = joined.snapshot, self.stores.commands.all()
+        if _awaits_validation(snapshot, present, report):
+            return
+        # Equal names for equal commands: what an earlier attempt has stored is not stored again.
+        decided = _Decided(snapshot, joined.plan, "", snapshot.now, joined.elapsed, is_new=True)
+        self.warnings.set_aside(joined.set_aside, report)
+        self._report(decided, report)
+        proposals = self.approvals.end_lapsed(given.proposals, snapshot, report)
+        self._store(decided, present, proposals, given, report)
+        report.count("cutOffDecisions", int(decided.is_cut_off))
+        self.parts.close(request.run, joined.plan)
+        observed = msgspec.structs.replace(snapshot, stored_target=None)
+        self.only_observed.observe(observed, report, until=given.deadline - STORING)
+        self.skips.turns.ask_after_parts()
+
+    def _is_distributed(self, observed: Snapshot, given: PassInputs, report: RunReport) -> bool:
+        """Whether functions of their own decide about the cluster's parts."""
+        return self.parts is not None and self.parts.start(
+            observed,
+            self.target.with_target(observed),
+            report,
+            deadline=given.deadline - STORING,
+            proves=self.writer.keeps_decisions,
+            is_window=given.is_window,
+        )
 
     def _observed(self, given: PassInputs, report: RunReport) -> ClusterState:
         view = _paused(self.observer.observe(), given.brakes, report)
@@ -433,13 +471,18 @@ class DecisionPass:
             decided = contained(snapshot, partial(self._timed_plan, clock), is_out_of_time=lambda: clock() >= 1)
             (plan, time), snapshot = decided.result, decided.snapshot
             self.warnings.set_aside(decided.set_aside, report)
+        made = _Decided(snapshot, plan, digest, now, tuple(time.elapsed), is_new=remembered is None)
+        self._report(made, report)
+        return made
+
+    def _report(self, decided: _Decided, report: RunReport) -> None:
+        plan = decided.plan
         report.count("commands", len(plan.commands))
         if plan.parts > 1 or plan.undivided:
             report.count("parts", plan.parts)
         for reason, number in sorted(Counter(blocked.reason for blocked in plan.blocked).items()):
             report.count(f"blocked{reason}", number)
-        _report_shrinking(plan, snapshot, report)
-        return _Decided(snapshot, plan, digest, now, time, is_new=remembered is None)
+        _report_shrinking(plan, decided.snapshot, report)
 
     def _timed_plan(self, clock: Callable[[], float], snapshot: Snapshot) -> tuple[DisruptionPlan, RecordedTime]:
         time = RecordedTime(clock)  # of this attempt alone, for a replay makes no other
@@ -448,15 +491,20 @@ class DecisionPass:
             return disrupt(snapshot, deadline=time, proves=self.writer.keeps_decisions), time
 
     def _store(
-        self, decided: _Decided, view: ClusterState, proposals: PassProposals, given: PassInputs, report: RunReport
+        self,
+        decided: _Decided,
+        present: Sequence[CommandRecord],
+        proposals: PassProposals,
+        given: PassInputs,
+        report: RunReport,
     ) -> None:
         """Store the commands that may start now, and propose those that wait for approval."""
         plan, snapshot, now = decided.plan, decided.snapshot, decided.at
-        admitted = self.gate.admit(startable(plan.commands), view, given.claims, given.brakes, now, report)
+        admitted = self.gate.admit(startable(plan.commands), present, given.claims, given.brakes, now, report)
         commands = [(command_id(command, now), command) for command in admitted]
         kept = self.approvals.by_approval(commands, proposals.waiting, snapshot, report)
         if decided.is_new:
-            kept = self.writer.write_decision(snapshot, plan, kept, decided.time, report)
+            kept = self.writer.write_decision(snapshot, plan, kept, decided.elapsed, report)
             self.target.keep(snapshot, plan, kept.startable, report)
         continued = snapshot.stored_target if plan.target_reason == TargetReason.CONTINUED else None
         stored = [
@@ -472,7 +520,7 @@ class DecisionPass:
     ) -> bool:
         """Store the approved commands that nothing stops; the next pass decides about the other nodes."""
         commands: list[Command] = [command for _, command in proposals.approved]
-        admitted = self.gate.admit(commands, view, given.claims, given.brakes, self.clock.now(), report)
+        admitted = self.gate.admit(commands, view.commands, given.claims, given.brakes, self.clock.now(), report)
         for proposal, command in proposals.approved:
             if command in admitted and self.approvals.begin(proposal, report):
                 report.decision_id = proposal.decision
@@ -483,12 +531,12 @@ class DecisionPass:
         return bool(admitted)
 
 
-def _awaits_validation(view: ClusterState, report: RunReport) -> bool:
+def _awaits_validation(snapshot: Snapshot, present: Sequence[CommandRecord], report: RunReport) -> bool:
     """Whether a command is to be validated before anything else is decided."""
-    if all(command.has_started for command in view.commands):
+    if all(command.has_started for command in present):
         return False
     message = "a command is to be validated first"
-    report.decide(DecisionKind.SKIP, view.snapshot.cluster, CommandReason.COMMAND_PENDING, message)
+    report.decide(DecisionKind.SKIP, snapshot.cluster, CommandReason.COMMAND_PENDING, message)
     return True
 
 
@@ -522,6 +570,7 @@ class DisruptionController:
     approvals: Approvals
     decision_pass: DecisionPass
     clock: Clock
+    parts: DistributedParts | None = None
 
     def run(
         self,
@@ -570,7 +619,47 @@ class DisruptionController:
         if lease is None:
             return
         try:
-            self.decision_pass.run(inputs, report)
+            if self.parts is None or self.parts.begin(owner, report):
+                self.decision_pass.run(inputs, report)
+        finally:
+            self._end(lease)
+
+    def join(self, request: PartsRun, report: RunReport, *, owner: str, deadline: datetime) -> None:
+        """Carry out what functions have decided about the parts of a cluster.
+
+        Args:
+            request: The execution.
+            report: Collects what was decided.
+            owner: The name of this run.
+            deadline: When the run is cut off.
+
+        Raises:
+            TransientError: If another run decides at this moment, so that Step Functions tries again.
+            PortError: If a call fails.
+        """
+        lease = self.skips.turns.take(owner, report)
+        if lease is None:
+            raise TransientError("disrupt", "another run decides")
+        try:
+            if self.parts is None or not self.parts.resume(request.run, report):
+                return
+            brakes = self.stores.brakes.engaged()
+            brake = brakes.stopping(Action.DISRUPT)
+            if brake is not None:
+                skipped(brake, "disruption", report)
+                return
+            claims, proposals = self.stores.claims.all(), self.approvals.open()
+            self.decision_pass.join(
+                request, PassInputs(claims, brakes, proposals, b"", deadline, is_window=False), report
+            )
+        finally:
+            self._end(lease)
+
+    def _end(self, lease: Lease) -> None:
+        """Release the leases. Raises PortError."""
+        try:
+            if self.parts is not None:
+                self.parts.end()
         finally:
             self.skips.turns.give_up(lease)
 

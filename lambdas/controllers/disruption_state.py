@@ -138,6 +138,10 @@ FOLLOWED_AFTER: Final = timedelta(seconds=5)
 """Delay until the next run after one that met another run, or commands that are being validated."""
 
 
+AFTER_PARTS: Final = timedelta(seconds=30)
+"""Delay until the next run after one that joined the decisions about a cluster's parts: commands are validated by then."""
+
+
 class RunCoordination:
     """Spaces runs of `disrupt`, lets one decide at a time, and requests the next one."""
 
@@ -183,6 +187,10 @@ class RunCoordination:
         if due is not None:
             now = self._clock.now()
             self._requests.ask("validated", max(due + FOLLOWED_AFTER, now + max(FOLLOWED_AFTER, now - due)))
+
+    def ask_after_parts(self) -> None:
+        """Request a run for the time when the commands about a cluster's parts have been validated."""
+        self._requests.ask("parts joined", self._clock.now() + AFTER_PARTS)
 
     def is_postponed(self, snapshot: Snapshot, report: RunReport) -> bool:
         """Whether to decide some seconds later, when more nodes will be disruptable; if so, request that run.

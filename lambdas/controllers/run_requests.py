@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import zlib
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Final
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
 
-from adapters.messages import HOPS_MAX, wake_up
+from adapters.messages import HOPS_MAX, is_woken, wake_up
 from adapters.observability import logger
-from adapters.ports import Clock, ConflictError, PortError, Queue
+from adapters.ports import Clock, ConflictError, DeniedError, PortError, Queue
 from adapters.run_report import RunReport
 from adapters.store import ClaimStore, PoolUsage
 from core.lifecycle.records import ClaimRecord
@@ -16,6 +18,11 @@ from core.model.values import quantity
 from core.reasons.code import DecisionKind
 from core.reasons.runs import RunReason
 from installation.metric_names import CHAINS_CUT
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from adapters.observability import Handler
 
 # Compares the counters of NodePools' limits and budgets with what their claims hold.
 #
@@ -190,3 +197,46 @@ class RunPace:
 
     def _spacing(self) -> timedelta:
         return min(WIDEST_SPACING, SPACING * (1 << min(max(self._without_commands - 1, 0), 8)))
+
+
+# Repeats failed runs of functions that a schedule also starts, and consumes their messages (docs/engineering/handbook/runs.md).
+
+
+AGAIN_FROM: Final = 20
+AGAIN_WITHIN: Final = 25
+"""A failed scheduled run is repeated 20 to 45 seconds later. Schedules and Lambda's retries keep the same second of a minute,
+which is the busiest of many accounts: what fails there fails each time."""
+
+
+def repeated_by_schedule(own_queue: Callable[[], Queue]) -> Callable[[Handler], Handler]:
+    """Return a decorator of a handler whose scheduled runs are repeated within the minute if a call fails.
+
+    If a message started the run, it reports success to SQS; log and metrics report the failed run. Its messages only start a
+    run, and the schedule starts the next one within a minute. If they were delivered again, half an hour without the API server
+    would make them dead letters, whose alarm would stay on afterwards. Messages of runs with other errors, time-outs or failed
+    starts are delivered again: only a person can help then.
+
+    Args:
+        own_queue: Returns the queue that starts the function.
+    """
+
+    def decorated(handler: Handler) -> Handler:
+        @wraps(handler)
+        def run(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+            try:
+                return handler(event, context)
+            except PortError as error:
+                if is_woken(event):
+                    return {"batchItemFailures": []}
+                if not isinstance(error, DeniedError):
+                    request_run(own_queue(), "a scheduled run failed", again_after(context.aws_request_id))
+                raise
+
+        return run
+
+    return decorated
+
+
+def again_after(request: str) -> timedelta:
+    """Return when to repeat a run, a different second for each."""
+    return timedelta(seconds=AGAIN_FROM + zlib.crc32(request.encode()) % (AGAIN_WITHIN + 1))

@@ -1,4 +1,7 @@
-"""Entry point of `disrupt`: runs once a minute, when budget windows open or close, and for messages about changes."""
+"""Entry point of `disrupt`: runs once a minute, when budget windows open or close, and for messages about changes.
+
+Step Functions has it join the decisions about the parts of a large cluster.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from adapters.messages import hops_of, is_window, is_woken
+from adapters.messages import hops_of, is_parts_decided, is_window, is_woken, parts_run
 from adapters.observability import reported
 from adapters.run_report import RunReport
 from adapters.runtime import deadline_of
 from installation.settings import OFF
 from lambdas.bootstrap import application, reads_cluster, starts
-from lambdas.repeated_runs import repeated_by_schedule
+from lambdas.controllers.run_requests import repeated_by_schedule
 
 
 @repeated_by_schedule(lambda: application().adapters.queues.run_requests)
@@ -22,6 +25,11 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
     """Decide which nodes should go."""
     app = application()
     deadline = deadline_of(context, app.adapters.clock)
+    if is_parts_decided(event):
+        request, owner = parts_run(event), context.aws_request_id
+        app.disruption.join(request, report, owner=owner, deadline=deadline)
+        app.adapters.ledger.record_outcomes("disrupt", report.outcomes)
+        return
     if app.adapters.settings.is_shadow:
         app.shadow_disruption.run(report, deadline=deadline)
         return

@@ -11,7 +11,7 @@ from adapters.observability import reported
 from adapters.run_report import RunReport
 from adapters.runtime import deadline_of
 from lambdas.bootstrap import application, reads_cluster, starts
-from lambdas.repeated_runs import repeated_by_schedule
+from lambdas.controllers.run_requests import repeated_by_schedule
 
 
 @repeated_by_schedule(lambda: application().adapters.queues.wake_ups)

@@ -36,6 +36,7 @@ from simulator.aws.installation import (
 )
 from simulator.aws.queues import DENIED_CODE, AwsError, Queues
 from simulator.aws.session import Responder, Schedules, Session, Wire
+from simulator.aws.states import Executions
 from simulator.clock import VirtualClock, stream
 from simulator.invocation import faults
 from simulator.invocation.faults import Faults, MessageFaults, latency
@@ -441,6 +442,7 @@ class Account:
         self.queues = Queues(clock, stream(seed, "messages"), around.message_faults.carry, ACCOUNT_ID, region.name)
         self.queues.order = stream(seed, "order of messages") if silences.unordered else None
         self.schedules = Schedules(clock, GROUP)
+        self.executions = Executions(clock, recorder, region.name, ACCOUNT_ID)
         self.table = Table(clock, _SCHEMA, around.spend, stream(seed, "table"))
         self._profiles = InstanceProfiles(clock, ACCOUNT_ID, (NODE_ROLE,))
         self._templates = Templates(clock, stream(seed, "templates"))
@@ -461,7 +463,7 @@ class Account:
         self.wire.answer_with(self._answers())
         self.wire.listen(EC2Writes(recorder).see)
         self.session = Session(self.wire, region.name, stream(seed, "tokens"), validates=validates)
-        self.settings = settings_in(region, urls, self.topics.arn)
+        self.settings = settings_in(region, urls, self.topics.arn, self.executions.arn)
 
     def _made_fleets(self, around: Surroundings) -> Fleets:
         checks = LaunchChecks(
@@ -553,6 +555,8 @@ class Account:
             "scheduler:DeleteSchedule": self.schedules.delete,
             "service-quotas:ListServiceQuotas": self._quotas.list_quotas,
             "sns:Publish": self.topics.publish,
+            "stepfunctions:DescribeExecution": self.executions.describe,
+            "stepfunctions:StartExecution": self.executions.start,
             "sqs:SendMessage": self.queues.send,
             "sqs:SendMessageBatch": self.queues.send_batch,
             "sqs:GetQueueUrl": self.queues.get_url,

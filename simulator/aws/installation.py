@@ -305,7 +305,7 @@ def describe_cluster(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def settings_in(region: Region, urls: Mapping[str, str], topic_arn: str) -> Settings:
+def settings_in(region: Region, urls: Mapping[str, str], topic_arn: str, machine_arn: str) -> Settings:
     """Return the functions' settings for an account of this region. `urls`: the queues', by name."""
     return Settings(
         bind_pods=True,
@@ -323,5 +323,6 @@ def settings_in(region: Region, urls: Mapping[str, str], topic_arn: str) -> Sett
         surge_restarts=True,
         keep_ledger=False,
         approval_topic_arn=topic_arn,
+        parts_machine_arn=machine_arn,
         disrupt_function_arn=f"arn:aws:lambda:{region.name}:{ACCOUNT_ID}:function:disrupt",
     )

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from installation import wiring
-from installation.wiring import TABLE
+from installation.wiring import PARTS_PREFIX, TABLE
 from simulator.aws.dynamodb.table import Key
 from simulator.aws.queues import AwsError
 from simulator.campaign.crashes import (
@@ -299,7 +299,7 @@ def _begin(world: World, period: FaultPeriod) -> None:
 
 def _watch_calls(world: World, judge: CallJudge) -> None:
     def to_aws(call: Call, answer: object) -> None:
-        subject = _kind(call.parameters) if call.service == "dynamodb" else ""
+        subject = _kind(call.parameters) if call.service == "dynamodb" else _folder(call)
         # A ledger that cannot be written is tried again as long as a decision waits for it, and nothing changes.
         changes = not (call.name == WRITE and isinstance(answer, AwsError))
         judge.record(world.clock.now(), world.sandboxes.running(), call.name, subject, changes=changes)
@@ -310,6 +310,12 @@ def _watch_calls(world: World, judge: CallJudge) -> None:
 
     world.account.wire.listen(to_aws)
     world.cluster.on_fault_point(to_cluster)
+
+
+def _folder(call: Call) -> str:
+    """Return `parts` for an object about a cluster in parts, empty for any other."""
+    is_about_parts = call.service == "s3" and str(call.parameters.get("Key", "")).startswith(PARTS_PREFIX)
+    return "parts" if is_about_parts else ""
 
 
 def _kind(parameters: dict[str, Any]) -> str:

@@ -385,9 +385,42 @@ def draw_options(rng: Random, objects: list[JsonObject], steps: Sequence[JsonObj
         objects.append(_hours(rng, objects, last))
     if rng.random() < _FORECASTING:
         settings["forecast"] = rng.choice(("on", "shadow"))
+    if rng.random() < _DISTRIBUTED:
+        settings |= {"partNodes": 1, "distributeFrom": 1}
+        for team in TEAMS:
+            objects += _team(rng, team, objects)
+            scale = {"kind": "Deployment", "name": team, "namespace": NAMESPACE, "replicas": rng.choice((0, 1, 3))}
+            claim_steps.append({"at": rng.randint(60, last), "scale": scale})
     return Options(
         quotas=quotas, settings=settings, gates={STATIC_CAPACITY: True} if is_static else {}, steps=claim_steps
     )
+
+
+_DISTRIBUTED: Final = 0.15
+"""Share of worlds in which functions of their own decide about the parts of the cluster."""
+
+TEAMS: Final = ("team-a", "team-b")
+"""NodePools whose nodes no other pods tolerate, so that the cluster has parts."""
+
+
+def _team(rng: Random, name: str, objects: Sequence[JsonObject]) -> Iterator[JsonObject]:
+    """Yield a NodePool like the first one, with a taint, and a Deployment that tolerates it."""
+    pool = copy.deepcopy(next(obj for obj in objects if obj["kind"] == "NodePool"))
+    pool["metadata"] = {"name": name}
+    pool["spec"]["template"]["spec"]["taints"] = [{"key": "team", "value": name, "effect": "NoSchedule"}]
+    yield pool
+    requests = {"cpu": rng.choice(("300m", "900m", "1500m")), "memory": "512Mi"}
+    spec = {
+        "containers": [{"name": "main", "image": name, "resources": {"requests": requests}}],
+        "tolerations": [{"key": "team", "operator": "Equal", "value": name, "effect": "NoSchedule"}],
+    }
+    template = {"metadata": {"labels": {"app": name}}, "spec": spec}
+    yield {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"replicas": rng.choice((2, 4, 6)), "selector": {"matchLabels": {"app": name}}, "template": template},
+    }
 
 
 _CAPPED: Final = 0.15

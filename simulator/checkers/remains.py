@@ -71,9 +71,11 @@ _BEATS: Final = (
     ("refresh_catalogue", "s3:PutObject", ""),
     ("reconcile", "dynamodb:PutItem", "sweeps"),
     ("provision", "kube:create events", ""),
+    ("disrupt", "s3:PutObject", "parts"),
+    ("decide_part", "s3:PutObject", "parts"),
 )
-"""Periodic writes, by function, call and subject: the market each hour, the state of sweeps, and each hour the reason why a pod
-waits."""
+"""Periodic writes, by function, call and subject: the market each hour, the state of sweeps, each hour the reason why a pod
+waits, and each half hour an unchanged cluster in parts."""
 
 Report = Callable[[str, str], None]
 

@@ -458,7 +458,7 @@ class Sandboxes:
             cpuMillis=round(work.taken() / timedelta(milliseconds=1)),
             hops=chain[function.name],
         )
-        done(outcome, response)
+        done(outcome, response if outcome == OK else {"errorType": error})
 
     def _note_use(self, name: str, own: _Invocation) -> None:
         """Add an invocation's processor time and memory to the figures of its function."""

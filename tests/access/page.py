@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from installation.cluster_roles import RULES_FOR_APPROVAL, RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
-from installation.wiring import FUNCTIONS
+from installation.wiring import ALL_BY_NAME
 from tests.access.iam import Statement
 from tests.access.reasons import BY_LAMBDA, SELDOM, SELDOM_DONE, SELDOM_LISTED, WHY_ACTION, WHY_DONE, WHY_LISTED
 from tests.access.recording import Access, Verb
@@ -22,8 +22,10 @@ from tests.access.world import played
 from tests.infra.conftest import ROOT, synthesize
 
 PAGE: Final = ROOT / "docs" / "reference" / "permissions.md"
-CONTEXT: Final = {"pausingAlarms": "checkout-errors", "mode": "approve"}
-"""Every optional brake is on, and commands wait for approval, so that every permission is on the page."""
+CONTEXT: Final = {"pausingAlarms": "checkout-errors", "mode": "approve", "partNodes": 1, "distributeFrom": 1}
+"""Every optional brake is on, commands wait for approval, and functions of their own decide about parts.
+
+So every permission is on the page."""
 
 WRITTEN_BY: Final = "<!-- Written by `make docs`. Change the code, not this page. -->"
 PLAYED: Final = "played"
@@ -41,7 +43,7 @@ _ASKED: Final = (
 
 def text(deployment: Deployment, accesses: Mapping[str, Access]) -> str:
     """Return the whole page. Raises KeyError for a permission without a reason in `tests.access.reasons`."""
-    parts = (part for spec in FUNCTIONS for part in _function(spec.name, deployment, accesses[spec.name]))
+    parts = (part for spec in ALL_BY_NAME.values() for part in _function(spec.name, deployment, accesses[spec.name]))
     return "\n\n".join(("# Permissions", WRITTEN_BY, _WHAT, _ASKED, *parts)) + "\n"
 
 

@@ -127,6 +127,14 @@ class Authorizations:
     def _sns(self, operation: str, given: Parameters) -> Iterator[Request]:
         yield self._request(f"sns:{operation}", given["TopicArn"])
 
+    def _stepfunctions(self, operation: str, given: Parameters) -> Iterator[Request]:
+        if operation == "DescribeExecution":
+            machine, _, name = given["executionArn"].replace(":execution:", ":stateMachine:").rpartition(":")
+            deployed = self._named(machine, "parts_machine_arn").replace(":stateMachine:", ":execution:")
+            yield self._request(f"states:{operation}", f"{deployed}:{name}")
+        else:
+            yield self._request(f"states:{operation}", self._named(given["stateMachineArn"], "parts_machine_arn"))
+
     def _eks(self, operation: str, given: Parameters) -> Iterator[Request]:
         yield self._request(f"eks:{operation}", f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{given['name']}")
 

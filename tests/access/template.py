@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from installation.settings import Settings
-from installation.wiring import BY_NAME
+from installation.wiring import ALL_BY_NAME
 from tests.access.iam import Context, Policy, Request, Statement, read_statement
 
 # The policies of a synthesized template: CDK writes what does not fit into a role's inline policy into a managed one.
@@ -166,6 +166,7 @@ class Deployment:
         as_themselves += [*self._events(), *self._logs(), *self._alarms()]
         self._of_schedules(requests)
         self._of_deployments(requests)
+        self._of_machines(requests)
         return requests
 
     def _events(self) -> Iterator[Request]:
@@ -229,6 +230,22 @@ class Deployment:
             role = self._resources[function]["Properties"]["Role"]["Fn::GetAtt"][0]
             requests[role] += _requests(("lambda:InvokeFunction",), self._value(market["Properties"]["Version"]))
 
+    def _of_machines(self, requests: dict[str, list[Request]]) -> None:
+        """Step Functions invokes the functions of a Distributed Map, and starts, reads and stops its children."""
+        for machine in self._of("AWS::StepFunctions::StateMachine").values():
+            properties = self._value(machine["Properties"])
+            role = machine["Properties"]["RoleArn"]["Fn::GetAtt"][0]
+            requests[""].append(self._assumption(role, "states.amazonaws.com"))
+            states = json.loads(properties["DefinitionString"])["States"]
+            inner = states["Parts"]["ItemProcessor"]["States"]
+            called = [state["Parameters"]["FunctionName"] for state in (*inner.values(), states["Join"])]
+            requests.setdefault(role, []).extend(_requests(("lambda:InvokeFunction",), *called))
+            arn = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{properties['StateMachineName']}"
+            requests[role] += _requests(("states:StartExecution",), arn)
+            executions = arn.replace(":stateMachine:", ":execution:")
+            children = f"{executions}:one", f"{executions}/map:one"
+            requests[role] += _requests(("states:DescribeExecution", "states:StopExecution"), *children)
+
     def _assumption(self, role: str, service: str) -> Request:
         arn, source = _ARNS["AWS::IAM::Role"].format(role), {"aws:SourceAccount": (ACCOUNT,)}
         return _request("sts:AssumeRole", arn, source, f"Service:{service}")
@@ -252,7 +269,7 @@ class Deployment:
         )
 
     def _deploys(self, function: str) -> bool:
-        handler = BY_NAME[function].handler
+        handler = ALL_BY_NAME[function].handler
         functions = self._of("AWS::Lambda::Function").values()
         return any(resource["Properties"]["Handler"] == handler for resource in functions)
 
@@ -270,7 +287,7 @@ class Deployment:
         return role
 
     def _lambda(self, function: str) -> Mapping[str, Any]:
-        handler = BY_NAME[function].handler
+        handler = ALL_BY_NAME[function].handler
         (function,) = (
             resource["Properties"]
             for resource in self._of("AWS::Lambda::Function").values()

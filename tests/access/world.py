@@ -13,7 +13,7 @@ import yaml
 
 from infra.constructs.grants.instances import CLUSTER_TAG, POOL_TAG
 from installation.cluster_roles import RULES_OF, verbs
-from installation.wiring import BY_NAME, FunctionSpec
+from installation.wiring import ALL_BY_NAME, FunctionSpec
 from lambdas.application.controllers import Application
 from simulator.world import World, run
 from tests.access.iam import Request
@@ -21,6 +21,7 @@ from tests.access.recording import Access, CheckedKubernetes, CheckedSession, Ve
 from tests.access.requests import Authorizations
 from tests.access.template import ACCOUNT, REGION, Deployment
 from tests.builders import a_class_manifest
+from tests.simulation.test_distributed_parts import TEAMS, of_team
 from tests.simulation.worlds import catalogue, deployment, node_pool
 
 _BUDGET: Final = {
@@ -67,6 +68,14 @@ def market(folder: Path) -> Path:
     )
     objects = [placed, pool, deployment(3, cpu="1")]
     return _written(folder, objects, [_scaled("3m", 0)], "6m", None, capacityReservations=[RESERVED])
+
+
+def parts(folder: Path) -> Path:
+    """Two NodePools that share no pods, so that functions of their own decide about each."""
+    objects = [a_class_manifest(), *(each for team in TEAMS for each in of_team(team))]
+    settings = {"partNodes": 1, "distributeFrom": 1}
+    scaled = [{"at": "5m", "scale": {"kind": "Deployment", "name": team, "replicas": 2}} for team in TEAMS]
+    return _written(folder, objects, scaled, "9m", "catalog.json", settings=settings)
 
 
 def _pool(*budgets: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +127,7 @@ NODE_ROLE: Final = "FleetwrightNodeRole"
 def played(deployment: Deployment, folder: Path) -> dict[str, Access]:
     """Return each function's calls in the worlds of `tests.access.world`, checked against its role; `folder` is empty."""
     with held_to(deployment, {name: verbs(rules) for name, rules in RULES_OF.items()}) as accesses:
-        for scenario in (life, market):
+        for scenario in (life, market, parts):
             own = folder / scenario.__name__
             own.mkdir()
             run(scenario(own), ledger=own / "ledger")
@@ -144,12 +153,15 @@ def seldom_asked(deployment: Deployment) -> list[Request]:
         ("scheduler:UpdateSchedule", schedule),
         ("ssm:GetParameters", {"Names": ["/images/al2023"]}),
     ]
+    if settings.parts_machine_arn:
+        execution = f"{settings.parts_machine_arn.replace(':stateMachine:', ':execution:')}:one"
+        calls.append(("stepfunctions:DescribeExecution", {"executionArn": execution}))
     return [request for name, given in calls for request in known.of(name, given)]
 
 
 @contextmanager
 def held_to(
-    deployment: Deployment, allowed: Mapping[str, frozenset[Verb]], functions: Iterable[str] = BY_NAME
+    deployment: Deployment, allowed: Mapping[str, frozenset[Verb]], functions: Iterable[str] = ALL_BY_NAME
 ) -> Iterator[dict[str, Access]]:
     """Check calls of the deployed functions by policy and ClusterRole within this block; yields function → its calls."""
     authorizations = Authorizations(NODE_ROLE)

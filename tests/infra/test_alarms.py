@@ -12,7 +12,7 @@ import pytest
 from cfnlint import decode
 
 from core.brakes import BrakeKind
-from infra.constructs.alarms import LATE_SECONDS, RUNBOOK
+from infra.constructs.alarms import LATE_SECONDS, PARTS_FAILED, RUNBOOK
 from infra.constructs.dashboard import MONEY, OPERATIONS
 from installation import metric_names
 from installation.metric_names import CHAINS_CUT, NAMESPACE
@@ -53,7 +53,7 @@ def test_alarms_may_publish_to_the_topic(templates: dict[str, dict[str, Any]]) -
 def test_each_alarm_has_a_section_that_its_description_names(alarms: dict[str, Alarm]) -> None:
     """If this failed, the person on call would have a name and nothing to do."""
     sections = set(re.findall(r"^## (.+)$", (ROOT / RUNBOOK).read_text(), re.MULTILINE))
-    assert sections == set(alarms)
+    assert sections == {*alarms, PARTS_FAILED}
     for name, alarm in alarms.items():
         assert alarm["AlarmDescription"].endswith(f"{RUNBOOK}#{name}")
 
@@ -212,9 +212,8 @@ def test_cloudwatch_is_told_what_an_alarm_or_a_graph_shows_and_nothing_else(alar
     """A metric costs while it is published: counts without an alarm or a graph are in the log alone."""
     shown = {name for graph in (*OPERATIONS, *MONEY) for name in graph.metrics}
     shown |= {alarm["MetricName"] for alarm in alarms.values() if alarm.get("Namespace") == NAMESPACE}
-    shown |= set(
-        map(metric_names.in_cloudwatch, (metric_names.DENIED_CALLS, metric_names.UNPERMITTED_CALLS, CHAINS_CUT))
-    )
+    of_their_own = (metric_names.DENIED_CALLS, metric_names.UNPERMITTED_CALLS, CHAINS_CUT, metric_names.FAILED_PARTS)
+    shown |= set(map(metric_names.in_cloudwatch, of_their_own))
     assert shown == set(map(metric_names.in_cloudwatch, metric_names.METRICS))
 
 

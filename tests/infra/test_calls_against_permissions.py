@@ -23,7 +23,7 @@ from core.approval.proposal import ProposalVerdict
 from core.manifests.wire import resources
 from infra.constructs.grants.instances import LAUNCH_ACTIONS
 from installation.cluster_roles import RULES_OF, SHADOW_RULES_OF, group_of, manifests, verbs
-from installation.wiring import BY_NAME, SHADOW_FUNCTIONS
+from installation.wiring import ALL_BY_NAME, SHADOW_FUNCTIONS
 from simulator.world import run
 from tests.access import page, world
 from tests.access.iam import Policy, Request, Statement, UnknownPolicyError, matches, read_statement
@@ -64,13 +64,13 @@ def played(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("function", sorted(BY_NAME))
+@pytest.mark.parametrize("function", sorted(ALL_BY_NAME))
 def test_nothing_is_refused(played: dict[str, Access], function: str) -> None:
     """If this failed, AWS would refuse this call of the function, though it works where permissions are not checked."""
     assert played[function].refused == set()
 
 
-@pytest.mark.parametrize("function", sorted(BY_NAME))
+@pytest.mark.parametrize("function", sorted(ALL_BY_NAME))
 def test_every_permission_is_used_or_has_a_reason(
     played: dict[str, Access], deployment: Deployment, function: str
 ) -> None:
@@ -79,7 +79,7 @@ def test_every_permission_is_used_or_has_a_reason(
     assert deployment.policy(function).actions() - used - reasons.keys() - BY_LAMBDA.keys() == set()
 
 
-@pytest.mark.parametrize("function", sorted(BY_NAME))
+@pytest.mark.parametrize("function", sorted(ALL_BY_NAME))
 def test_each_used_permission_is_missed_once_it_is_dropped(
     played: dict[str, Access], deployment: Deployment, function: str
 ) -> None:
@@ -90,7 +90,7 @@ def test_each_used_permission_is_missed_once_it_is_dropped(
     assert {f for f, left in dropped.items() if all(map(left.allows, access.requests.values()))} == set()
 
 
-@pytest.mark.parametrize("function", sorted(BY_NAME))
+@pytest.mark.parametrize("function", sorted(ALL_BY_NAME))
 def test_every_statement_is_about_what_aws_knows(deployment: Deployment, function: str) -> None:
     """An action, a resource or a condition key that AWS does not have makes a permission that never holds.
 
@@ -101,7 +101,7 @@ def test_every_statement_is_about_what_aws_knows(deployment: Deployment, functio
     assert sorted(problem for problem in problems if not problem.startswith(REFERENCE_LACKS)) == []
 
 
-@pytest.mark.parametrize("function", sorted(BY_NAME))
+@pytest.mark.parametrize("function", sorted(ALL_BY_NAME))
 def test_requests_carry_what_aws_puts_into_them(played: dict[str, Access], function: str) -> None:
     """A policy is tested by requests. One with a key that AWS does not set would pass a policy that AWS never lets hold."""
     problems = {problem for request in played[function].requests.values() for problem in problems_of_request(request)}
@@ -142,7 +142,7 @@ def asked(wide: Deployment, played: dict[str, Access]) -> Asked:
     """
     asked = wide.asked_by_services()
     recorded = [request for access in played.values() for request in access.requests.values()]
-    for function in BY_NAME:
+    for function in ALL_BY_NAME:
         asked[wide.role(function)] += [*recorded, *seldom_asked(wide)]
     return asked
 
@@ -269,7 +269,7 @@ def with_key(request: Request, key: str, value: str) -> Request:
 
 def test_policies_are_shorter_than_iam_takes(deployment: Deployment) -> None:
     """IAM counts all inline policies of a role, without white space."""
-    for function in sorted(BY_NAME):
+    for function in sorted(ALL_BY_NAME):
         written = [
             {"Action": one.actions, "Resource": one.resources, "Condition": one.conditions}
             for one in deployment.policy(function).statements
@@ -340,9 +340,9 @@ NO_ACTIONS: Final = {
     *(f"aws:{key}" for key in ("RequestTag", "RequestedRegion", "ResourceTag", "SecureTransport", "TagKeys")),
     *("aws:SourceAccount", "aws:SourceArn", "dynamodb:LeadingKeys", "ec2:CreateAction", "iam:PassedToService"),
     *("lambda:SourceFunctionArn", "sts:RoleSessionName", "fleetwright:FUNCTION", "service:Operation"),
-    "sqs:SendMessageBatch",
+    *("sqs:SendMessageBatch", "stepfunctions:DescribeExecution"),
 }
-"""Condition keys, placeholders, and a call whose permission has another name."""
+"""Condition keys, placeholders, and calls whose permissions have another name."""
 
 
 POLICY_CHARACTERS_MAX: Final = 10_240
@@ -403,8 +403,8 @@ def test_the_page_of_permissions_is_up_to_date(deployment: Deployment, played: d
 
 
 def test_only_functions_that_ask_the_cluster_are_let_in(deployment: Deployment) -> None:
-    groups = {name: deployment.groups(name) for name in BY_NAME}
-    assert groups == {name: ((group_of(name),) if name in RULES_OF else ()) for name in BY_NAME}
+    groups = {name: deployment.groups(name) for name in ALL_BY_NAME}
+    assert groups == {name: ((group_of(name),) if name in RULES_OF else ()) for name in ALL_BY_NAME}
 
 
 def test_connecting_to_the_cluster_costs_one_look_at_it() -> None:
@@ -476,7 +476,7 @@ def test_the_evaluator_knows_what_it_does_not_know(strange: dict[str, Any]) -> N
         read_statement({"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*", **strange})
 
 
-@pytest.mark.parametrize("function", sorted(BY_NAME))
+@pytest.mark.parametrize("function", sorted(ALL_BY_NAME))
 def test_the_evaluator_understands_every_policy(deployment: Deployment, function: str) -> None:
     assert deployment.policy(function).statements
 

@@ -293,7 +293,7 @@ DIGESTS: Final = {"base": "b" * 64, "solver": "c" * 64}
 OTHER_CODE: Final = {"base": "d" * 64, "solver": "c" * 64}
 TEMPLATES_VERSION: Final = Version("1.2.3")
 
-SHAPE: Final = {"vpc", "mode", "shareCapacity", "tableName"}
+SHAPE: Final = {"vpc", "mode", "shareCapacity", "tableName", "distributeFrom"}
 """Keys of the context that decide which resources there are: other templates, or a checkout."""
 
 TOLD_OTHERWISE: Final = {

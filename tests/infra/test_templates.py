@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from core.reasons.code import DecisionKind
 from installation import metric_names
 from installation.array_threads import ARRAY_THREADS
 from installation.settings import Settings
-from installation.wiring import AUDIT_LOG_FILTER, BY_NAME, FUNCTIONS, QUEUES, SCHEDULED_EVENT
+from installation.wiring import ALL_BY_NAME, AUDIT_LOG_FILTER, BY_NAME, FUNCTIONS, PART_DECIDER, QUEUES, SCHEDULED_EVENT
 from simulator.events import matches
 from tests.access.template import actions_of, policies_of, statements_of
 from tests.infra.conftest import ROOT, synthesize
@@ -40,7 +41,7 @@ def of_type(template: Template, kind: str) -> dict[str, dict[str, Any]]:
 
 
 def lambda_of(template: Template, name: str) -> tuple[str, dict[str, Any]]:
-    handler = BY_NAME[name].handler
+    handler = ALL_BY_NAME[name].handler
     found = [
         (i, r["Properties"])
         for i, r in of_type(template, "AWS::Lambda::Function").items()
@@ -395,3 +396,103 @@ def test_a_restored_table_takes_the_place_of_the_stacks_own(tmp_path: Path) -> N
     tables = {f["Properties"]["Environment"]["Variables"].get("TABLE_NAME", "restored") for f in functions}
     assert tables == {"restored"}
     assert "table/restored" in provisioner
+
+
+@pytest.fixture(scope="module")
+def distributed(tmp_path_factory: pytest.TempPathFactory) -> Templates:
+    return synthesize(tmp_path_factory.mktemp("distributed"), {"partNodes": 2500, "distributeFrom": 15000})
+
+
+@pytest.fixture(scope="module")
+def machine(distributed: Templates) -> dict[str, Any]:
+    """The state machine's properties, with the logical ids of functions in the place of their ARNs."""
+    template = Template.from_json(distributed["fleetwright-fleetwright"])
+    (found,) = of_type(template, "AWS::StepFunctions::StateMachine").values()
+    properties: dict[str, Any] = found["Properties"]
+    texts = [
+        part if isinstance(part, str) else part.get("Ref") or part["Fn::GetAtt"][0]
+        for part in properties["DefinitionString"]["Fn::Join"][1]
+    ]
+    return {**properties, "Definition": json.loads("".join(texts))}
+
+
+def test_without_the_key_no_template_has_anything_of_the_state_machine(templates: Templates) -> None:
+    """Step Functions, its rights and `decide_part` are for the few clusters that are too large without them."""
+    written = json.dumps(templates)
+    assert [
+        word
+        for word in ("states:", "AWS/States", "StepFunctions", "decide_part", '"parts/', "PARTS_")
+        if word in written
+    ] == []
+
+
+def test_the_key_adds_and_changes_nothing_else(templates: Templates, distributed: Templates) -> None:
+    assert distributed["fleetwright"] == templates["fleetwright"]
+    before, after = (each["fleetwright-fleetwright"]["Resources"] for each in (templates, distributed))
+    kinds = Counter(after[name]["Type"] for name in after.keys() - before.keys())
+    assert kinds["AWS::StepFunctions::StateMachine"] == 1
+    assert kinds["AWS::Lambda::Function"] == 1
+    assert kinds["AWS::IAM::Role"] == 2
+    assert not {kind for kind in kinds if kind.startswith(("AWS::Events", "AWS::Scheduler", "AWS::SQS"))}
+    disrupt = lambda_of(Template.from_json(distributed["fleetwright-fleetwright"]), "disrupt")[1]
+    assert disrupt["MemorySize"] == PART_DECIDER.memory_mb
+    rules = [
+        rule
+        for resource in distributed["fleetwright-fleetwright-state"]["Resources"].values()
+        if resource["Type"] == "AWS::S3::Bucket"
+        for rule in resource["Properties"]["LifecycleConfiguration"]["Rules"]
+    ]
+    assert {"ExpirationInDays": 1, "Prefix": "parts/", "Status": "Enabled"} in rules
+
+
+def test_the_machine_decides_about_parts_and_joins_them(distributed: Templates, machine: dict[str, Any]) -> None:
+    template = Template.from_json(distributed["fleetwright-fleetwright"])
+    own = {
+        function.name: f"{lambda_of(template, function.name)[0]}:live"
+        for function in (PART_DECIDER, BY_NAME["disrupt"])
+    }
+    definition, parts = machine["Definition"], machine["Definition"]["States"]["Parts"]
+    child, join = parts["ItemProcessor"]["States"]["DecidePart"], definition["States"]["Join"]
+    assert (machine["StateMachineType"], definition["StartAt"], parts["Next"]) == ("STANDARD", "Parts", "Join")
+    assert parts["ItemProcessor"]["ProcessorConfig"] == {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"}
+    assert [task["Parameters"]["FunctionName"] for task in (child, join)] == [own["decide_part"], own["disrupt"]]
+    assert parts["ToleratedFailurePercentage"] == 100
+    assert parts["Catch"][0]["Next"] == "Join"
+    assert [state["ResultPath"] for state in (parts, child, join)] == [None] * 3, "outputs may have 256 KiB"
+
+
+def test_every_step_of_the_machine_ends(machine: dict[str, Any]) -> None:
+    """A task without a time-out waits for a year, and the decisions of all parts with it."""
+    definition = machine["Definition"]
+    tasks = [definition["States"]["Join"], definition["States"]["Parts"]["ItemProcessor"]["States"]["DecidePart"]]
+    for task, spec in zip(tasks, (BY_NAME["disrupt"], PART_DECIDER), strict=True):
+        assert spec.timeout.total_seconds() < task["TimeoutSeconds"] < definition["TimeoutSeconds"]
+        assert all(0 < retry["MaxAttempts"] <= 6 for retry in task["Retry"])
+
+
+def test_the_machines_role_invokes_two_functions_and_nothing_else(
+    distributed: Templates, machine: dict[str, Any]
+) -> None:
+    template = distributed["fleetwright-fleetwright"]
+    role = machine["RoleArn"]["Fn::GetAtt"][0]
+    trust = template["Resources"][role]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+    assert [statement["Principal"] for statement in trust] == [{"Service": "states.amazonaws.com"}]
+    assert "aws:SourceAccount" in json.dumps(trust)
+    policies = [
+        resource["Properties"]["PolicyDocument"]["Statement"]
+        for resource in template["Resources"].values()
+        if resource["Type"] in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+        and {"Ref": role} in resource["Properties"].get("Roles", ())
+    ]
+    by_action = {action: s["Resource"] for statements in policies for s in statements for action in actions_of(s)}
+    assert set(by_action) == {
+        "lambda:InvokeFunction",
+        "states:StartExecution",
+        "states:DescribeExecution",
+        "states:StopExecution",
+    }
+    assert len(by_action["lambda:InvokeFunction"]) == 2
+    assert all(json.dumps(resource).endswith(':live"]]}') for resource in by_action["lambda:InvokeFunction"])
+    assert "stateMachine:fleetwright-fleetwright-parts" in json.dumps(by_action["states:StartExecution"])
+    for action in ("states:DescribeExecution", "states:StopExecution"):
+        assert all(":execution:fleetwright-fleetwright-parts" in json.dumps(each) for each in by_action[action])

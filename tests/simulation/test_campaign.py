@@ -172,6 +172,8 @@ def test_each_option_is_drawn() -> None:
     notes = {note for world in worlds for found in world.objects for note in found["metadata"].get("annotations", {})}
     assert settings == {
         "LAUNCHES_PER_RUN",
+        "PART_NODES",
+        "DISTRIBUTE_FROM",
         "REBALANCE_POLICY",
         "SURGE_RESTARTS",
         "STEER_SCALE_IN",

@@ -58,8 +58,8 @@ def _moment(item: Item) -> datetime:
 
 
 LONGEST: Final = timedelta(hours=1)
-"""A lease that is held for longer than this is free: functions run for fifteen minutes at most, so a clock was wrong, or a
-person wrote the time."""
+"""A lease that is held for longer than this is free: functions run for fifteen minutes at most, and an execution of theirs for
+half an hour, so a clock was wrong, or a person wrote the time."""
 
 LARGEST_FENCE: Final = 10**15
 """A larger fence is no time in milliseconds before the year 33658, and soon has more digits than DynamoDB counts."""

@@ -10,6 +10,7 @@ from aws_cdk import aws_s3 as s3
 
 from infra.constructs.grants.place import allow
 from infra.constructs.queues import Queues
+from installation.wiring import PARTS_PREFIX
 
 REFUSALS = "unavailable-offerings"
 REQUEST_RATES = "request-rates"
@@ -117,6 +118,17 @@ class StateGrants:
     def records_outcomes(self, role: iam.Role) -> None:
         """Allow writing what became of decisions."""
         allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("ledger/outcomes/*")])
+
+    def keeps_parts(self, role: iam.Role) -> None:
+        """Allow storing a cluster in parts, and reading the decisions; those who keep the ledger may list the bucket."""
+        allow(role, ["s3:GetObject", "s3:PutObject"], [self.bucket.arn_for_objects(f"{PARTS_PREFIX}*")])
+
+    def decides_parts(self, role: iam.Role) -> None:
+        """Allow reading a part of a cluster with its market, and storing the decision about it."""
+        of_cluster = f"{PARTS_PREFIX}{self.cluster}/*/"
+        read = [self.bucket.arn_for_objects(f"{of_cluster}{name}") for name in ("part-*", "catalogue")]
+        allow(role, ["s3:GetObject"], read)
+        allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects(f"{of_cluster}decision-*")])
 
     def sends_work(self, role: iam.Role) -> None:
         """Allow requesting the next step of a claim or command from `execute`."""

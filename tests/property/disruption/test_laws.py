@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.disruption.fragmented import fragmented
+from benchmarks.disruption.teams import of_team, together
 from benchmarks.files import written
 from benchmarks.measure import decoded
 from benchmarks.workloads.ec2 import ec2_catalogue
@@ -39,7 +40,7 @@ from core.reasons.nodes import NodeReason
 from core.scheduling.claim_search import Solution
 from core.scheduling.optimization.repacker import Repacker
 from tests.builders import a_node_of, a_selector, a_type
-from tests.property.disruption.worlds import of_team, together, worlds, worlds_of_teams
+from tests.property.disruption.worlds import worlds, worlds_of_teams
 from tests.property.naive.limits import DOLLAR, charged, running
 from tests.property.naive_disruption.judge import violations
 from tests.property.naive_disruption.worlds import random_world, under_both_policies

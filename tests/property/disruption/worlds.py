@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
 
+from benchmarks.disruption.teams import of_team
 from core import labels
 from core.model.node_pool import BALANCED, WHEN_EMPTY, WHEN_EMPTY_OR_UNDERUTILIZED, Budget, Disruption, NodePool
 from core.model.plan import DRIFTED, Condition, NodeClaim
@@ -21,7 +20,6 @@ from core.model.snapshot import (
     PodDisruptionBudget,
     Snapshot,
 )
-from core.model.values.taints import Taint, Toleration
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 
 TYPES = tuple(
@@ -110,60 +108,9 @@ def worlds(draw: st.DrawFn, *, ample: bool = False, drift: bool = True) -> Snaps
     )
 
 
-def of_team(snapshot: Snapshot, team: str) -> Snapshot:
-    """The same cluster with names of its own; a taint keeps pods of other teams from its nodes, and its pods tolerate it."""
-    taint = Taint("team", "NoSchedule", team)
-    tolerations = (Toleration(key="team", operator="Equal", value=team, effect="NoSchedule"),)
-    replace = msgspec.structs.replace
-
-    def named(name: str) -> str:
-        return f"{team}-{name}"
-
-    def labelled(given: dict[str, str]) -> dict[str, str]:
-        own = {key: named(given[key]) for key in (labels.NODEPOOL, labels.HOSTNAME) if key in given}
-        return {**given, **own, "team": team}
-
-    def machine(one: Node | NodeClaim) -> dict[str, Any]:
-        return {
-            "name": named(one.name),
-            "provider_id": named(one.provider_id),
-            "labels": labelled(one.labels),
-            "taints": (taint,),
-        }
-
-    return replace(
-        snapshot,
-        nodes=tuple(replace(node, **machine(node)) for node in snapshot.nodes),
-        node_claims=tuple(
-            replace(claim, **machine(claim), node_name=named(claim.node_name)) for claim in snapshot.node_claims
-        ),
-        node_pools=tuple(replace(pool, name=named(pool.name), taints=(taint,)) for pool in snapshot.node_pools),
-        pods=tuple(
-            replace(
-                pod,
-                namespace=team,
-                node_name=pod.node_name and named(pod.node_name),
-                spec=replace(pod.spec, tolerations=tolerations),
-            )
-            for pod in snapshot.pods
-        ),
-        budgets=tuple(replace(budget, namespace=team) for budget in snapshot.budgets),
-    )
-
-
 @st.composite
 def worlds_of_teams(draw: st.DrawFn) -> tuple[Snapshot, ...]:
     """Two or three clusters whose pods could not go to each other's nodes."""
     options = Options(moves=draw(st.sampled_from([THOROUGH_MOVES, BALANCED_MOVES])))
     found = [of_team(draw(worlds()), f"team{number}") for number in range(draw(st.integers(2, 3)))]
     return tuple(msgspec.structs.replace(one, options=options) for one in found)
-
-
-def together(clusters: Sequence[Snapshot], **options: Any) -> Snapshot:
-    """These clusters as one, with changed options."""
-    every = {
-        name: tuple(one for cluster in clusters for one in getattr(cluster, name))
-        for name in ("nodes", "node_claims", "node_pools", "pods", "budgets")
-    }
-    changed = msgspec.structs.replace(clusters[0].options, **options)
-    return msgspec.structs.replace(clusters[0], options=changed, **every)

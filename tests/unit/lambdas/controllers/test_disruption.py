@@ -19,7 +19,7 @@ from core.brakes import Brake, BrakeKind, EngagedBrakes
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.move_history import FIRST_PAUSE, MoveHistory, Rollout
-from core.ledger.entry import LedgerEntry, RecordedTime, decode_entry
+from core.ledger.entry import LedgerEntry, decode_entry
 from core.ledger.reading import read_decision_key
 from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import ClaimPhase, CommandPhase
@@ -76,7 +76,7 @@ def admitted(
         node_classes={},
     )
     gate = CommandGate(MemoryMoves(rows or Rows()))
-    return list(gate.admit(commands, view, RECORDS, EngagedBrakes(brakes), NOW + later, report)), report
+    return list(gate.admit(commands, view.commands, RECORDS, EngagedBrakes(brakes), NOW + later, report)), report
 
 
 def test_commands_that_nothing_stops_are_admitted_in_order() -> None:
@@ -144,8 +144,7 @@ class World:
         """Write a decision with these commands to the ledger; return the ids of those that may be stored."""
         split = CommandsByApproval([(command.reason, command) for command in commands], [])
         plan = DisruptionPlan(now=NOW, commands=commands)
-        time = RecordedTime(lambda: 0.0)
-        found = self.writer.write_decision(a_snapshot(), plan, split, time, self.report)
+        found = self.writer.write_decision(a_snapshot(), plan, split, (), self.report)
         return [name for name, _ in found.startable]
 
     def refuse(self, error: PortError) -> None:
@@ -714,17 +713,13 @@ def test_an_unchanged_cluster_is_decided_again_after_five_minutes_and_not_before
 
 
 @pytest.mark.parametrize(
-    ("thousandths", "is_cut_off"), [((), False), ((10, 749), False), ((10, 750), True), ((1200,), True)]
+    ("thousandths", "is_cut_off"), [((), False), ((10, 749), False), ((10, 750), True), ((1200, 0), True)]
 )
 def test_a_decision_is_cut_off_once_there_is_no_time_for_a_target(
     thousandths: tuple[int, ...], is_cut_off: bool
 ) -> None:
     """From then on targets and parts are left out, so that the same state is decided about again."""
-    readings = iter(thousandths)
-    time = RecordedTime(lambda: next(readings) / 1000)
-    for _ in thousandths:
-        time()
-    decided = disruption._Decided(a_snapshot(), DisruptionPlan(now=NOW), "", NOW, time, is_new=True)
+    decided = disruption._Decided(a_snapshot(), DisruptionPlan(now=NOW), "", NOW, thousandths, is_new=True)
     assert decided.is_cut_off is is_cut_off
 
 
