@@ -17,8 +17,7 @@ controller has not created yet: some come only once the first runs, so who waits
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -27,8 +26,8 @@ import msgspec
 
 from core import labels
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
-from core.model.snapshot import ProvisioningRequest, Snapshot
-from core.pods import names_group
+from core.model.snapshot import Snapshot
+from core.pods import COMING_MAX, beyond_bound, names_group
 from core.reasons.code import Refusal, Stated
 from core.reasons.pods import PodReason
 
@@ -51,8 +50,6 @@ _KINDS: Final = {
 """What messages call a group whose source is no kind of object."""
 
 _LATE: Final = datetime.max.replace(tzinfo=UTC)
-_REQUEST: Final = GroupSource.PROVISIONING_REQUEST
-_FIRST: Final = datetime.min.replace(tzinfo=UTC)
 
 GangKey = tuple[str, GroupSource, str]
 """Namespace, way of writing, name."""
@@ -157,44 +154,18 @@ def gangs_of(snapshot: Snapshot) -> tuple[Gang, ...]:
         return requested
     objects = {(obj.namespace, obj.source, obj.name): obj for obj in snapshot.group_objects}
     readings = {key: _Reading(snapshot, objects, key, members[key]) for key in sorted(members)}
-    late = _beyond_bound((reading.created_at() or _LATE, *key, reading.lacks()) for key, reading in readings.items())
+    late = beyond_bound((reading.created_at() or _LATE, *key, reading.lacks()) for key, reading in readings.items())
     gangs = (reading.gang(is_late=key in late) for key, reading in readings.items())
     return (*(gang for gang in gangs if gang is not None), *requested)
-
-
-COMING_MAX: Final = 10_000
-"""The most members to come of all groups of one namespace, and the most places of its ProvisioningRequests: each becomes a pod
-of the plan, and its author writes no more than a number."""
-
-
-def _beyond_bound(groups: Iterable[tuple[datetime, str, str, str, int]]) -> frozenset[tuple[str, str, str]]:
-    """Return the keys of groups that do not fit within `COMING_MAX` beside the older ones of their namespace.
-
-    `groups`: creation time, key, and the number of members to come.
-    """
-    coming: Counter[str] = Counter()
-    late = set()
-    for _, namespace, source, name, number in sorted(groups):
-        if coming[namespace] + number > COMING_MAX:
-            late.add((namespace, source, name))
-        else:
-            coming[namespace] += number
-    return frozenset(late)
 
 
 def _requested_rooms(snapshot: Snapshot) -> Iterator[Gang]:
     """Yield the places that ProvisioningRequests still look for, each request as a group."""
     from core import provisioning_requests as rules  # most clusters have none
 
-    late = _beyond_bound(
-        (_requested_at(request, snapshot.now), request.namespace, _REQUEST, request.name, _places(request))
-        for request in snapshot.provisioning_requests
-        if rules.is_open(request) or rules.is_booked(request, snapshot.now)
-    )
+    late = rules.late_requests(snapshot)
     for request in sorted(snapshot.provisioning_requests, key=lambda request: (request.namespace, request.name)):
-        if (request.namespace, _REQUEST, request.name) in late:
-            continue
-        if not rules.is_open(request) or rules.obstacle_to(request, snapshot) is not None:
+        if not rules.is_open(request) or rules.obstacle_to(request, snapshot, late) is not None:
             continue
         places, value = rules.places_to_come(request, snapshot), rules.own_value(request)
         coming = tuple(pod for pod in places if pod.key not in snapshot.requested_members)
@@ -216,16 +187,6 @@ def _requested_rooms(snapshot: Snapshot) -> Iterator[Gang]:
             topology_keys=(labels.PROVISIONING_REQUEST, *keys),
             places=where,
         )
-
-
-def _requested_at(request: ProvisioningRequest, now: datetime) -> datetime:
-    """Return since when it asks for places; those that are booked come before all others."""
-    is_booked = request.provisioned_at is not None and request.provisioned_at <= now
-    return _FIRST if is_booked else request.created_at or _LATE
-
-
-def _places(request: ProvisioningRequest) -> int:
-    return sum(part.pods for part in request.pod_sets)
 
 
 def _is_over(pod: Pod) -> bool:

@@ -16,6 +16,7 @@ docs/engineering/handbook/planning.md.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -165,6 +166,26 @@ def names_group(pod: Pod) -> bool:
 def is_to_come(pod: Pod) -> bool:
     """Whether a pod stands for a member of a group that its controller has still to create."""
     return pod.annotations.get(labels.MEMBER_TO_COME) == "true"
+
+
+COMING_MAX: Final = 10_000
+"""The most members to come of all groups of one namespace, and the most places of its ProvisioningRequests: each becomes a pod
+of the plan, and its author writes no more than a number."""
+
+
+def beyond_bound(groups: Iterable[tuple[datetime, str, str, str, int]]) -> frozenset[tuple[str, str, str]]:
+    """Return the keys of groups that do not fit within `COMING_MAX` beside the older ones of their namespace.
+
+    `groups`: creation time, key, and the number of members to come.
+    """
+    coming: Counter[str] = Counter()
+    late = set()
+    for _, namespace, source, name, number in sorted(groups):
+        if coming[namespace] + number > COMING_MAX:
+            late.add((namespace, source, name))
+        else:
+            coming[namespace] += number
+    return frozenset(late)
 
 
 def is_reschedulable(pod: Pod) -> bool:

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Final
 
@@ -29,9 +29,10 @@ import msgspec
 from core import labels
 from core.model.catalogue import SERVES_LEAST, InstanceType
 from core.model.plan import PlannedGroup
-from core.model.pod import Pod
+from core.model.pod import GroupSource, Pod
 from core.model.snapshot import ProvisioningRequest, RequestedPods, Snapshot
 from core.model.values.requirements import Requirement
+from core.pods import COMING_MAX, beyond_bound
 from core.reasons.pods import PodReason, RequestReason
 
 CHECK_CAPACITY: Final = "check-capacity.autoscaling.x-k8s.io"
@@ -69,6 +70,9 @@ PROVISIONED: Final = "Provisioned"
 FAILED: Final = "Failed"
 BOOKING_EXPIRED: Final = "BookingExpired"
 CAPACITY_REVOKED: Final = "CapacityRevoked"
+
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 _NAME_MAX: Final = 54
 """Of the 63 characters of a label's value, a hyphen and eight are the digest."""
@@ -202,7 +206,11 @@ def _bound_to_room(pod_set: RequestedPods, request: ProvisioningRequest) -> Requ
     return msgspec.structs.replace(pod_set, spec=spec)
 
 
-# What a capacity block allows.
+# What prevents a request from being planned for: a mistake, the bound of its namespace, or its capacity block.
+
+
+RequestKey = tuple[str, str, str]
+"""Namespace, source and name, as of a group."""
 
 
 class Obstacle(msgspec.Struct, frozen=True):
@@ -213,12 +221,61 @@ class Obstacle(msgspec.Struct, frozen=True):
     is_final: bool = False
 
 
-def obstacle_to(request: ProvisioningRequest, snapshot: Snapshot) -> Obstacle | None:
-    """Return what prevents an open request from being planned for, None if nothing does."""
+def obstacle_to(
+    request: ProvisioningRequest, snapshot: Snapshot, late: Collection[RequestKey] | None = None
+) -> Obstacle | None:
+    """Return what prevents an open request from being planned for, None if nothing does.
+
+    `late`: `late_requests`, from callers that ask about several requests.
+    """
+    obstacle = _obstacle_of_its_own(request, snapshot)
+    if obstacle is not None or not is_open(request):
+        return obstacle
+    if _key(request) not in (late_requests(snapshot) if late is None else late):
+        return None
+    asked = f"the ProvisioningRequests of namespace {request.namespace} ask for more than {COMING_MAX} places"
+    return Obstacle(RequestReason.TOO_MANY_PLACES, f"{asked}, and older ones come first")
+
+
+def late_requests(snapshot: Snapshot) -> frozenset[RequestKey]:
+    """Return the requests whose places do not fit within the bound of their namespace beside those of older ones.
+
+    A request that is not planned for takes nothing of the bound. Those that are booked or have nodes come before all others:
+    a block that begins must not end what younger ones have begun.
+    """
+    marks = (*(node.labels for node in snapshot.nodes), *(claim.labels for claim in snapshot.node_claims))
+    values = frozenset(own_labels.get(labels.PROVISIONING_REQUEST, "") for own_labels in marks)
+
+    def since(request: ProvisioningRequest) -> datetime:
+        is_begun = is_booked(request, snapshot.now) or own_value(request) in values
+        return _FIRST if is_begun else request.created_at or _LAST
+
+    return beyond_bound(
+        (since(request), *_key(request), _places(request))
+        for request in snapshot.provisioning_requests
+        if is_booked(request, snapshot.now) or (is_open(request) and _obstacle_of_its_own(request, snapshot) is None)
+    )
+
+
+def _key(request: ProvisioningRequest) -> RequestKey:
+    return request.namespace, GroupSource.PROVISIONING_REQUEST, request.name
+
+
+def _places(request: ProvisioningRequest) -> int:
+    return sum(pod_set.pods for pod_set in request.pod_sets)
+
+
+def _obstacle_of_its_own(request: ProvisioningRequest, snapshot: Snapshot) -> Obstacle | None:
+    """Return what prevents an open request from being planned for whatever the others ask for."""
     if request.reason:
         reason = RequestReason.of(request.reason)
         return Obstacle(reason, request.message, reason in (RequestReason.INVALID, RequestReason.UNKNOWN_CLASS))
-    if not request.reservation or not is_open(request):
+    if not is_open(request):
+        return None
+    if (places := _places(request)) > COMING_MAX:
+        text = f"it asks for {places} places, and the requests of one namespace may ask for {COMING_MAX}"
+        return Obstacle(RequestReason.TOO_MANY_PLACES, text, is_final=True)
+    if not request.reservation:
         return None
     block, what = _Block.of(request.reservation, snapshot), f"capacity reservation {request.reservation}"
     if block is None:
@@ -337,7 +394,11 @@ class Starting(msgspec.Struct, frozen=True):
 
 
 def answer(
-    request: ProvisioningRequest, snapshot: Snapshot, group: PlannedGroup | None, starting: Starting
+    request: ProvisioningRequest,
+    snapshot: Snapshot,
+    group: PlannedGroup | None,
+    starting: Starting,
+    late: Collection[RequestKey] | None = None,
 ) -> RequestAnswer | None:
     """Return what to write about a request; None if it is not ours, or nothing is to be said of it.
 
@@ -346,6 +407,7 @@ def answer(
         snapshot: The cluster.
         group: Its group in the plan; None without a plan for it.
         starting: Its nodes under way.
+        late: As for `obstacle_to`.
     """
     now = snapshot.now
     if not is_served(request) or request.is_failed:
@@ -354,7 +416,7 @@ def answer(
         return _of_booking(request, snapshot, request.provisioned_at)
     if request.is_expired:
         return None
-    obstacle = obstacle_to(request, snapshot)
+    obstacle = obstacle_to(request, snapshot, late)
     if obstacle is not None and obstacle.is_final:
         return RequestAnswer((RequestCondition(FAILED, "True", obstacle.reason, obstacle.message),))
     if request.valid_until is not None and now >= request.valid_until:

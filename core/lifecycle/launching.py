@@ -149,6 +149,27 @@ def by_group(launches: Iterable[list[ClaimRecord]]) -> list[list[list[ClaimRecor
     return list(groups.values())
 
 
+def begun_launches(launches: Sequence[list[ClaimRecord]], at_most: int) -> list[list[ClaimRecord]]:
+    """Return the launches to start: as many as have at most `at_most` claims together."""
+    begun, claims = list[list[ClaimRecord]](), 0
+    for launch in launches:
+        claims += len(launch)
+        if claims <= at_most:
+            begun.append(launch)
+    return begun
+
+
+def first_of_each_class(
+    groups: Sequence[list[list[ClaimRecord]]],
+) -> tuple[list[list[list[ClaimRecord]]], list[list[list[ClaimRecord]]]]:
+    """Return the first group of launches of each EC2NodeClass, then the others."""
+    first: dict[str, list[list[ClaimRecord]]] = {}
+    for group in groups:
+        first.setdefault(group[0][0].plan.node_class.name, group)
+    ahead = [group for group in groups if first[group[0][0].plan.node_class.name] is group]
+    return ahead, [group for group in groups if first[group[0][0].plan.node_class.name] is not group]
+
+
 def group_of(record: ClaimRecord) -> str:
     """Return the group that starts together for which alone the claim is launched, empty for none."""
     return record.plan.annotations.get(labels.GROUP_OF_CLAIM, "")

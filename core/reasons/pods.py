@@ -398,6 +398,11 @@ class RequestReason(ReasonCode):
         "Its class is one of Fleetwright's domain that this release does not have.",
         "Use capacity-block.fleetwright.dev, or a class of autoscaling.x-k8s.io.",
     )
+    TOO_MANY_PLACES = (
+        "TooManyPlaces",
+        "It asks for more than the 10,000 places that the requests of a namespace may have, or older ones leave too few.",
+        "Ask for fewer pods in one request, or wait for the older ones; another namespace has a bound of its own.",
+    )
     BLOCK_NOT_FOUND = (
         "CapacityBlockNotFound",
         "No EC2NodeClass selects the capacity block or reservation that it names, or it has ended.",

@@ -29,7 +29,7 @@ from adapters.ports import (
     UnfulfilledError,
 )
 from adapters.run_report import RunReport
-from adapters.runtime import RunTasks
+from adapters.runtime import RunTasks, Task
 from adapters.store import ClaimStore, LaunchDenials, OfferingProbe, Requested, UnavailableOfferings
 from core import api, labels
 from core.errors import InvalidInputError
@@ -49,7 +49,9 @@ from core.launch.denials import (
 from core.launch.selection import Selection, select_offerings
 from core.launch.template import is_confined, partition, tenancy
 from core.lifecycle.launching import (
+    begun_launches,
     by_group,
+    first_of_each_class,
     group_of,
     in_launches,
     launch_name,
@@ -639,24 +641,43 @@ class ParallelLaunches:
         deadline: datetime,
     ) -> LaunchResults:
         """Launch as many as time permits. A failure of one claim affects only its group; so does a limit's refusal."""
-        result, records, short = LaunchResults(), given.accepted, frozenset(map(group_of, given.refused)) - {""}
-        known = [record for record in records if record.plan.node_class.name in node_classes]
-        begun = _begun(in_launches(known), self._at_most)
-        names = {record.name for launch in begun for record in launch}
-        result.left += [record.name for record in records if record.name not in names]
-        for groups in _first_of_each_class(by_group(begun)):
+        result, launches = LaunchResults(), in_launches(given.accepted)
+        known = [launch for launch in launches if launch[0].plan.node_class.name in node_classes]
+        unknown = [launch[0] for launch in launches if launch[0].plan.node_class.name not in node_classes]
+        short = frozenset(map(group_of, (*given.refused, *unknown))) - {""}
+        begun = begun_launches(known, self._at_most)
+        for groups in first_of_each_class(by_group(begun)):
             series = [[_Attempt(launch, report.part(), LaunchResults()) for launch in group] for group in groups]
             tasks = [partial(self._attempt_in_turn, each, node_classes, catalogue, deadline, short) for each in series]
-            ended = self._run_tasks(tasks, max(deadline - self._clock.now(), timedelta(0)))
-            for attempts, has_ended in zip(series, ended, strict=True):
-                for attempt in attempts:
-                    if has_ended:
-                        report.add(attempt.report)
-                        result.add(attempt.result)
-                    else:
-                        report.count("unfinishedLaunches", len(attempt.records))
-                        result.unclear += [record.name for record in attempt.records]
+            self._run(tasks, series, deadline, report, result)
+        refused, tokens = frozenset(result.refused), {launch[0].token for launch in begun}
+        short |= {group_of(record) for record in given.accepted if record.name in refused} - {""}
+        later = [launch for launch in launches if launch[0].token not in tokens]
+        result.left += [record.name for launch in later if group_of(launch[0]) not in short for record in launch]
+        if given_up := [launch for launch in later if group_of(launch[0]) in short]:
+            series = [[_Attempt(launch, report.part(), LaunchResults())] for launch in given_up]
+            tasks = [partial(self._hold_back, attempt, catalogue) for (attempt,) in series]
+            self._run(tasks, series, deadline, report, result)
         return result
+
+    def _run(
+        self,
+        tasks: Sequence[Task],
+        series: Sequence[Sequence[_Attempt]],
+        deadline: datetime,
+        report: RunReport,
+        result: LaunchResults,
+    ) -> None:
+        """Run a task for each series of attempts, and add their results; those that do not end in time are unclear."""
+        ended = self._run_tasks(tasks, max(deadline - self._clock.now(), timedelta(0)))
+        for attempts, has_ended in zip(series, ended, strict=True):
+            for attempt in attempts:
+                if has_ended:
+                    report.add(attempt.report)
+                    result.add(attempt.result)
+                else:
+                    report.count("unfinishedLaunches", len(attempt.records))
+                    result.unclear += [record.name for record in attempt.records]
 
     def _attempt_in_turn(
         self,
@@ -683,7 +704,7 @@ class ParallelLaunches:
             is_refused = is_refused or bool(attempt.result.refused)
 
     def _hold_back(self, attempt: _Attempt, catalogue: Catalogue) -> None:
-        """Forget the claims: EC2 refused another part of their group, and the next run plans the group as a whole."""
+        """Forget the claims: another part of their group is refused, and the next run plans the group as a whole."""
         answer = LaunchAnswer(held_back=Stated(ClaimReason.LAUNCH_HELD_BACK, GROUP_REFUSED))
         writer, now = self._launcher.answer_writer, self._clock.now()
         attempt.result.add_settled(writer.settle_each(attempt.records, answer, catalogue, now, attempt.report))
@@ -727,24 +748,3 @@ class ParallelLaunches:
 
     def _part(self, record: ClaimRecord, own: list[ClaimRecord]) -> None:
         own.append(self._launcher.alone(record))
-
-
-def _begun(launches: Sequence[list[ClaimRecord]], at_most: int) -> list[list[ClaimRecord]]:
-    """Return the launches to start: as many as have at most `at_most` claims together."""
-    begun, claims = list[list[ClaimRecord]](), 0
-    for launch in launches:
-        claims += len(launch)
-        if claims <= at_most:
-            begun.append(launch)
-    return begun
-
-
-def _first_of_each_class(
-    groups: Sequence[list[list[ClaimRecord]]],
-) -> tuple[list[list[list[ClaimRecord]]], list[list[list[ClaimRecord]]]]:
-    """Return the first group of launches of each EC2NodeClass, then the others."""
-    first: dict[str, list[list[ClaimRecord]]] = {}
-    for group in groups:
-        first.setdefault(group[0][0].plan.node_class.name, group)
-    ahead = [group for group in groups if first[group[0][0].plan.node_class.name] is group]
-    return ahead, [group for group in groups if first[group[0][0].plan.node_class.name] is not group]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -29,7 +29,7 @@ from core.interpreter import collector_paused
 from core.lifecycle.deletion import CONSOLIDATION
 from core.lifecycle.launching import SHARES_MAX, group_of, may_start_for_nobody, starting_for_groups, starts_for_nobody
 from core.lifecycle.records import ClaimRecord, Moments
-from core.model.plan import Plan, PlannedClaim, Unschedulable
+from core.model.plan import Plan, Unschedulable
 from core.model.pod import MEMBERS_COME_WITHIN, Pod
 from core.model.snapshot import Snapshot
 from core.pools import limits_by_counter
@@ -87,7 +87,7 @@ class ClaimRecords:
         snapshot, now = view.snapshot, self._clock.now()
         pods = {pod.key: pod for pod in snapshot.pods}
         bound = {pod.key for pod in snapshot.pods if pod.node_name}
-        records, left_out = list[ClaimRecord](), list[Unschedulable]()
+        records, left_out, lost_groups = list[ClaimRecord](), list[Unschedulable](), dict[str, str]()
         for planned in plan.claims:
             named = with_decision(with_class_hash(planned, snapshot.node_classes), decision)
             name = f"{planned.node_pool}-{lease.stamp}-{used + len(records)}"
@@ -99,38 +99,36 @@ class ClaimRecords:
                 logger.exception("claim set aside", extra={"nodePool": planned.node_pool})
                 aside = internal_error(f"NodePool/{planned.node_pool}", error)
                 left_out += [Unschedulable(pod, PodReason.SET_ASIDE, aside.message) for pod in planned.pods]
+                lost_groups[planned.annotations.get(labels.GROUP_OF_CLAIM, "")] = aside.message
                 continue
             if isinstance(record, Refusal):
                 left_out += [Unschedulable(pod, record.reason, record.message) for pod in planned.pods]
+                lost_groups[planned.annotations.get(labels.GROUP_OF_CLAIM, "")] = record.message
                 continue
             awaits_pods = bool(planned.pods) and not planned.buffer_pods and bound.isdisjoint(planned.pods)
             moments = _moments((pods[key] for key in planned.pods if key in pods), heard_at)
             records.append(msgspec.structs.replace(record, awaits_pods=awaits_pods, moments=moments))
-        records, held = _whole_groups(records, plan.claims, left_out)
+        lost_groups.pop("", None)
+        records, held = _whole_groups(records, lost_groups)
         left_out += held
         records = self._launcher.shared(records, snapshot, at_most=self._shares_max)
         return records, msgspec.structs.replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *left_out))))
 
 
 def _whole_groups(
-    records: Sequence[ClaimRecord], planned: Iterable[PlannedClaim], left_out: Sequence[Unschedulable]
+    records: Sequence[ClaimRecord], lost: Mapping[str, str]
 ) -> tuple[list[ClaimRecord], list[Unschedulable]]:
-    """Return the records without those of a group of which a claim cannot be launched, and why their pods get no node."""
-    lost = {unplaced.pod: unplaced for unplaced in left_out}
-    why = {
-        claim.annotations[labels.GROUP_OF_CLAIM]: lost[pod].message
-        for claim in planned
-        if labels.GROUP_OF_CLAIM in claim.annotations
-        for pod in claim.pods
-        if pod in lost
-    }
+    """Return the records without those of groups of which a claim cannot be launched, and why their pods get no node.
+
+    `lost`: such group → why. The members of the claim may all be still to come, so that no pod tells of it.
+    """
     held = [
-        Unschedulable(pod, PodReason.GROUP_INCOMPLETE, f"another member gets no node: {why[group_of(record)]}")
+        Unschedulable(pod, PodReason.GROUP_INCOMPLETE, f"another member gets no node: {lost[group_of(record)]}")
         for record in records
-        if group_of(record) in why
+        if group_of(record) in lost
         for pod in record.plan.pods
     ]
-    return [record for record in records if group_of(record) not in why], held
+    return [record for record in records if group_of(record) not in lost], held
 
 
 def _moments(pods: Iterable[Pod], heard_at: datetime | None) -> Moments:

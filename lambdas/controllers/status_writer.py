@@ -226,16 +226,17 @@ class RequestStatus:
         """Bring the status of every request up to date; a failure of one does not affect the others."""
         if not view.requests:
             return
-        from core.provisioning_requests import answer  # most clusters have none
+        from core.provisioning_requests import answer, late_requests  # most clusters have none
 
         groups = {group.name: group for group in plan.groups if group.source == GroupSource.PROVISIONING_REQUEST}
         requests = {f"{request.namespace}/{request.name}": request for request in view.snapshot.provisioning_requests}
+        late = late_requests(view.snapshot)
         for written in view.requests:
             key = _key(written)
             request = requests.get(key)
             if request is None:
                 continue
-            wanted = answer(request, view.snapshot, groups.get(key), _starting(request, view))
+            wanted = answer(request, view.snapshot, groups.get(key), _starting(request, view), late)
             if wanted is None:
                 continue
             try:

@@ -9,10 +9,12 @@ import msgspec
 import pytest
 
 from core import labels
-from core.gangs import COMING_MAX, EFA, Gang, gangs_of, kept_together
+from core.gangs import EFA, Gang, gangs_of, kept_together
+from core.model.plan import NodeClaim
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
 from core.model.snapshot import ProvisioningRequest, RequestedPods, Snapshot
-from core.provisioning_requests import ATOMIC_SCALE_UP
+from core.pods import COMING_MAX
+from core.provisioning_requests import ATOMIC_SCALE_UP, own_value
 from core.reasons.pods import PodReason
 from tests.builders import NOW, a_pod, a_snapshot
 
@@ -301,3 +303,29 @@ def test_the_places_of_the_requests_of_one_namespace_are_bounded() -> None:
     booked = msgspec.structs.replace(requests[3], provisioned_at=NOW - timedelta(minutes=1))
     asked = gangs_of(Snapshot(now=NOW, provisioning_requests=(*requests[:3], booked)))
     assert [gang.name for gang in asked] == ["default/r0"]
+
+
+def a_request(name: str, age: int, places: int, **changes: Any) -> ProvisioningRequest:
+    return ProvisioningRequest(
+        namespace="default",
+        name=name,
+        provisioning_class=ATOMIC_SCALE_UP,
+        created_at=NOW - timedelta(minutes=age),
+        pod_sets=(RequestedPods(pods=places, spec=a_pod("p").spec),),
+        **changes,
+    )
+
+
+def test_a_request_that_is_not_planned_for_takes_nothing_of_the_bound() -> None:
+    """One that waits days for its block kept all younger ones of its namespace from being planned for."""
+    old, young = a_request("old", 9, COMING_MAX - 1, reservation="cr-1"), a_request("young", 1, 10)
+    found = gangs_of(Snapshot(now=NOW, provisioning_requests=(old, young)))
+    assert [gang.name for gang in found] == ["default/young"]
+
+
+def test_a_request_whose_nodes_start_keeps_its_turn_when_an_older_one_may_be_planned_for() -> None:
+    old, young = a_request("old", 9, COMING_MAX - 1), a_request("young", 1, 10)
+    claim = NodeClaim(name="c", labels={labels.PROVISIONING_REQUEST: own_value(young)})
+    for claims, name in (((), "default/old"), ((claim,), "default/young")):
+        found = gangs_of(Snapshot(now=NOW, provisioning_requests=(old, young), node_claims=claims))
+        assert [gang.name for gang in found] == [name]

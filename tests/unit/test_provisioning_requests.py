@@ -13,6 +13,7 @@ from core.model.node_pool import NodeClass
 from core.model.plan import NodeClaim, PlannedGroup
 from core.model.pod import GroupSource, Pod, PodSpec
 from core.model.snapshot import ProvisioningRequest, RequestedPods, Snapshot
+from core.pods import COMING_MAX
 from core.provisioning_requests import (
     ATOMIC_SCALE_UP,
     BOOKED_FOR,
@@ -115,6 +116,26 @@ def test_the_expected_time_stays_the_same_from_run_to_run() -> None:
         messages.add(found.conditions[1].message)
     assert len(messages) == 1
     assert "2 nodes are starting; ready at about" in messages.pop()
+
+
+def test_a_request_beyond_the_bound_of_its_namespace_says_so() -> None:
+    """It was skipped in silence, and waited seven days to be planned for."""
+
+    def sized(name: str, places: int) -> ProvisioningRequest:
+        age, pods = timedelta(minutes=len(name)), (RequestedPods(pods=places, spec=SMALL),)
+        return msgspec.structs.replace(REQUEST, name=name, created_at=NOW - age, pod_sets=pods)
+
+    older, late, huge = sized("older", COMING_MAX), sized("late", 1), sized("h", COMING_MAX + 1)
+    snapshot = Snapshot(now=NOW, provisioning_requests=(late, older, huge))
+    assert outcome(snapshot, older)[2] == "CapacityIsNotFound"
+    assert outcome(snapshot, late) == (
+        *("Provisioned", "False", "TooManyPlaces"),
+        "the ProvisioningRequests of namespace team ask for more than 10000 places, and older ones come first",
+    )
+    assert outcome(snapshot, huge) == (
+        *("Failed", "True", "TooManyPlaces"),
+        "it asks for 10001 places, and the requests of one namespace may ask for 10000",
+    )
 
 
 # The class for capacity blocks.

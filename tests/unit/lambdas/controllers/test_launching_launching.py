@@ -34,7 +34,7 @@ from core.model.snapshot import Snapshot
 from core.reasons.code import ClaimReason
 from core.scheduling import schedule
 from lambdas.controllers.launch_answers import STORE_ATTEMPTS
-from lambdas.controllers.launching import Launcher, LaunchRequests
+from lambdas.controllers.launching import Launcher, LaunchRequests, ParallelLaunches
 from tests.builders import NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
 from tests.fakes.account import FakeBrakes
 from tests.fakes.lab import Lab, a_pending_pod
@@ -748,6 +748,42 @@ class TestAGroup:
         monkeypatch.setattr(claims, "request", without_room)
         lab.provision()
         assert (lab.cloud.orders, lab.claims) == ([], ())
+
+    @pytest.mark.usefixtures("unlike")
+    @pytest.mark.parametrize("refuses", ["limit", "EC2"])
+    def test_leaves_nothing_to_execute_once_a_part_is_refused(
+        self, refuses: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`execute` would launch one claim after the other, and see only one launch of the group each time."""
+        monkeypatch.setattr(lab.app.provisioning.launches._launches, "_at_most", 1)
+        if refuses == "limit":
+            claims = lab.app.adapters.stores.claims
+            request = claims.request
+
+            def without_room(wanted: Sequence[ClaimRecord], *more: Any) -> Requested:
+                return Requested(request(wanted[:-1], *more).accepted, tuple(wanted[-1:]))
+
+            monkeypatch.setattr(claims, "request", without_room)
+        else:
+            lab.cloud.room = 0
+        lab.provision()
+        assert lab.claims == ()
+        assert not [message for message in lab.work.take() if "claim" in str(message)]
+
+    def test_is_not_launched_without_a_claim_whose_class_is_unknown(self) -> None:
+        world = World()
+        records = []
+        for record, name in zip(world.stored(), ("default", "gone"), strict=True):
+            node_class = msgspec.structs.replace(record.plan.node_class, name=name)
+            marks = {labels.GROUP_OF_CLAIM: "AnnotatedGroup/default/train"}
+            plan = msgspec.structs.replace(record.plan, node_class=node_class, annotations=marks)
+            records.append(world.put(msgspec.structs.replace(record, plan=plan)))
+        launches = ParallelLaunches(world.requests, world.launcher, in_turn, world.clock, at_most=10)
+        classes, until = {"default": world.node_class}, NOW + timedelta(minutes=1)
+        given = Requested(tuple(records))
+        result = launches.launch(given, classes, world.snapshot.catalogue, world.report, until)
+        assert (world.cloud.orders, world.rows.claims, result.left) == ([], {}, [])
+        assert sorted(result.refused) == ["c0", "c1"]
 
     def test_is_not_launched_without_a_claim_that_cannot_be_made(
         self, lab: Lab, monkeypatch: pytest.MonkeyPatch

@@ -21,6 +21,7 @@ from core.model.node_pool import NodeClass
 from core.model.plan import Plan
 from core.model.pod import Owner, Pod
 from core.reasons.code import DecisionKind
+from core.reasons.pods import PodReason
 from core.scheduling import schedule
 from installation.metric_names import CHAINS_CUT
 from lambdas.controllers.launching import Launcher, LaunchRequests
@@ -132,6 +133,20 @@ def test_pods_of_a_claim_that_cannot_be_launched_are_told_why_and_the_others_are
     (left_out,) = plan.unschedulable
     assert left_out.pod == "default/a"
     assert left_out.message
+
+
+def test_a_group_is_not_launched_without_a_claim_whose_members_are_all_still_to_come() -> None:
+    """No pod told of such a claim, and the leader of a LeaderWorkerSet got a node without its workers."""
+    world = ClaimRecordsWorld(waiting("leader"), waiting("other"))
+    of_group = {labels.GROUP_OF_CLAIM: "LeaderWorkerSet/default/llm-0"}
+    leader, other = world.plan.claims
+    leader = msgspec.structs.replace(leader, annotations=of_group)
+    workers = msgspec.structs.replace(leader, pods=(), buffer_pods=("default/worker-1",), instance_types=())
+    world.plan = msgspec.structs.replace(world.plan, claims=(workers, leader, other))
+    records, plan = world.rows()
+    assert [record.plan.pods for record in records] == [other.pods]
+    (held,) = plan.unschedulable
+    assert (held.pod, held.reason) == (*leader.pods, PodReason.GROUP_INCOMPLETE)
 
 
 # Launches are charged to the consolidations that moved the pods that they are for.
