@@ -400,8 +400,8 @@ def test_pods_wait_no_longer_than_with_endless_chains(
 def test_a_setting_that_is_forgotten_shows_in_the_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If this failed, the tests above would pass whatever the template allows."""
 
-    def forgetful(*, is_shadow: bool) -> tuple[FunctionSpec, ...]:
-        deployed = deployed_functions(is_shadow=is_shadow)
+    def forgetful(*, is_shadow: bool, is_distributed: bool) -> tuple[FunctionSpec, ...]:
+        deployed = deployed_functions(is_shadow=is_shadow, is_distributed=is_distributed)
         return tuple(msgspec.structs.replace(function, may_loop=False) for function in deployed)
 
     monkeypatch.setattr("simulator.world.deployed_functions", forgetful)
