@@ -330,8 +330,8 @@ class PartsRun(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_input(self) -> JsonObject:
         """Return the input of the state machine."""
-        given: JsonObject = msgspec.to_builtins(self)
-        return {**given, "parts": list(self.parts)}
+        fields: JsonObject = msgspec.to_builtins(self)
+        return {**fields, "parts": list(self.parts)}
 
 
 class PartRequest(msgspec.Struct, frozen=True, kw_only=True):

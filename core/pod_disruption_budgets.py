@@ -189,19 +189,19 @@ class DisruptionBudgets:
 
     def guards(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """Return the budgets that an eviction of the pod is checked against; with several, it is always refused."""
-        known = self._guards.get(id(pod))
-        if known is None:
+        entry = self._guards.get(id(pod))
+        if entry is None:
             # An entry keeps its pod alive, so no other pod has its identity.
-            known = self._guards[id(pod)] = pod, self._guards_of(pod)
-        return known[1]
+            entry = self._guards[id(pod)] = pod, self._guards_of(pod)
+        return entry[1]
 
     def currently_reschedulable(self, pods: Sequence[Pod]) -> tuple[Pod, ...]:
         """Return those of a leaving node's pods for which a plan makes room elsewhere (Karpenter, IsCurrentlyReschedulable)."""
-        known = self._reschedulable.get(id(pods))
-        if known is None:
+        entry = self._reschedulable.get(id(pods))
+        if entry is None:
             # As above: the search for a target asks about the same nodes in each of its plans.
-            known = self._reschedulable[id(pods)] = pods, tuple(filter(self._is_reschedulable, pods))
-        return known[1]
+            entry = self._reschedulable[id(pods)] = pods, tuple(filter(self._is_reschedulable, pods))
+        return entry[1]
 
     def _is_reschedulable(self, pod: Pod) -> bool:
         return is_reschedulable(pod) and not pod.blocks_disruption(self._now) and not self.is_fully_blocked(pod)

@@ -233,8 +233,8 @@ def obstacle_to(
         return obstacle
     if _key(request) not in (late_requests(snapshot) if late is None else late):
         return None
-    asked = f"the ProvisioningRequests of namespace {request.namespace} ask for more than {COMING_MAX} places"
-    return Obstacle(RequestReason.TOO_MANY_PLACES, f"{asked}, and older ones come first")
+    excess = f"the ProvisioningRequests of namespace {request.namespace} ask for more than {COMING_MAX} places"
+    return Obstacle(RequestReason.TOO_MANY_PLACES, f"{excess}, and older ones come first")
 
 
 def late_requests(snapshot: Snapshot) -> frozenset[RequestKey]:

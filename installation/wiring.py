@@ -332,8 +332,11 @@ def definition(machine: MachineSpec, arn_of: Callable[[FunctionSpec], str], part
     A part that fails costs only itself: any share of them may fail, and the others are joined. Decisions are in the bucket, and
     outputs are dropped, since they may have 256 KiB (docs/engineering/aws-facts.md#states-payload).
     """
-    given = {"source": "fleetwright.parts", **{f"{name}.$": f"$.{name}" for name in ("run", "parts", "proves", "code")}}
-    join = _task(machine.then, given, [_retry(("States.ALL",), 15, 4)], arn_of, partition)
+    payload = {
+        "source": "fleetwright.parts",
+        **{f"{name}.$": f"$.{name}" for name in ("run", "parts", "proves", "code")},
+    }
+    join = _task(machine.then, payload, [_retry(("States.ALL",), 15, 4)], arn_of, partition)
     return {
         "Comment": "Fleetwright: decides about the parts of a cluster, and joins the decisions",
         "StartAt": "Parts",

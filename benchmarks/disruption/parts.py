@@ -68,26 +68,26 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("build/bench-parts.json"))
     parser.add_argument("--step", choices=STEPS)
     parser.add_argument("--part", type=int, default=0)
-    given = parser.parse_args()
-    if given.step:
-        print(json.dumps(_measured(given)))
+    arguments = parser.parse_args()
+    if arguments.step:
+        print(json.dumps(_measured(arguments)))
         return
     document = {
         "commit": commit(),
-        "partNodes": given.part_nodes,
-        "clusters": [_cluster(n, given) for n in given.nodes],
+        "partNodes": arguments.part_nodes,
+        "clusters": [_cluster(n, arguments) for n in arguments.nodes],
     }
-    given.json.write_text(json.dumps(document, indent=1))
+    arguments.json.write_text(json.dumps(document, indent=1))
     print(json.dumps(document, indent=1))
 
 
-def _cluster(nodes: int, given: argparse.Namespace) -> JsonObject:
-    work = given.work / str(nodes)
+def _cluster(nodes: int, arguments: argparse.Namespace) -> JsonObject:
+    work = arguments.work / str(nodes)
     store = PartsStore(Folder(work), "drawn")
-    store.write(RUN, _drawn(nodes, given), ())
+    store.write(RUN, _drawn(nodes, arguments), ())
 
     def step(name: str, part: int = 0) -> JsonObject:
-        options = ["--step", name, "--part", str(part), "--part-nodes", str(given.part_nodes), "--work", str(work)]
+        options = ["--step", name, "--part", str(part), "--part-nodes", str(arguments.part_nodes), "--work", str(work)]
         command = [sys.executable, "-m", "benchmarks.disruption.parts", *options]
         try:
             done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS_MAX)  # noqa: S603 - ours
@@ -99,31 +99,31 @@ def _cluster(nodes: int, given: argparse.Namespace) -> JsonObject:
 
     divided = step("divide")
     numbers = range(divided.get("parts", 0))
-    found = {"nodes": nodes, "divide": divided, "decide": [step("decide", n) for n in numbers], "join": step("join")}
-    return found | ({"whole": step("whole")} if given.whole else {})
+    figures = {"nodes": nodes, "divide": divided, "decide": [step("decide", n) for n in numbers], "join": step("join")}
+    return figures | ({"whole": step("whole")} if arguments.whole else {})
 
 
-def _drawn(nodes: int, given: argparse.Namespace) -> Snapshot:
-    catalogue = ec2_catalogue(given.data)
+def _drawn(nodes: int, arguments: argparse.Namespace) -> Snapshot:
+    catalogue = ec2_catalogue(arguments.data)
     teams = []
     for number in range(nodes // TEAM):
-        folder = given.work / f"team-{number}"
+        folder = arguments.work / f"team-{number}"
         if not folder.exists():
             written(fragmented(TEAM, number + 1, catalogue), folder)
         teams.append(of_team(decoded(Files(folder)), f"team{number}"))
     return together(teams)
 
 
-def _measured(given: argparse.Namespace) -> JsonObject:
+def _measured(arguments: argparse.Namespace) -> JsonObject:
     """Take one step; return its processor time and the peak memory of the process."""
-    store = PartsStore(Folder(given.work), "drawn")
-    found = STEPS[given.step](store, given)
-    return {**found, "cpuSeconds": round(time.process_time(), 1), "peakMiB": peak_bytes() >> 20}
+    store = PartsStore(Folder(arguments.work), "drawn")
+    figures = STEPS[arguments.step](store, arguments)
+    return {**figures, "cpuSeconds": round(time.process_time(), 1), "peakMiB": peak_bytes() >> 20}
 
 
-def _divide(store: PartsStore, given: argparse.Namespace) -> JsonObject:
+def _divide(store: PartsStore, arguments: argparse.Namespace) -> JsonObject:
     whole = store.whole(RUN)
-    options = msgspec.structs.replace(whole.options, part_nodes=given.part_nodes)
+    options = msgspec.structs.replace(whole.options, part_nodes=arguments.part_nodes)
     snapshot = msgspec.structs.replace(whole, options=options)
     with collector_paused():
         parts, undivided = parts_of(snapshot, Planner(snapshot))
@@ -131,16 +131,16 @@ def _divide(store: PartsStore, given: argparse.Namespace) -> JsonObject:
     return {"parts": len(parts), "undivided": undivided, "pods": len(snapshot.pods)}
 
 
-def _decide(store: PartsStore, given: argparse.Namespace) -> JsonObject:
-    part = store.part(RUN, given.part)
+def _decide(store: PartsStore, arguments: argparse.Namespace) -> JsonObject:
+    part = store.part(RUN, arguments.part)
     with collector_paused():
         plan = disrupt(part)
-    store.keep(RUN, given.part, plan, ())
+    store.keep(RUN, arguments.part, plan, ())
     return {"nodes": len(part.nodes), "commands": len(plan.commands)}
 
 
-def _join(store: PartsStore, given: argparse.Namespace) -> JsonObject:
-    del given
+def _join(store: PartsStore, arguments: argparse.Namespace) -> JsonObject:
+    del arguments
     whole, stored = store.whole(RUN), list[DisruptionPlan]()
     while (plan := _plan(store, len(stored))) is not None:
         stored.append(plan)
@@ -156,8 +156,8 @@ def _plan(store: PartsStore, number: int) -> DisruptionPlan | None:
         return None
 
 
-def _whole(store: PartsStore, given: argparse.Namespace) -> JsonObject:
-    del given
+def _whole(store: PartsStore, arguments: argparse.Namespace) -> JsonObject:
+    del arguments
     whole = store.whole(RUN)
     options = msgspec.structs.replace(whole.options, part_nodes=None)
     with collector_paused():

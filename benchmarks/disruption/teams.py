@@ -22,9 +22,11 @@ def of_team(snapshot: Snapshot, team: str) -> Snapshot:
     def named(name: str) -> str:
         return f"{team}-{name}"
 
-    def labelled(given: dict[str, str]) -> dict[str, str]:
-        own: dict[str, str] = {key: named(given[key]) for key in (labels.NODEPOOL, labels.HOSTNAME) if key in given}
-        return {**given, **own, "team": team}
+    def labelled(of_node: dict[str, str]) -> dict[str, str]:
+        of_team: dict[str, str] = {
+            key: named(of_node[key]) for key in (labels.NODEPOOL, labels.HOSTNAME) if key in of_node
+        }
+        return {**of_node, **of_team, "team": team}
 
     def machine(one: Node | NodeClaim) -> dict[str, Any]:
         return {

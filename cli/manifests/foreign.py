@@ -108,7 +108,7 @@ def program_in(source: str) -> tuple[str, str] | None:
 
 
 def part_of(source: str) -> tuple[str, str] | None:
-    """Return of which tool a file is by its name, and the command that makes objects with it; None for others."""
+    """Return the tool that the file's name belongs to, and the command that renders objects with it; None for other files."""
     path = Path(source)
     folder = shlex.quote(str(path.parent))
     if path.name in KUSTOMIZATIONS:

@@ -256,7 +256,7 @@ def starting_for_groups(records: Iterable[ClaimRecord]) -> list[ClaimRecord]:
 
 
 def may_start_for_nobody(records: Iterable[ClaimRecord], waiting: Collection[str], now: datetime) -> bool:
-    """Whether a node starts for a group of which none of these pods waits, so that a plan must say if it is given back.
+    """Whether a node starts for a group without a waiting pod: only a plan can say whether it is given back.
 
     It is not to be asked while a ProvisioningRequest is open or booked: a node may start for that.
     """

@@ -123,11 +123,11 @@ class PodGroups:
 
     def of(self, pod: Pod) -> PodGroup:
         """Return the group of a pod that needs a place; that of its successor if it has a node and must leave it."""
-        known = self._known.get(id(pod))
-        if known is None:
+        entry = self._known.get(id(pod))
+        if entry is None:
             # An entry keeps its pod alive, so no other pod has its identity.
-            known = self._known[id(pod)] = pod, self._group_of(pod)
-        return known[1]
+            entry = self._known[id(pod)] = pod, self._group_of(pod)
+        return entry[1]
 
     def _group_of(self, pod: Pod) -> PodGroup:
         coming = self._successors.get(id(pod), pod) if self._successors else pod

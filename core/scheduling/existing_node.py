@@ -453,7 +453,7 @@ class RoomLeft:
     """The free room of the nodes, as one plan uses it up.
 
     Attributes:
-        used: Position → what is left of a node that the plan has put pods on.
+        used: Position of a node with planned pods → its room after them.
     """
 
     def __init__(self, index: NodeIndex) -> None:

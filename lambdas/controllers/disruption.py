@@ -598,10 +598,8 @@ class DisruptionController:
         claims = self._settled_claims(report, is_woken=is_woken)
         if not claims:
             return
-        brakes = self.stores.brakes.engaged()
-        brake = brakes.stopping(Action.DISRUPT)
-        if brake is not None:
-            skipped(brake, "disruption", report)
+        brakes = self._brakes_unless_stopped(report)
+        if brakes is None:
             return
         # Closed budgets are evaluated alone, before each pass; open ones in the pass, which lists NodePools anyway.
         if self.skips.budgets.are_closed and not self._is_run_needed(claims, report):
@@ -643,10 +641,8 @@ class DisruptionController:
         try:
             if self.parts is None or not self.parts.resume(request.run, report):
                 return
-            brakes = self.stores.brakes.engaged()
-            brake = brakes.stopping(Action.DISRUPT)
-            if brake is not None:
-                skipped(brake, "disruption", report)
+            brakes = self._brakes_unless_stopped(report)
+            if brakes is None:
                 return
             claims, proposals = self.stores.claims.all(), self.approvals.open()
             self.decision_pass.join(
@@ -654,6 +650,15 @@ class DisruptionController:
             )
         finally:
             self._end(lease)
+
+    def _brakes_unless_stopped(self, report: RunReport) -> EngagedBrakes | None:
+        """Return the engaged brakes; None if one of them stops disruption. Raises PortError."""
+        brakes = self.stores.brakes.engaged()
+        brake = brakes.stopping(Action.DISRUPT)
+        if brake is None:
+            return brakes
+        skipped(brake, "disruption", report)
+        return None
 
     def _end(self, lease: Lease) -> None:
         """Release the leases. Raises PortError."""

@@ -33,7 +33,7 @@ from core.model.plan import Plan, Unschedulable
 from core.model.pod import MEMBERS_COME_WITHIN, Pod
 from core.model.snapshot import Snapshot
 from core.pools import limits_by_counter
-from core.reasons.code import DecisionKind, Refusal, TerminationReason
+from core.reasons.code import DecisionKind, Refusal, Stated, TerminationReason
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
 from installation.metric_names import CHAINS_CUT, LAUNCH_DENIALS, QUOTA_DENIALS
@@ -98,9 +98,7 @@ class ClaimRecords:
             except Exception as error:  # noqa: BLE001 - the other claims of the plan are launched nevertheless
                 logger.exception("claim set aside", extra={"nodePool": planned.node_pool})
                 aside = internal_error(f"NodePool/{planned.node_pool}", error)
-                left_out += [Unschedulable(pod, PodReason.SET_ASIDE, aside.message) for pod in planned.pods]
-                lost_groups[planned.annotations.get(labels.GROUP_OF_CLAIM, "")] = aside.message
-                continue
+                record = Stated(PodReason.SET_ASIDE, aside.message)
             if isinstance(record, Refusal):
                 left_out += [Unschedulable(pod, record.reason, record.message) for pod in planned.pods]
                 lost_groups[planned.annotations.get(labels.GROUP_OF_CLAIM, "")] = record.message
@@ -118,9 +116,9 @@ class ClaimRecords:
 def _whole_groups(
     records: Sequence[ClaimRecord], lost: Mapping[str, str]
 ) -> tuple[list[ClaimRecord], list[Unschedulable]]:
-    """Return the records without those of groups of which a claim cannot be launched, and why their pods get no node.
+    """Return the records of all other groups, and why the pods of lost groups get no node.
 
-    `lost`: such group → why. The members of the claim may all be still to come, so that no pod tells of it.
+    `lost`: group → why one of its claims cannot be launched. No pod may wait for that claim yet.
     """
     held = [
         Unschedulable(pod, PodReason.GROUP_INCOMPLETE, f"another member gets no node: {lost[group_of(record)]}")

@@ -38,7 +38,7 @@ class _Execution(msgspec.Struct, kw_only=True):
     """One execution, of which Step Functions keeps the name for 90 days."""
 
     name: str
-    given: dict[str, Any]
+    state_input: dict[str, Any]
     arn: str
     started: datetime
     status: str = "RUNNING"
@@ -82,16 +82,16 @@ class Executions:
             raise AwsError("StateMachineDoesNotExist", f"State Machine Does Not Exist: '{request['stateMachineArn']}'")
         if len(request.get("input", "{}").encode()) > INPUT_MAX:
             raise AwsError("InvalidExecutionInput", "the input is too large")
-        given, name = json.loads(request.get("input", "{}")), request["name"]
-        known = self._executions.get(name)
-        if known is not None and (known.status != "RUNNING" or known.given != given):
-            raise AwsError("ExecutionAlreadyExists", f"Execution Already Exists: '{known.arn}'")
-        if known is None:
+        state_input, name = json.loads(request.get("input", "{}")), request["name"]
+        execution = self._executions.get(name)
+        if execution is not None and (execution.status != "RUNNING" or execution.state_input != state_input):
+            raise AwsError("ExecutionAlreadyExists", f"Execution Already Exists: '{execution.arn}'")
+        if execution is None:
             arn = f"{self.arn.replace(':stateMachine:', ':execution:')}:{name}"
-            known = _Execution(name=name, given=given, arn=arn, started=self._clock.now())
-            self._executions[name] = known
-            self._begin(known)
-        return {"executionArn": known.arn, "startDate": known.started}
+            execution = _Execution(name=name, state_input=state_input, arn=arn, started=self._clock.now())
+            self._executions[name] = execution
+            self._begin(execution)
+        return {"executionArn": execution.arn, "startDate": execution.started}
 
     def describe(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer states:DescribeExecution. Raises AwsError if there is no such execution."""
@@ -104,7 +104,7 @@ class Executions:
         seconds = self._machine["TimeoutSeconds"]
         self._clock.after(timedelta(seconds=seconds), partial(self._end, execution, "TIMED_OUT"))
         self._recorder.emit("executionStarted", execution=execution.name)
-        self._play(execution, self._machine, execution.given, partial(self._finish, execution))
+        self._play(execution, self._machine, execution.state_input, partial(self._finish, execution))
 
     def _finish(self, execution: _Execution, error: str) -> None:
         self._end(execution, "FAILED" if error else "SUCCEEDED")
@@ -114,13 +114,15 @@ class Executions:
             execution.status = status
             self._recorder.emit("executionEnded", execution=execution.name, status=status)
 
-    def _play(self, execution: _Execution, machine: Mapping[str, Any], given: dict[str, Any], ended: Ended) -> None:
+    def _play(
+        self, execution: _Execution, machine: Mapping[str, Any], state_input: dict[str, Any], ended: Ended
+    ) -> None:
         """Play the states of the machine, or of a child, from the first on. Each passes its input on."""
 
         def enter(name: str) -> None:
             state = machine["States"][name]
             play = self._map if state["Type"] == "Map" else self._task
-            self._clock.after(START_DELAY, lambda: play(execution, state, given, partial(leave, state)))
+            self._clock.after(START_DELAY, lambda: play(execution, state, state_input, partial(leave, state)))
 
         def leave(state: Mapping[str, Any], error: str) -> None:
             catch = next((each for each in state.get("Catch", ()) if _matches(each, error)), None) if error else None
@@ -134,9 +136,11 @@ class Executions:
 
         enter(machine["StartAt"])
 
-    def _map(self, execution: _Execution, state: Mapping[str, Any], given: dict[str, Any], ended: Ended) -> None:
+    def _map(self, execution: _Execution, state: Mapping[str, Any], state_input: dict[str, Any], ended: Ended) -> None:
         """Run a child for each item, so many at once; the state fails if more of them fail than it tolerates."""
-        items = [_filled(state["ItemSelector"], given, item) for item in _at(state["ItemsPath"], given, None)]
+        items = [
+            _filled(state["ItemSelector"], state_input, item) for item in _at(state["ItemsPath"], state_input, None)
+        ]
         waiting, failed, running = list(items), list[str](), Counter[str]()
 
         def begin() -> None:
@@ -154,9 +158,9 @@ class Executions:
 
         begin()
 
-    def _task(self, execution: _Execution, state: Mapping[str, Any], given: dict[str, Any], ended: Ended) -> None:
+    def _task(self, execution: _Execution, state: Mapping[str, Any], state_input: dict[str, Any], ended: Ended) -> None:
         function = self._functions[state["Parameters"]["FunctionName"]]
-        payload, tried = _filled(state["Parameters"]["Payload"], given, None), Counter[int]()
+        payload, tried = _filled(state["Parameters"]["Payload"], state_input, None), Counter[int]()
 
         def attempt() -> None:
             if execution.status == "RUNNING" and not self._invoke(function, payload, answered):
@@ -188,13 +192,13 @@ def _matches(rule: Mapping[str, Sequence[str]], error: str) -> bool:
     return "States.ALL" in rule["ErrorEquals"] or error in rule["ErrorEquals"]
 
 
-def _filled(template: Mapping[str, Any], given: dict[str, Any], item: Any) -> dict[str, Any]:
+def _filled(template: Mapping[str, Any], state_input: dict[str, Any], item: Any) -> dict[str, Any]:
     """Return a payload template with the values that its paths name."""
     return {
-        key.removesuffix(".$"): _at(value, given, item) if key.endswith(".$") else value
+        key.removesuffix(".$"): _at(value, state_input, item) if key.endswith(".$") else value
         for key, value in template.items()
     }
 
 
-def _at(path: str, given: dict[str, Any], item: Any) -> Any:
-    return item if path == "$$.Map.Item.Value" else given[path.removeprefix("$.")]
+def _at(path: str, state_input: dict[str, Any], item: Any) -> Any:
+    return item if path == "$$.Map.Item.Value" else state_input[path.removeprefix("$.")]

@@ -646,7 +646,7 @@ class _PodCounts:
         return kind
 
     def _labels_of(self, selector: LabelSelector) -> Sequence[_Label | None]:
-        """Return labels of which each selected pod has exactly one, those that fewest kinds have; None if there are none."""
+        """Return labels, of which each selected pod has exactly one. The fewest kinds have them. None stands for no label."""
         lists = [[(r.key, value) for value in r.values] for r in selector.requirements if not r.complement and r.values]
         return min(lists, key=lambda some: sum(len(self._kinds_with.get(label, ())) for label in some), default=(None,))
 
