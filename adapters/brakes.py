@@ -152,10 +152,11 @@ def skipped(brake: Brake, subject: str, report: RunReport) -> None:
 def count_failure(breakers: Breakers, record: ClaimRecord, reason: str, now: datetime, report: RunReport) -> None:
     """Record that the claim is removed for `reason`: its pool's breaker counts it if its node never became ready.
 
-    Never raises PortError. A claim without a NodePool has no breaker.
+    Never raises PortError. A claim without a NodePool has no breaker. One that was rebuilt from an instance's tags, and has no
+    launch token, does not count: whoever may launch instances could stop a NodePool with copied tags.
     """
     pool = record.plan.node_pool
-    if not pool or record.phase is ClaimPhase.INITIALIZED or reason not in JOIN_FAILURES:
+    if not pool or not record.token or record.phase is ClaimPhase.INITIALIZED or reason not in JOIN_FAILURES:
         return
     try:
         has_opened = breakers.failed(pool, f"{record.name}, {reason}", now)

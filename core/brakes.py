@@ -94,7 +94,7 @@ class BrakeKind(ReasonCode):
     )
     FOREIGN_INSTANCES = (
         "ForeignInstances",
-        "Too many instances have this cluster's tags, but neither a claim nor a node: none of them is terminated.",
+        "Too many instances have this cluster's tags, but no claim, and no node or copied tags: none of them is terminated.",
         "Read the message: terminate those that nothing uses, or take the tag fleetwright.dev/claim off them.",
     )
     UNKNOWN_INSTANCES = (

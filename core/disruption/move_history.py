@@ -172,14 +172,28 @@ def rollouts(snapshot: Snapshot, known: Mapping[str, Rollout]) -> dict[str, Pool
 
 
 def target_of(pool: NodePool, snapshot: Snapshot) -> str:
-    """Return a digest of what a new node of the pool is: template, EC2NodeClass, images."""
+    """Return a digest of what a new node of the pool is, as far as drift compares it.
+
+    The hashes leave out requirements and selectors (`core.disruption.drift`), so these count by their meaning.
+    """
     node_class = next(
         (candidate for candidate in snapshot.node_classes if candidate.name == pool.node_class.name), None
     )
-    images = [image for image, _ in node_class.amis] if node_class is not None else []
-    hashes = [pool.own_annotations.get(labels.NODEPOOL_HASH, "")]
-    hashes += [node_class.own_annotations.get(labels.NODECLASS_HASH, "")] if node_class is not None else []
-    return blake2b("/".join((*hashes, *images)).encode(), digest_size=8).hexdigest()
+    requirements = [msgspec.structs.replace(wanted, min_values=None) for wanted in pool.written_requirements]
+    parts: list[object] = [
+        pool.own_annotations.get(labels.NODEPOOL_HASH, ""),
+        sorted(requirements, key=msgspec.json.encode),
+    ]
+    if node_class is not None:
+        parts += [
+            node_class.own_annotations.get(labels.NODECLASS_HASH, ""),
+            [image for image, _ in node_class.amis],
+            sorted(node_class.security_groups),
+            sorted(subnet for subnet, _ in node_class.subnets),
+            sorted(node_class.reservations or ()),
+            node_class.placement_group,
+        ]
+    return blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()
 
 
 def _advanced(

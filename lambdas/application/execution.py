@@ -7,7 +7,6 @@ from lambdas.controllers.binding import PodBinder
 from lambdas.controllers.command_work import CommandRollback, CommandStarter, CommandValidator, CommandWork
 from lambdas.controllers.events import DecisionEvents
 from lambdas.controllers.execution import ClaimChecks, Execution
-from lambdas.controllers.hand_made_claims import HandMadeClaims
 from lambdas.controllers.instance_notices import InstanceNotices
 from lambdas.controllers.interruption import Interruptions
 from lambdas.controllers.node_claims import DeletedNodeClaims
@@ -34,13 +33,10 @@ def execution(shared: SharedControllers) -> Execution:
     giving_up = CommandRollback(kubernetes, stores, shared.claim_deletion, given.queues, clock)
     commands = CommandWork(stores, validator, start, giving_up, shared.claim_deletion, work, clock)
     binder = PodBinder(kubernetes, stores.claims, leases, shared.observer, given.settings, clock, tasks)
-    mirror, deleted = shared.node_claims, DeletedNodeClaims(kubernetes, stores.claims, shared.terminator)
-    hand_made = HandMadeClaims(
-        kubernetes, stores.claims, shared.observer, shared.launcher, mirror, stores.brakes, clock
-    )
+    deleted = DeletedNodeClaims(kubernetes, stores.claims, shared.terminator)
     interruptions = Interruptions(stores, given.cloud, shared.claim_deletion, given.queues, given.settings, clock)
     notices = InstanceNotices(
         given.cloud, shared.observer, stores.claims, shared.rebuilding, shared.failed_starts, interruptions, clock
     )
-    claim_checks = ClaimChecks(shared.claim_work, deleted, hand_made, notices)
+    claim_checks = ClaimChecks(shared.claim_work, deleted, shared.hand_made, notices)
     return Execution(kubernetes, given.cloud, claim_checks, commands, binder, work, clock, tasks)

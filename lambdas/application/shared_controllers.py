@@ -10,6 +10,7 @@ from adapters.composition.functions import Adapters
 if TYPE_CHECKING:
     from adapters.observation.observer import Observer
     from lambdas.controllers.claim_deletion import ClaimDeletion
+    from lambdas.controllers.hand_made_claims import HandMadeClaims
     from lambdas.controllers.launch_answers import FailedStarts
     from lambdas.controllers.launching import Launcher, LaunchRequests, ParallelLaunches
     from lambdas.controllers.node_claims import NodeClaimMirror
@@ -74,6 +75,15 @@ class SharedControllers:
         mirror = NodeClaimMirror(given.kubernetes, given.claims, karpenter, given.clock, tasks, is_on=is_on)
         given.claims.listen(mirror.note)
         return mirror
+
+    @cached_property
+    def hand_made(self) -> HandMadeClaims:
+        """Stores the claims of NodeClaims that were made by hand."""
+        from lambdas.controllers.hand_made_claims import HandMadeClaims
+
+        given, stores, mirror = self.adapters, self.adapters.stores, self.node_claims
+        parts = (given.kubernetes, stores.claims, self.observer, self.launcher, mirror, stores.brakes, given.clock)
+        return HandMadeClaims(*parts)
 
     @cached_property
     def terminator(self) -> ClaimTerminator:

@@ -53,7 +53,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
     windows = (BudgetWindowSchedules(adapters.windows),) if adapters.windows is not None else ()
     return (
         *_instance_sweeps(shared),
-        DeletedNodes(work),
+        DeletedNodes(kubernetes, cloud, terminator, work),
         StaleTaints(kubernetes, cloud, stores, work),
         Requeue(stores, work),
         Usage(stores.claims),
@@ -81,6 +81,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
             DeletedNodeClaims(kubernetes, stores.claims, terminator),
             NodeClaimStatus(kubernetes, clock),
             UnknownFields(kubernetes, clock),
+            shared.hand_made,
             work,
         ),
     )

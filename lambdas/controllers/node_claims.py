@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from threading import Lock
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -309,6 +309,14 @@ and Consolidatable. With every second observation, an idle cluster stays below t
 """
 
 
+class TakesOn(Protocol):
+    """Stores the claim of a NodeClaim that was made by hand."""
+
+    def check(self, name: str, report: RunReport) -> timedelta | None:
+        """See `lambdas.controllers.hand_made_claims.HandMadeClaims`, which imports this module."""
+        ...
+
+
 class NodeClaims(Sweep):
     """Lists NodeClaims, then claims, so that a NodeClaim without a claim is really obsolete."""
 
@@ -323,21 +331,25 @@ class NodeClaims(Sweep):
         deleted: DeletedNodeClaims,
         status: NodeClaimStatus,
         unknown_fields: UnknownFields,
+        hand_made: TakesOn,
         work: Queue,
     ) -> None:
+        """`hand_made` stores the claims of hand-made NodeClaims."""
         self._kubernetes = kubernetes
         self._claims = claims
         self._mirror = mirror
         self._deleted = deleted
         self._status = status
         self._unknown_fields = unknown_fields
+        self._hand_made = hand_made
         self._work = work
         self._last = ""
 
     def run(self, round_: ReconcileRound) -> None:
         """Release deleted and obsolete NodeClaims; then write those that are missing or out of date.
 
-        Hand-made NodeClaims are sent to `execute`, which launches them.
+        Claims of hand-made NodeClaims are stored, so that their rows say that they are due, and sent to `execute`, which
+        launches them.
         """
         objects = {str(obj["metadata"]["name"]): obj for obj in self._kubernetes.list(NODE_CLAIMS).items}
         records = {record.name: record for record in self._claims.all()} if self._mirror.is_on else {}
@@ -354,6 +366,8 @@ class NodeClaims(Sweep):
         by_hand = [name for name, obj in sorted(objects.items()) if is_made_by_hand(obj)]
         if (missing or by_hand) and self._mirror.may_create():
             round_.each(missing[:CLAIMS_A_ROUND], self._mirror.create, subject=lambda record: _subject(record.name))
+            take_on = partial(self._take_on, round_)
+            round_.each(by_hand[:CLAIMS_A_ROUND], take_on, subject=_subject)
             self._work.send([made_node_claim(name, round_.clock.now()) for name in by_hand[:CLAIMS_A_ROUND]])
         self._bring_up_to_date(known, ours, records, round_)
 
@@ -361,6 +375,9 @@ class NodeClaims(Sweep):
         self, ours: dict[str, JsonObject], records: dict[str, ClaimRecord], round_: ReconcileRound, name: str
     ) -> None:
         self._deleted.terminate_if_deleted(ours[name], records[name], round_.report)
+
+    def _take_on(self, round_: ReconcileRound, name: str) -> None:
+        self._hand_made.check(name, round_.report)
 
     def _bring_up_to_date(
         self, known: list[str], ours: dict[str, JsonObject], records: dict[str, ClaimRecord], round_: ReconcileRound

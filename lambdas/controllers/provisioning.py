@@ -349,6 +349,9 @@ class NextRun:
 
 BUSY: Final = timedelta(seconds=5)
 
+LOOKS_EVERY: Final = timedelta(minutes=3)
+"""How long scheduled runs rely on messages about static NodePools and warm room: `reconcile` sends one every two minutes."""
+
 _WITHOUT_NEWS: Final = (WokenBy.SCHEDULE, WokenBy.BETWEEN_SCHEDULES)
 """Causes that report no pod: the run first checks whether any waits."""
 
@@ -380,6 +383,8 @@ class Provisioning:
     clock: Clock
     _recorded_digest: str = field(default="", init=False)
     """The last digest of the cluster that `disrupt` and `reconcile` were notified of."""
+    _looked_at: datetime | None = field(default=None, init=False)
+    """When this sandbox last looked for static NodePools and warm room."""
 
     def run(
         self,
@@ -398,14 +403,15 @@ class Provisioning:
             owner: The name of this invocation, for the lease.
             deadline: No work begins close to it.
             until: A further run is requested only if it comes by then, see `chain_ends_at`.
-            cause: What started the run. After an event, static NodePools may lack nodes.
+            cause: What started the run.
             hops: How many messages in a row led to it.
         """
         self.next_run.began(hops, report)
         heard_at = self.clock.now()
         if cause in _WITHOUT_NEWS:
             self.next_run.run_between_schedules(until, timedelta(seconds=self.settings.look_seconds))
-        if not self._may_plan(cause, report):
+        looks = self._looks_for_room(cause, heard_at)
+        if not self._may_plan(cause, report, looks=looks):
             return
         lease = self.leases.acquire(PLANNER, owner, now=heard_at, for_=max(deadline - heard_at, MARGIN))
         if lease is None:
@@ -417,7 +423,7 @@ class Provisioning:
         decided: Sequence[DecidedPlan] = ()
         try:
             rows = self._rows_with_work(report, deadline, until)
-            if rows is not None or (cause is WokenBy.NEWS and self._lacks_static_nodes()):
+            if rows is not None or (looks and self._lacks_static_nodes()):
                 decided = self._plan_in_rounds(rows, lease, report, heard_at, deadline, until)
                 self.next_run.planned()
         except Exception:
@@ -427,12 +433,22 @@ class Provisioning:
         for plan in decided:  # last of all: neither a pod nor another run waits for it
             self._count_bound(plan, report, deadline)
 
-    def _may_plan(self, cause: WokenBy, report: RunReport) -> bool:
+    def _looks_for_room(self, cause: WokenBy, now: datetime) -> bool:
+        """Whether the run looks for static NodePools and warm room: after an event, and if no event came for long."""
+        if self._looked_at is None:
+            self._looked_at = now
+        is_late = cause is WokenBy.SCHEDULE and now - self._looked_at >= LOOKS_EVERY
+        if cause is WokenBy.NEWS or is_late:
+            self._looked_at = now
+            return True
+        return False
+
+    def _may_plan(self, cause: WokenBy, report: RunReport, *, looks: bool) -> bool:
         """Whether the run is due, work may wait, and no brake stops it. Brakes come last: a quiet run has nothing to stop."""
         if self.next_run.is_too_early(cause):
             report.count("spacedRuns")
             return False
-        if cause in _WITHOUT_NEWS and self._is_quiet():
+        if cause in _WITHOUT_NEWS and self._is_quiet() and not (looks and self._wants_room()):
             return False
         brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
         if brake is not None:
@@ -451,8 +467,6 @@ class Provisioning:
         """Whether no pod lacks a node, no claim waits for its launch, and no buffer or ProvisioningRequest requests room.
 
         Nor may a node start for a group that is gone.
-
-        Warm room of calendars is no reason: `reconcile` sends a message while there is some.
         """
         if self.settings.options().feature_gates.capacity_buffer or self.observer.unbound_pods():
             return False
@@ -466,6 +480,10 @@ class Provisioning:
         if any(record.deletion is not None or is_unlaunched(record) for record in records):
             return False
         return not may_start_for_nobody(records, (), started_at)
+
+    def _wants_room(self) -> bool:
+        """Whether a calendar keeps room warm, or a static NodePool lacks nodes: `reconcile` reports both by messages."""
+        return self.observer.keeps_warm() or self._lacks_static_nodes()
 
     def _rows_with_work(self, report: RunReport, deadline: datetime, until: datetime) -> OwnRows | None:
         """Return the rows for the plan, read after the batch of pods is complete; None if there is nothing to plan."""
@@ -489,10 +507,7 @@ class Provisioning:
         return None
 
     def _lacks_static_nodes(self) -> bool:
-        """Whether a static NodePool lacks nodes.
-
-        Scheduled runs do not check this: `reconcile` sends a message when it detects it.
-        """
+        """Whether a static NodePool lacks nodes. Raises PortError."""
         if not self.settings.options().feature_gates.static_capacity:
             return False
         return lacks_nodes(self.observer.observe_without_pods().snapshot)

@@ -13,6 +13,7 @@ import msgspec
 
 from adapters.messages import WorkItem
 from adapters.observation.stores import Stores
+from core.lifecycle.deletion import reclaimed_at
 from core.lifecycle.records import ClaimRecord
 
 STALLED_AFTER: Final = timedelta(minutes=1)
@@ -49,10 +50,15 @@ class DueWork(msgspec.Struct, frozen=True):
 
 
 def due_work(stores: Stores, now: datetime) -> DueWork:
-    """Return what is due. Raises PortError."""
-    claims = [(_last_moved(record), record.name) for record in stores.claims.all() if not record.is_settled]
-    commands = [(record.phase_since, record.id) for record in stores.commands.all()]
-    return DueWork(_in_turn(_late(claims, now), CLAIMS_A_RUN, now), _in_turn(_late(commands, now), COMMANDS_A_RUN, now))
+    """Return what is due; claims whose instance EC2 soon takes are due at once, and come first. Raises PortError."""
+    records = [record for record in stores.claims.all() if not record.is_settled]
+    ends = {record.name: reclaimed_at(record) for record in records}
+    ending = sorted((end, name) for name, end in ends.items() if end is not None and now <= end)
+    urgent = _in_turn(tuple(name for _, name in ending), CLAIMS_A_RUN, now)
+    late = _late(((_last_moved(record), record.name) for record in records), now)
+    others = _in_turn(tuple(name for name in late if name not in urgent), CLAIMS_A_RUN, now)
+    commands = _late(((record.phase_since, record.id) for record in stores.commands.all()), now)
+    return DueWork((*urgent, *others), _in_turn(commands, COMMANDS_A_RUN, now))
 
 
 def _late(since: Iterable[tuple[datetime, str]], now: datetime) -> tuple[str, ...]:

@@ -285,13 +285,13 @@ class UnknownInstances:
     def settle(self, unknown: Sequence[UnclaimedInstance], fleet: int, round_: ReconcileRound) -> None:
         """Remove them if they are few among the `fleet` of tagged instances; otherwise engage a brake.
 
-        Only instances with a node show that the table may be lost, and stop voluntary disruption: tags can be copied by whoever
-        may launch instances, and the others are left alone and named.
+        Only instances with a node, whose claims have no other instance, show that the table may be lost, and stop voluntary
+        disruption: tags can be copied by whoever may launch instances, and the others are left alone and named.
         """
         report = round_.report
         report.count(UNKNOWN_INSTANCES, len(unknown))
         may_end = max(1, fleet * SHARE_PERCENT // 100)
-        joined = [found for found in unknown if found.node is not None]
+        joined = [found for found in unknown if found.node is not None and not found.is_copy]
         wanted: Brake | None = None
         if len(joined) > may_end:
             wanted = _brake(joined, fleet, may_end)
@@ -347,25 +347,28 @@ def _pool_of(found: UnclaimedInstance) -> str:
 
 def _brake(unknown: Sequence[UnclaimedInstance], fleet: int, may_end: int) -> Brake:
     """Return the brake; its text is equal for equal unknown instances, so that it is written once."""
-    first = unknown[0]
     return Brake(
         BrakeKind.UNKNOWN_INSTANCES,
         f"{len(unknown)} of {fleet} instances with our tag have no claim, and at most {may_end} are terminated at once: "
-        f"for example {first.instance.instance_id}: {first.problem}. Nothing is terminated until there are fewer. Check that "
-        "TABLE_NAME names this cluster's table and that the NodePools exist; terminate instances that nothing uses yourself",
+        f"{_named(unknown)}. Of the first: {unknown[0].problem}. Nothing is terminated until there are fewer. Check that "
+        "TABLE_NAME names this cluster's table and that the NodePools exist; of instances that are not this cluster's, take "
+        "the tag fleetwright.dev/claim off; terminate those that nothing uses yourself",
     )
 
 
 def _foreign(unknown: Sequence[UnclaimedInstance], may_end: int) -> Brake:
-    """Return the brake for instances without a node; it names them, and says how to clear it."""
-    ids = sorted(stray.instance.instance_id for stray in unknown)
-    named = ", ".join(ids[:NAMED_MAX]) + (f" and {len(ids) - NAMED_MAX} more" if len(ids) > NAMED_MAX else "")
+    """Return the brake for instances without a node or with copied tags; it names them, and says how to clear it."""
     return Brake(
         BrakeKind.FOREIGN_INSTANCES,
-        f"{len(ids)} instances have this cluster's tags but neither a claim nor a node, and at most {may_end} of them are "
-        f"terminated at once: {named}. Find out who launched them (CloudTrail, RunInstances); terminate those that nothing "
-        "uses, or take the tag fleetwright.dev/claim off them",
+        f"{len(unknown)} instances have this cluster's tags but no claim, and no node or the tags of another instance. At most "
+        f"{may_end} of them are terminated at once: {_named(unknown)}. Find out who launched them (CloudTrail, RunInstances); "
+        "terminate those that nothing uses, or take the tag fleetwright.dev/claim off them",
     )
+
+
+def _named(unknown: Sequence[UnclaimedInstance]) -> str:
+    ids = sorted(stray.instance.instance_id for stray in unknown)
+    return ", ".join(ids[:NAMED_MAX]) + (f" and {len(ids) - NAMED_MAX} more" if len(ids) > NAMED_MAX else "")
 
 
 # Removes claims whose instance is gone.

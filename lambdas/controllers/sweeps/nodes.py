@@ -23,24 +23,33 @@ from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import waits_for, was_recreated
 from core.model.snapshot import Node
 from core.model.values.taints import DISRUPTED, LEAVING, OUTDATED, Taint
-from core.reasons.code import ClaimReason, DecisionKind
+from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
 from core.reasons.nodes import NodeReason
 from installation.metric_names import INCONSISTENT_NODES
 from lambdas.controllers.events import about_node_pool, warning, write
 from lambdas.controllers.nodes import MARKS, NodeStateReader, delete_node, mark_node, release_node
-from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
+from lambdas.controllers.sweeps.sweep import ClaimTerminator, ReconcileRound, Sweep
 
 # Finds nodes that were deleted while their instances run on, some of which joined again.
 
 
 class DeletedNodes(Sweep):
-    """Requests a check by `execute`, which reads the node by name, and removes the claim or registers the new node."""
+    """Requests a check by `execute`, which reads the node by name, and removes the claim or registers the new node.
+
+    Nothing in such a claim's row says that it is due. If a message of an earlier round has changed nothing, the work queue may
+    be dead, and the removal begins here.
+    """
 
     name = "deletedNodes"
     is_urgent = True
 
-    def __init__(self, work: Queue) -> None:
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, terminator: ClaimTerminator, work: Queue) -> None:
+        self._kubernetes = kubernetes
+        self._cloud = cloud
+        self._terminator = terminator
         self._work = work
+        self._told: frozenset[str] = frozenset()
+        """The claims that the last round found."""
 
     def run(self, round_: ReconcileRound) -> None:
         """Send the claims whose node is gone, is being deleted, or is another one by now."""
@@ -52,6 +61,17 @@ class DeletedNodes(Sweep):
             return node is None or was_recreated(record, node)
 
         gone = [record.name for record in view.claims.values() if record.is_settled and is_gone(record)]
+        again, self._told = [name for name in gone if name in self._told], frozenset(gone)
+        reader = NodeStateReader(self._kubernetes, self._cloud, round_.clock)
+
+        def remove(name: str) -> None:
+            record = view.claims[name]
+            seen = reader.node(record.node_name)
+            if seen is None or seen.node.deleted_at is not None:
+                message = f"node {record.node_name} was deleted"
+                self._terminator.begin(name, TerminationReason.NODE_DELETED, message, round_.report)
+
+        round_.each(again, remove, subject=str)
         now = round_.clock.now()
         self._work.send(work_on_claim(name, now) for name in gone)
         round_.report.count("deletedNodes", len(gone))

@@ -31,11 +31,13 @@ class UnclaimedInstance(msgspec.Struct, frozen=True):
     Attributes:
         node: Its node, None if none has joined or several have its provider id.
         problem: Why no claim can be rebuilt for it, empty if one can.
+        is_copy: Whether its claim has another instance, so that somebody has copied the tags.
     """
 
     instance: Instance
     node: Node | None
     problem: str
+    is_copy: bool = False
 
 
 class UnclaimedInstances(msgspec.Struct, frozen=True):
@@ -75,6 +77,7 @@ def untracked(
     missing = (found for found in tagged if found.instance_id not in known and not _may_be_unreadable(found, view))
     found = sorted(missing, key=lambda found: found.instance_id)
     nodes, awaited = _by_provider_id(view.snapshot.nodes), _awaited(found, view)
+    owners = _owners(tagged, nodes, view)
     return UnclaimedInstances(
         awaited=tuple(
             (instance, awaited[instance.instance_id]) for instance in found if instance.instance_id in awaited
@@ -85,7 +88,12 @@ def untracked(
             if instance.instance_id in known and is_unnamed(instance.tags)
         ),
         unclaimed=tuple(
-            UnclaimedInstance(instance, nodes.get(instance.provider_id), _problem(instance, nodes, view, now))
+            UnclaimedInstance(
+                instance,
+                nodes.get(instance.provider_id),
+                _problem(instance, nodes, owners, view, now),
+                is_copy=_owner_of(instance, owners) != instance.instance_id,
+            )
             for instance in found
             if instance.instance_id not in awaited and now - instance.launched_at >= min_age
         ),
@@ -107,11 +115,29 @@ def _may_be_unreadable(found: Instance, view: ClusterState) -> bool:
     return any(name.startswith(f"{prefix}-") for name in view.unreadable_claims)
 
 
-def _problem(found: Instance, nodes: Mapping[str, Node], view: ClusterState, now: datetime) -> str:
+def _owners(tagged: Iterable[Instance], nodes: Mapping[str, Node], view: ClusterState) -> Mapping[str, str]:
+    """Return claim → its instance: as stored, or of those with its name the one with a node, else the first.
+
+    Whoever may launch instances can copy tags.
+    """
+    named = [found for found in tagged if not is_unnamed(found.tags)]
+    named.sort(key=lambda found: (found.provider_id not in nodes, found.launched_at, found.instance_id))
+    first = {found.tags[labels.CLAIM]: found.instance_id for found in reversed(named)}
+    return first | {record.name: record.instance_id for record in view.claims.values()}
+
+
+def _owner_of(found: Instance, owners: Mapping[str, str]) -> str:
+    return found.instance_id if is_unnamed(found.tags) else owners[found.tags[labels.CLAIM]]
+
+
+def _problem(
+    found: Instance, nodes: Mapping[str, Node], owners: Mapping[str, str], view: ClusterState, now: datetime
+) -> str:
     """Return why no claim can be rebuilt for it now, empty if one can."""
     name, pool = found.tags[labels.CLAIM], found.tags.get(labels.NODEPOOL, "")
-    if name in view.claims:
-        return f"claim {name} has another instance, {view.claims[name].instance_id}"
+    owner = _owner_of(found, owners)
+    if owner != found.instance_id or name in view.claims:
+        return f"claim {name} has another instance, {owner}"
     if pool not in view.node_pools and labels.MADE_BY_HAND not in found.tags:
         return f"its NodePool {pool or '(none)'} does not exist"
     # An older rebuilt claim would be removed at once as not having joined: an empty list of nodes would remove the whole

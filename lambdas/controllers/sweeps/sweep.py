@@ -21,7 +21,9 @@ from core.brakes import BrakeKind, action_of
 from core.disruption.budget_openings import budget_explanation
 from core.disruption.budgets import counted_nodes, going_nodes, next_edge, places
 from core.disruption.expiration import objections
+from core.lifecycle.claims import is_late_to_initialize
 from core.lifecycle.deletion import VOLUNTARY, is_voluntary
+from core.lifecycle.draining import EscalationLevel
 from core.lifecycle.records import ClaimRecord
 from core.model.state_node import state_nodes
 from core.reasons.code import ClaimReason, DecisionKind, ReasonCode, TerminationReason
@@ -156,8 +158,15 @@ class ClaimTerminator:
 
         Without it, a NodePool without commands and pending pods would never find out that its nodes join again.
         """
-        rows = (record for record in self._claims.all() if record.plan.node_pool == pool)
-        return all(record.is_settled and not record.is_disrupting for record in rows)
+        now, rows = self._clock.now(), (record for record in self._claims.all() if record.plan.node_pool == pool)
+        return not any(_is_under_way(record, now) for record in rows)
+
+
+def _is_under_way(record: ClaimRecord, now: datetime) -> bool:
+    """Whether the claim comes or goes; not if it may stay as it is for days: in a blocked drain, or never ready for pods."""
+    if record.deletion is not None:
+        return record.deletion.escalation_level < EscalationLevel.BLOCKED
+    return record.is_disrupting or not (record.is_settled or is_late_to_initialize(record, now))
 
 
 T = TypeVar("T")

@@ -476,7 +476,10 @@ def a_rollout_of(pool: NodePool, *classes: NodeClass) -> Rollout:
 
 
 def test_what_a_new_node_would_be_decides_whether_a_rollout_is_another_one() -> None:
-    """The pool's template, its class and its images; other classes and the pool's budgets do not."""
+    """All that drift compares does: two tools that fought over a requirement replaced a fleet of six a hundred times an hour.
+
+    Other classes and the pool's budgets do not.
+    """
     pool = a_pool("default", ON_DEMAND, disruption=OPEN, own_annotations={labels.NODEPOOL_HASH: "1"})
     own = NodeClass(name="default", amis=(("ami-1", ()),), own_annotations={labels.NODECLASS_HASH: "1"})
     other = NodeClass(name="other", amis=(("ami-9", ()),))
@@ -487,6 +490,16 @@ def test_what_a_new_node_would_be_decides_whether_a_rollout_is_another_one() -> 
         a_rollout_of(pool, msgspec.structs.replace(own, own_annotations={labels.NODECLASS_HASH: "2"})),
         a_rollout_of(pool, msgspec.structs.replace(own, amis=(("ami-2", ()),))),
         a_rollout_of(pool, other),
+        a_rollout_of(msgspec.structs.replace(pool, requirements=pool.requirements[1:]), own),
+        *(
+            a_rollout_of(pool, msgspec.structs.replace(own, **selected))
+            for selected in (
+                {"security_groups": ("sg-2",)},
+                {"subnets": (("subnet-2", "zone"),)},
+                {"reservations": ("cr-2",)},
+                {"placement_group": "pg-2"},
+            )
+        ),
     )
     assert {rollout.target for rollout in same} == {before}
     assert before not in {rollout.target for rollout in different}

@@ -148,6 +148,14 @@ def test_a_launch_of_two_runs_that_one_was_denied_ends_with_its_object() -> None
     assert said == ["NodeClaim mine, for which it was launched, is gone"]
 
 
+def test_one_of_which_no_message_tells_gets_its_claim_from_reconcile() -> None:
+    """With a dead work queue it was launched an hour late; its row says that it is due."""
+    world = World()
+    world.put()
+    world.lab.reconcile()
+    assert [claim.name for claim in world.lab.claims] == ["mine"]
+
+
 def test_one_whose_row_alone_is_lost_is_rebuilt() -> None:
     world = World()
     world.put()

@@ -1,8 +1,12 @@
 """What the table says is due, and that `execute` does it without any message."""
 
+from datetime import timedelta
+
 import msgspec
 
+from core.lifecycle.records import Deletion
 from core.manifests.wire import resources
+from core.reasons.code import TerminationReason
 from lambdas.controllers.sweeps.due_work import CLAIMS_A_RUN, COMMANDS_A_RUN, STALLED_AFTER, DueWork, due_work
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
@@ -29,6 +33,22 @@ def test_a_claim_gets_its_node_without_any_message() -> None:
         lab.execute(*(msgspec.json.decode(record["body"]) for record in due.records()))
     assert lab.claim.is_settled
     assert lab.kubernetes.names(resources.NODES)
+
+
+def test_a_claim_whose_instance_ec2_soon_takes_is_due_at_once_and_first() -> None:
+    """A spot notice is two minutes: with a dead work queue, pods were evicted when their instance ended."""
+    lab = Lab()
+    lab.kubernetes.put(a_node_pool(), a_pending_pod("p"))
+    lab.provision()
+    now, late = lab.clock.now(), lab.claim.name
+    lab.clock.advance(minutes=1)
+    asked_at, ends_at = lab.clock.now(), lab.clock.now() + timedelta(minutes=2)
+    for reason in (TerminationReason.SPOT_INTERRUPTED, TerminationReason.NODE_CLAIM_DELETED):
+        deletion = Deletion(reason=reason, asked_at=asked_at, ends_at=ends_at)
+        lab.rows.claims[reason] = msgspec.structs.replace(lab.claims[0], name=reason, deletion=deletion)
+    assert now < asked_at
+    stores = lab.app.adapters.stores
+    assert due_work(stores, asked_at).claims == (TerminationReason.SPOT_INTERRUPTED, late)
 
 
 def test_work_that_waits_for_days_keeps_none_from_its_turn() -> None:

@@ -570,16 +570,22 @@ def test_more_than_a_few_unknown_instances_stop_everything() -> None:
     assert (report.counts[UNKNOWN_INSTANCES], report.counts[SWEEP_BRAKE]) == (3, 1)
     told = next(d for d in report.decisions if d.reason == BrakeKind.UNKNOWN_INSTANCES)
     assert "NodePool default does not exist" in told.message
+    assert all(instance in told.message for instance in running)
     lab.kubernetes.put(pool)
     report = lab.reconcile()
     assert (len(lab.claims), lab.brakes.held()) == (3, ())
     assert [d.reason for d in report.decisions if d.kind == "abandon"] == [BrakeKind.UNKNOWN_INSTANCES]
 
 
-def test_instances_with_copied_tags_are_named_and_stop_nothing_else() -> None:
-    """Whoever may launch instances can copy tags: two of them stopped all voluntary disruption of a cluster."""
+@pytest.mark.parametrize("joins", [True, False])
+def test_instances_with_copied_tags_are_named_and_stop_nothing_else(*, joins: bool) -> None:
+    """Whoever may launch instances can copy tags: two of them stopped all voluntary disruption of a cluster.
+
+    Those that join as nodes have the tags of a claim with another instance, which says nothing of the table.
+    """
     lab = a_fleet(1)
-    fakes = [an_untracked(lab, name, pool="gone") for name in ("one", "two")]
+    names = (lab.claim.name,) * 2 if joins else ("one", "two")
+    fakes = [an_untracked(lab, name, pool=f"gone-{n}", joins=joins) for n, name in enumerate(names)]
     lab.clock.advance(hours=1)
     report = lab.reconcile()
     (brake,) = lab.brakes.held()

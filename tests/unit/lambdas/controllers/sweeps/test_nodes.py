@@ -168,6 +168,18 @@ def test_pods_of_a_node_object_that_is_gone_are_evicted_before_its_instance_ends
     assert (lab.claims, lab.cloud.instances()) == ((), ())
 
 
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_a_deleted_node_is_drained_though_the_work_queue_is_dead(*, is_deleted: bool) -> None:
+    """The claim's row does not say that it is due, so no scheduled run of `execute` found it for as long."""
+    lab = a_working_node(protected=True)
+    lab.kubernetes.drop(resources.NODES, lab.claim.node_name) if is_deleted else delete_as_a_user(lab)
+    for expected in (None, TerminationReason.NODE_DELETED):
+        lab.clock.advance(minutes=2)
+        lab.reconcile()
+        lab.work.take()  # every message is lost
+        assert (lab.claim.deletion and lab.claim.deletion.reason) == expected
+
+
 def test_a_deleted_node_object_without_an_instance_is_released() -> None:
     """Otherwise, it is counted, and our finalizer keeps it forever."""
     lab = a_working_node()

@@ -395,6 +395,18 @@ class TestAStranger:
         assert problems(found) == ["claim c has another instance, i-1"]
         assert found.rebuildable == ()
 
+    @pytest.mark.parametrize("joined", [(), (9,), (8,)])
+    def test_with_copied_tags_gets_no_claim_in_place_of_the_instance_whose_tags_they_are(
+        self, joined: tuple[int, ...]
+    ) -> None:
+        """Otherwise the instance itself would be drained as unknown. It is the one that has joined, else the oldest."""
+        first, copy = an_instance(9, "x", age=2 * YOUNG), an_instance(8, "x")
+        nodes = tuple(a_node(f"n-{one}", first if one == 9 else copy) for one in joined)
+        found = found_in(first, copy, nodes=nodes)
+        own = copy if joined == (8,) else first
+        assert [stray.instance for stray in found.rebuildable] == [own]
+        assert [stray.is_copy for stray in found.unclaimed] == [stray.instance != own for stray in found.unclaimed]
+
     @pytest.mark.parametrize(
         ("tags", "problem"),
         [

@@ -12,8 +12,10 @@ from adapters.observation.observer import ClusterState
 from adapters.ports import Impairment, TransientError
 from adapters.run_report import RunReport
 from core.brakes import Brake, BrakeKind
+from core.lifecycle.claims import INITIALIZATION_TIMEOUT
 from core.lifecycle.deletion import leaving
-from core.lifecycle.records import ClaimPhase
+from core.lifecycle.draining import EscalationLevel
+from core.lifecycle.records import ClaimPhase, Deletion
 from core.manifests.wire import resources
 from core.model.snapshot import Snapshot
 from core.reasons.code import TerminationReason
@@ -89,19 +91,33 @@ def test_a_claim_that_leaves_is_ended_for_another_reason_only_if_it_might_have_s
     assert asked(lab) == ([lab.claim.name] if before != after else [])
 
 
-@pytest.mark.parametrize("busy", [False, True])
+def going_since(escalation_level: int) -> dict[str, Any]:
+    return {"deletion": Deletion(reason="r", asked_at=NOW, escalation_level=escalation_level)}
+
+
+@pytest.mark.parametrize(
+    ("other", "tries"),
+    [
+        ({}, True),
+        ({"phase": ClaimPhase.LAUNCHED}, False),
+        (going_since(EscalationLevel.BLOCKED - 1), False),
+        (going_since(EscalationLevel.BLOCKED), True),
+        ({"phase": ClaimPhase.REGISTERED, "phase_since": NOW - INITIALIZATION_TIMEOUT}, True),
+    ],
+)
 @pytest.mark.parametrize("why", [EXPIRED, TerminationReason.UNHEALTHY])
 def test_one_removal_tries_a_half_open_breaker_where_nothing_else_is_under_way(
-    lab: Lab, why: TerminationReason, *, busy: bool
+    lab: Lab, why: TerminationReason, other: dict[str, Any], *, tries: bool
 ) -> None:
-    """Otherwise a NodePool without commands and pending pods never finds out that its nodes join again."""
+    """Otherwise a NodePool without commands and pending pods never finds out that its nodes join again.
+
+    A drain that is blocked for days, and a node that never becomes ready, are not waited for.
+    """
     lab.brakes.hold(Brake(BrakeKind.POOL_PROBE, "half open", node_pool="default"), lab.clock.now())
-    if busy:
-        other = msgspec.structs.replace(lab.claim, name="other", phase=ClaimPhase.LAUNCHED)
-        lab.rows.claims[other.name] = other
-    name = lab.claim.name if not busy else next(n for n in lab.rows.claims if n != "other")
+    name = lab.claim.name
+    lab.rows.claims["other"] = msgspec.structs.replace(lab.claim, name="other", **other)
     terminator(lab).begin(name, why, "", RunReport())
-    assert (lab.rows.claims[name].deletion is not None) == (not busy)
+    assert (lab.rows.claims[name].deletion is not None) == tries
 
 
 @pytest.mark.parametrize(("kind", "why"), [(BrakeKind.POOL_BREAKER, EXPIRED), (BrakeKind.STOP, GONE)])
