@@ -33,6 +33,8 @@ _LANGUAGES: Final = {
 """Suffix → a language whose programs make objects, and how to get them."""
 _IDENTITY: Final = re.compile(r"""^["']?(apiVersion|kind)["']?\s*:|^\s*[{,]?\s*"(apiVersion|kind)"\s*:""", re.MULTILINE)
 """How the lines begin that make a document an object, in YAML and in JSON."""
+ON_MARKER: Final = re.compile(r"""^--- +[\w./"'-]+:(?=\s|$)""", re.MULTILINE)
+"""A document whose first key follows `---` on its line."""
 _CONFLICT: Final = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
 """How Git marks the sides of a merge conflict."""
 _ODD_SPACES: Final = re.compile(r"^ *\u00a0+[\s\u00a0]*(\S{1,20})", re.MULTILINE)

@@ -16,6 +16,7 @@ from cli.manifests.documents import RepeatedKey, chunks, documents
 from cli.manifests.foreign import (
     DIRECTIVE,
     KUSTOMIZATIONS,
+    ON_MARKER,
     RENDERED,
     action_in,
     chart_of,
@@ -149,7 +150,12 @@ class Input:
         try:
             text = read_text(source)
         except InputError as error:
-            self.unreadable.append(UnreadableDocument(error, is_named=is_named))
+            cause = error.__cause__
+            raw = cause.object if isinstance(cause, UnicodeDecodeError) else b"kind:"
+            if is_named or claims_identity(raw.decode("latin-1")):
+                self.unreadable.append(UnreadableDocument(error, is_named=is_named))
+            else:
+                self._foreign[source] = None
             return
         self._parse(text, source, is_named=is_named)
 
@@ -456,18 +462,23 @@ def _yaml_values(
     text: str, source: str, problems: list[UnreadableDocument]
 ) -> Iterator[tuple[int, Any, list[RepeatedKey]]]:
     index, keys = 0, list[RepeatedKey]()
-    try:
-        for value in documents(text, keys):
-            yield index, value, [*keys]
-            keys.clear()
-            index += 1
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = _not_yaml(error, text, source, index)
-    else:
-        return
-    problems.append(problem)
+    if ON_MARKER.search(text) is None:
+        try:
+            for value in documents(text, keys):
+                yield index, value, [*keys]
+                keys.clear()
+                index += 1
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            problem = _not_yaml(error, text, source, index)
+        else:
+            return
+        problems.append(problem)
+        index += 1
     for number, chunk in enumerate(chunks(text)):
-        if number <= index:
+        if number < index:
+            continue
+        if slip := ON_MARKER.search(chunk):
+            problems.append(_on_marker(chunk, slip.start(), source, number))
             continue
         keys = []
         try:
@@ -476,6 +487,14 @@ def _yaml_values(
             problems.append(_not_yaml(error, chunk, source, number))
         else:
             yield number, value, keys
+
+
+def _on_marker(chunk: str, start: int, source: str, index: int) -> UnreadableDocument:
+    """Return the problem of a document whose first key is on the line of `---`: the parser would take it for a text."""
+    line = chunk.count("\n", 0, start) + 1
+    problem = "is not YAML: an object cannot begin on the line of `---`; begin it on the next line"
+    error = InputError(problem, source=source, index=index, place=f"line {line}, column 5")
+    return UnreadableDocument(error, line, 5, is_foreign=not claims_identity(chunk.replace("--- ", "", 1)))
 
 
 def _not_yaml(error: Exception, text: str, source: str, index: int) -> UnreadableDocument:

@@ -13,7 +13,7 @@ import pytest
 from cli.__main__ import main
 from cli.errors import InputError
 from cli.manifests.foreign import placeholder_in, template_in
-from cli.manifests.reading import gather, parse, read
+from cli.manifests.reading import UnreadableDocument, gather, parse, read
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
 OBJECT = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
@@ -153,6 +153,33 @@ def test_a_template_that_is_yaml_by_chance_is_no_object(tmp_path: Path) -> None:
     assert found.documents == []
     assert [problem.is_template for problem in found.unreadable] == [True, True]
     assert f"helm template {root} > rendered.yaml" in found.unreadable[0].error.hint
+
+
+def test_an_object_that_begins_on_the_line_of_its_marker_is_named_and_the_others_are_read() -> None:
+    """The parser takes its first key for a text, and stops at the second."""
+    problems: list[UnreadableDocument] = []
+    pod = "kind: Pod\napiVersion: v1\nmetadata: {name: a}\n"
+    text = f"{pod}--- {pod}---\n{pod}"
+    assert len(parse(text, "a.yaml", problems=problems)) == 2
+    (error,) = (problem.error for problem in problems)
+    assert "cannot begin on the line of `---`; begin it on the next line" in error.problem
+    assert error.place == "line 4, column 5"
+    for same in ("--- {kind: Pod, apiVersion: v1}\n", "--- # a: b\nkind: Pod\n"):
+        assert len(parse(same, "a.yaml")) == 1
+
+
+@pytest.mark.parametrize(("head", "stops"), [(b"kind: Pod\n", True), (b"motd: |\n", False)])
+def test_a_file_of_a_folder_that_is_not_utf8_stops_a_plan_only_if_it_is_an_object(
+    tmp_path: Path, head: bytes, *, stops: bool
+) -> None:
+    root = folder(tmp_path, a_dot_yaml="kind: Pod\napiVersion: v1\nmetadata: {name: x}\n")
+    (tmp_path / "b.yaml").write_bytes(head + b"  caf\xe9\n")
+    found = gather([root])
+    assert len(found.documents) == 1
+    assert [problem.error.problem for problem in found.unreadable] == (
+        [f"is not UTF-8 text (byte {len(head) + 5})"] if stops else []
+    )
+    assert bool(list(found.warnings())) != stops
 
 
 @pytest.mark.parametrize(
