@@ -415,9 +415,8 @@ class Provisioning:
             return
         lease = self.leases.acquire(PLANNER, owner, now=heard_at, for_=max(deadline - heard_at, MARGIN))
         if lease is None:
-            report.decide(
-                DecisionKind.SKIP, self.settings.cluster_name, RunReason.PLANNER_BUSY, "another run is planning"
-            )
+            cluster, reason = self.settings.cluster_name, RunReason.PLANNER_BUSY
+            report.decide(DecisionKind.SKIP, cluster, reason, "another run is planning")
             self.next_run.ask("planner was busy", until, BUSY)
             return
         decided: Sequence[DecidedPlan] = ()
