@@ -70,7 +70,7 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
         ("karpenter.k8s.aws", ("ec2nodeclasses",), ("get", "patch")),
         ("karpenter.k8s.aws", ("ec2nodeclasses/status",), ("patch",)),
         *_MIRRORS,
-        ("karpenter.sh", ("nodeclaims",), ("list", "patch", "delete")),
+        ("karpenter.sh", ("nodeclaims",), ("get", "list", "patch", "delete")),
     ),
 }
 """Function → all its permissions in the API server."""
