@@ -246,6 +246,7 @@ SELDOM_DONE: Final[Mapping[tuple[str, str, str, str], str]] = {
     ("execute", "karpenter.sh", "nodeclaims", "get"): "somebody deletes a NodeClaim",
     ("execute", "karpenter.sh", "nodepools", "get"): "a drain is cancelled",
     ("reconcile", "karpenter.sh", "nodeclaims", "create"): "a NodeClaim is lost",
+    ("reconcile", "karpenter.sh", "nodeclaims", "get"): "somebody makes a NodeClaim",
     ("reconcile", "karpenter.sh", "nodeclaims", "patch"): "the claim of a NodeClaim is gone",
     ("reconcile", "karpenter.sh", "nodeclaims", "delete"): "the claim of a NodeClaim is gone",
     ("reconcile", "karpenter.sh", "nodeclaims/status", "patch"): "a node drifts, or becomes consolidatable",
