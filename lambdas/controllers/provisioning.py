@@ -349,7 +349,7 @@ class NextRun:
 
 BUSY: Final = timedelta(seconds=5)
 
-LOOKS_EVERY: Final = timedelta(minutes=3)
+ROOM_CHECKED_EVERY: Final = timedelta(minutes=3)
 """How long scheduled runs rely on messages about static NodePools and warm room: `reconcile` sends one every two minutes."""
 
 _WITHOUT_NEWS: Final = (WokenBy.SCHEDULE, WokenBy.BETWEEN_SCHEDULES)
@@ -383,7 +383,7 @@ class Provisioning:
     clock: Clock
     _recorded_digest: str = field(default="", init=False)
     """The last digest of the cluster that `disrupt` and `reconcile` were notified of."""
-    _looked_at: datetime | None = field(default=None, init=False)
+    _room_checked_at: datetime | None = field(default=None, init=False)
     """When this sandbox last looked for static NodePools and warm room."""
 
     def run(
@@ -410,8 +410,8 @@ class Provisioning:
         heard_at = self.clock.now()
         if cause in _WITHOUT_NEWS:
             self.next_run.run_between_schedules(until, timedelta(seconds=self.settings.look_seconds))
-        looks = self._looks_for_room(cause, heard_at)
-        if not self._may_plan(cause, report, looks=looks):
+        checks_room = self._checks_room(cause, heard_at)
+        if not self._may_plan(cause, report, checks_room=checks_room):
             return
         lease = self.leases.acquire(PLANNER, owner, now=heard_at, for_=max(deadline - heard_at, MARGIN))
         if lease is None:
@@ -422,7 +422,7 @@ class Provisioning:
         decided: Sequence[DecidedPlan] = ()
         try:
             rows = self._rows_with_work(report, deadline, until)
-            if rows is not None or (looks and self._lacks_static_nodes()):
+            if rows is not None or (checks_room and self._lacks_static_nodes()):
                 decided = self._plan_in_rounds(rows, lease, report, heard_at, deadline, until)
                 self.next_run.planned()
         except Exception:
@@ -432,22 +432,22 @@ class Provisioning:
         for plan in decided:  # last of all: neither a pod nor another run waits for it
             self._count_bound(plan, report, deadline)
 
-    def _looks_for_room(self, cause: WokenBy, now: datetime) -> bool:
+    def _checks_room(self, cause: WokenBy, now: datetime) -> bool:
         """Whether the run looks for static NodePools and warm room: after an event, and if no event came for long."""
-        if self._looked_at is None:
-            self._looked_at = now
-        is_late = cause is WokenBy.SCHEDULE and now - self._looked_at >= LOOKS_EVERY
-        if cause is WokenBy.NEWS or is_late:
-            self._looked_at = now
+        if self._room_checked_at is None:
+            self._room_checked_at = now
+        is_overdue = cause is WokenBy.SCHEDULE and now - self._room_checked_at >= ROOM_CHECKED_EVERY
+        if cause is WokenBy.NEWS or is_overdue:
+            self._room_checked_at = now
             return True
         return False
 
-    def _may_plan(self, cause: WokenBy, report: RunReport, *, looks: bool) -> bool:
+    def _may_plan(self, cause: WokenBy, report: RunReport, *, checks_room: bool) -> bool:
         """Whether the run is due, work may wait, and no brake stops it. Brakes come last: a quiet run has nothing to stop."""
         if self.next_run.is_too_early(cause):
             report.count("spacedRuns")
             return False
-        if cause in _WITHOUT_NEWS and self._is_quiet() and not (looks and self._wants_room()):
+        if cause in _WITHOUT_NEWS and self._is_quiet() and not (checks_room and self._wants_room()):
             return False
         brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
         if brake is not None:

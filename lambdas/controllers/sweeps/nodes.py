@@ -48,7 +48,7 @@ class DeletedNodes(Sweep):
         self._cloud = cloud
         self._terminator = terminator
         self._work = work
-        self._told: frozenset[str] = frozenset()
+        self._reported: frozenset[str] = frozenset()
         """The claims that the last round found."""
 
     def run(self, round_: ReconcileRound) -> None:
@@ -61,7 +61,7 @@ class DeletedNodes(Sweep):
             return node is None or was_recreated(record, node)
 
         gone = [record.name for record in view.claims.values() if record.is_settled and is_gone(record)]
-        again, self._told = [name for name in gone if name in self._told], frozenset(gone)
+        again, self._reported = [name for name in gone if name in self._reported], frozenset(gone)
         reader = NodeStateReader(self._kubernetes, self._cloud, round_.clock)
 
         def remove(name: str) -> None:
