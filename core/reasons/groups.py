@@ -220,8 +220,9 @@ class MembersAbsent(Refusal, frozen=True):
     @property
     def message(self) -> str:
         """The sentence for people."""
-        parts = [f"{self.missing} {_has(self.missing)} not been created"] if self.missing > 0 else []
-        parts += [f"{self.gated} still {_has(self.gated)} a scheduling gate"] if self.gated else []
+        missing, gated = ("has" if count == 1 else "have" for count in (self.missing, self.gated))
+        parts = [f"{self.missing} {missing} not been created"] if self.missing > 0 else []
+        parts += [f"{self.gated} still {gated} a scheduling gate"] if self.gated else []
         age = f" since {self.since:%Y-%m-%d %H:%M} UTC" if self.since is not None else ""
         planned = f"{self.ready} of {self.minimum} members can be planned for"
         return f"{planned}: {' and '.join(parts)}; it waits for them{age}"
@@ -255,7 +256,3 @@ class MembersUnplaced(Refusal, frozen=True):
         if self.keys:
             return f"{text}; no node and no NodePool offers a value of {' and '.join(self.keys)} that holds them"
         return f"{text}; others take what the rest needs"
-
-
-def _has(count: int) -> str:
-    return "has" if count == 1 else "have"
