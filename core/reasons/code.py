@@ -9,6 +9,8 @@ from typing import ClassVar, Final, Self
 
 import msgspec
 
+from core import labels
+
 PAGE: Final = "docs/reference/reason-codes.md"
 """The page of all reason codes; each code is an anchor."""
 
@@ -510,3 +512,200 @@ class ReleaseReason(ReasonCode):
         "A NodeClaim of its name belongs to another instance.",
         "Delete that NodeClaim if its instance does not run.",
     )
+
+
+# Why nothing is launched for a NodeClaim that somebody made by hand.
+
+
+NAME_TAKEN: Final = Stated(
+    ClaimReason.NODE_CLAIM_NAME_TAKEN, "metadata.name: a claim of another NodeClaim has this name"
+)
+
+
+class FieldsInvalid(Refusal, frozen=True):
+    """Fields of the object are wrong, each with what is wrong."""
+
+    reason: ClassVar = ClaimReason.NODE_CLAIM_INVALID
+    faults: tuple[tuple[str, str], ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return "; ".join(f"{field}: {fault}" for field, fault in self.faults)
+
+
+class FieldsUnknown(Refusal, frozen=True):
+    """It has fields that this version would drop."""
+
+    reason: ClassVar = ClaimReason.NODE_CLAIM_INVALID
+    fields: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        fields = ",".join(self.fields)
+        return (
+            f"{fields}: this version does not know it; update Fleetwright, or launch without it: annotate the NodeClaim with"
+            f" {labels.IGNORED_FIELDS}: {fields}"
+        )
+
+
+class FinalizerForeign(Refusal, frozen=True):
+    """Another controller holds the object."""
+
+    reason: ClassVar = ClaimReason.NODE_CLAIM_INVALID
+    words: ClassVar = (
+        "metadata.finalizers: {finalizer} is another controller's; nothing is launched for an object that it holds"
+    )
+    finalizer: str
+
+
+class NodeLabelsInvalid(Refusal, frozen=True):
+    """The labels that its node would get are invalid."""
+
+    reason: ClassVar = ClaimReason.NODE_CLAIM_INVALID
+    words: ClassVar = "its name, class and labels become labels of its node, and {fault}"
+    fault: str
+
+
+class ClassOfOtherKind(Refusal, frozen=True):
+    """It names a class of another provider, or none."""
+
+    reason: ClassVar = ClaimReason.NODE_CLAIM_INVALID
+    words: ClassVar = "spec.nodeClassRef.kind: {kind!r} is not EC2NodeClass"
+    kind: str
+
+
+class ClassGone(Refusal, frozen=True):
+    """Its EC2NodeClass does not exist, or goes."""
+
+    reason: ClassVar = ClaimReason.NODE_CLASS_NOT_FOUND
+    node_class: str
+    is_deleted: bool
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        gone = "is being deleted" if self.is_deleted else "does not exist"
+        return f"spec.nodeClassRef.name: EC2NodeClass {self.node_class} {gone}"
+
+
+class ClassUnready(Refusal, frozen=True):
+    """Its EC2NodeClass is not ready; `problem` is what the class says of itself."""
+
+    reason: ClassVar = ClaimReason.NODE_CLASS_NOT_READY
+    node_class: str
+    problem: str = ""
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return f"EC2NodeClass {self.node_class}: {self.problem or 'its condition Ready is not True'}"
+
+
+class RequirementsUnmet(Refusal, frozen=True):
+    """No instance type meets its requirements; `key` is that of one that rules out all, empty if only several do."""
+
+    reason: ClassVar = ClaimReason.INSUFFICIENT_CAPACITY
+    key: str
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        unmet = f"no instance type meets that on {self.key}" if self.key else "no instance type meets them all"
+        return f"spec.requirements: {unmet}"
+
+
+class RequestsTooLarge(Refusal, frozen=True):
+    """None of the admitted types has what it requests."""
+
+    reason: ClassVar = ClaimReason.INSUFFICIENT_CAPACITY
+    words: ClassVar = (
+        "spec.resources.requests: none of the {admitted} instance types that spec.requirements admit has as much"
+    )
+    admitted: int
+
+
+class NoneOpen(Refusal, frozen=True):
+    """None of the suitable types can be had now."""
+
+    reason: ClassVar = ClaimReason.INSUFFICIENT_CAPACITY
+    words: ClassVar = "none of the {suitable} suitable instance types is available now"
+    suitable: int
+
+
+class ZonesFull(Refusal, frozen=True):
+    """The subnets of its EC2NodeClass are full in every zone where it could be."""
+
+    reason: ClassVar = ClaimReason.INSUFFICIENT_CAPACITY
+    node_class: str
+    zones: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        takes = f"has the free addresses that its node takes ({', '.join(self.zones)})"
+        return f"no subnet of EC2NodeClass {self.node_class} {takes}"
+
+
+class NoRoomInLimits(Refusal, frozen=True):
+    """Its NodePool's limits are used up."""
+
+    reason: ClassVar = ClaimReason.LIMIT_REACHED
+    words: ClassVar = "the limits of NodePool {node_pool} have no room for it"
+    node_pool: str
+
+
+class NoLaunch(Refusal, frozen=True):
+    """No launch can be made of its plan."""
+
+    reason: ClassVar = ClaimReason.INSUFFICIENT_CAPACITY
+    words: ClassVar = "{cause}"
+    cause: Refusal
+
+
+# Why a stored claim is not launched now, or not any more.
+
+
+NO_CAPACITY: Final = Stated(ClaimReason.LAUNCH_HELD_BACK, "EC2 recently had no capacity for its offerings")
+OTHER_RETRIES: Final = Stated(ClaimReason.LAUNCH_HELD_BACK, f"another launch is retrying: {NO_CAPACITY.message}")
+GROUP_REFUSED: Final = Stated(
+    ClaimReason.LAUNCH_HELD_BACK, "another node of its group, which starts together, cannot be launched"
+)
+GROUP_CHANGED: Final = Stated(
+    ClaimReason.LAUNCH_HELD_BACK, "another node of its group, which starts together, is not launched"
+)
+ONE_TRIES: Final = Stated(
+    ClaimReason.LAUNCH_HELD_BACK,
+    "instances of its EC2NodeClass ended while they started: one is launched again first",
+)
+PODS_ELSEWHERE: Final = Stated(ClaimReason.PODS_PLACED_ELSEWHERE, "none of its pods waits for a node any more")
+
+
+class DenialsPause(Refusal, frozen=True):
+    """EC2 denied launches of its class; `denials` has each with its code and the next attempt."""
+
+    reason: ClassVar = ClaimReason.LAUNCH_HELD_BACK
+    denials: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return "; ".join(self.denials)
+
+
+class DenialIsTried(Refusal, frozen=True):
+    """Another claim asks whether EC2 still denies launches of its class."""
+
+    reason: ClassVar = ClaimReason.LAUNCH_HELD_BACK
+    words: ClassVar = "another claim is retrying: {denial}"
+    denial: str
+
+
+class OverLimit(Refusal, frozen=True):
+    """Its NodePool holds more than its limit even without it: rows were lost, or the limit was lowered."""
+
+    reason: ClassVar = ClaimReason.LIMIT_REACHED
+    words: ClassVar = "NodePool {node_pool} is over its limit of {resource} without this claim's instance"
+    node_pool: str
+    resource: str
