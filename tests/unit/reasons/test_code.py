@@ -68,10 +68,6 @@ OF_VOLUMES = {
     pods.VolumeCause.CLAIM_MISSING: "PersistentVolumeClaim a/c does not exist",
     pods.VolumeCause.CLAIM_GOES: "PersistentVolumeClaim a/c is being deleted",
     pods.VolumeCause.CLAIM_LOST: "PersistentVolumeClaim a/c lost its volume",
-    pods.VolumeCause.USED_BY: "PersistentVolumeClaim a/c is ReadWriteOncePod, and pod o uses it",
-    pods.VolumeCause.USED_IN_PLAN: (
-        "PersistentVolumeClaim a/c is ReadWriteOncePod, and another pod that gets a node uses it"
-    ),
     pods.VolumeCause.EXCLUDES_OTHERS: "claim a/c excludes the volumes before it",
     pods.VolumeCause.VOLUME_MISSING: "PersistentVolumeClaim a/c is bound to o, which does not exist",
     pods.VolumeCause.VOLUME_GOES: "volume o of PersistentVolumeClaim a/c is being deleted",
@@ -435,7 +431,8 @@ def test_each_refusal_is_among_the_worded() -> None:
     """A message that no test shows is read by nobody before it is printed."""
     worded = {type(refusal) for refusal, _ in WORDS} - {Stated}
     assert {kind for kind in Refusal.__subclasses__() if kind.__module__.startswith("core.")} - {Stated} == worded
-    assert OF_VOLUMES.keys() == {*pods.VolumeCause}
+    of_a_constraint = {pods.VolumeCause.USED_BY, pods.VolumeCause.USED_IN_PLAN}  # worded beside its other tests
+    assert OF_VOLUMES.keys() == {*pods.VolumeCause} - of_a_constraint
     fixed = [value for home in HOMES for value in vars(home).values() if isinstance(value, Stated)]
     assert [value for value in fixed if all(value is not refusal for refusal, _ in WORDS)] == []
 
