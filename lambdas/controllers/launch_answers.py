@@ -403,6 +403,7 @@ class LaunchAnswerWriter:
             awaits_pods=False,
             machine=machine,
             reserved=holds,
+            moments=msgspec.structs.replace(record.moments, asked_at=None),
             reason="",
             message="",
         )

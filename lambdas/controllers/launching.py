@@ -61,6 +61,7 @@ from core.lifecycle.launching import (
 )
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import claim_tags
+from core.lifecycle.steps import may_be_asked_for
 from core.model.catalogue import Catalogue, Offering, OfferingKey
 from core.model.node_pool import NodeClass
 from core.model.plan import LaunchOrder, PlannedClaim
@@ -422,8 +423,12 @@ class LaunchRequests:
         catalogue: Catalogue,
         now: datetime,
         report: RunReport,
+        *,
+        is_again: bool = False,
     ) -> LaunchAnswer:
         """Request the instances of claims that share a launch, and remember EC2's refusals.
+
+        `is_again`: another run planned the claims and may have asked before, so the records note this request, too.
 
         If only some claims of a shared launch are given, another run may have requested it, so EC2 is not asked. Each claim
         then looks for an instance of the launch; without one it is launched alone.
@@ -437,10 +442,11 @@ class LaunchRequests:
         admission = self._gate.admit(first, node_class, now)
         if isinstance(admission, Refusal):
             return LaunchAnswer(held_back=admission)
+        asked_at = now if is_again else None
         keeps_plan = bool(first.attempts)
         is_try = admission.is_try and first.shares > 1
         stored = records[:1] if is_try else records
-        orders = {record.name: self._asked(record, admission, node_class, keeps_plan) for record in stored}
+        orders = {record.name: self._asked(record, admission, node_class, keeps_plan, asked_at) for record in stored}
         first = orders[first.name]
         order = self._order(first, node_class, catalogue, admission)
         try:
@@ -469,13 +475,20 @@ class LaunchRequests:
         return sorted(launches, key=rank)
 
     def _asked(
-        self, record: ClaimRecord, admission: Admission, node_class: JsonObject, keeps_plan: bool
+        self,
+        record: ClaimRecord,
+        admission: Admission,
+        node_class: JsonObject,
+        keeps_plan: bool,
+        asked_at: datetime | None,
     ) -> ClaimRecord:
-        """Store the request before it is sent: the same token must mean the same request."""
+        """Store the request before it is sent: the same token must mean the same request, and no other run forgets it."""
         plan = record.plan if keeps_plan else _of_class(record, node_class)
         order = msgspec.structs.replace(
             record, offerings=admission.offerings, subnets=admission.subnets, plan=plan, tries=admission.tries
         )
+        if asked_at is not None:
+            order = msgspec.structs.replace(order, moments=msgspec.structs.replace(order.moments, asked_at=asked_at))
         return self._claims.change(record, order) if order != record else record
 
     def _order(
@@ -546,6 +559,8 @@ class Launcher:
     ) -> dict[str, ClaimRecord]:
         """Request one claim, or the claims that share a launch, and store EC2's answer for each as `settle`.
 
+        Where something holds the launch back, no claim is deleted while another run may be asking EC2 for its instance.
+
         Returns:
             The claims that are not deleted, by name. Of several, one whose answer cannot be stored stays as it was requested.
 
@@ -553,7 +568,9 @@ class Launcher:
             PortError: If the request cannot be stored, or the answer for a single claim.
             ThrottledError: After all is stored, so that the caller waits as long as EC2 or the shared pace says.
         """
-        answer = self._requests.ask(records, node_class, catalogue, now, report)
+        answer = self._requests.ask(records, node_class, catalogue, now, report, is_again=True)
+        if answer.held_back is not None and any(may_be_asked_for(record, now) for record in records):
+            return {record.name: record for record in records}
         if len(records) == 1:
             settled = self.answer_writer.settle(records[0], answer, catalogue, now, report)
         else:
