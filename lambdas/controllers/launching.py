@@ -18,10 +18,8 @@ from adapters.ports import (
     CloudProvider,
     ConflictError,
     DeniedError,
-    Instance,
     InsufficientCapacityError,
     JsonObject,
-    LaunchDeniedError,
     PortError,
     RefusedOffering,
     ThrottledError,
@@ -79,6 +77,9 @@ from lambdas.controllers.launch_answers import (
     LaunchTokens,
     SettledClaims,
     could_not,
+    denied_by,
+    key_of,
+    refused_by,
 )
 
 # Builds the record that is stored before a claim is launched, and the launch order derived from it.
@@ -428,7 +429,7 @@ class LaunchRequests:
     ) -> LaunchAnswer:
         """Request the instances of claims that share a launch, and remember EC2's refusals.
 
-        `is_again`: another run planned the claims and may have asked before, so the records note this request, too.
+        `is_again`: another run planned the claims, so the records note this request.
 
         If only some claims of a shared launch are given, another run may have requested it, so EC2 is not asked. Each claim
         then looks for an instance of the launch; without one it is launched alone.
@@ -442,8 +443,7 @@ class LaunchRequests:
         admission = self._gate.admit(first, node_class, now)
         if isinstance(admission, Refusal):
             return LaunchAnswer(held_back=admission)
-        asked_at = now if is_again else None
-        keeps_plan = bool(first.attempts)
+        asked_at, keeps_plan = now if is_again else None, bool(first.attempts)
         is_try = admission.is_try and first.shares > 1
         stored = records[:1] if is_try else records
         orders = {record.name: self._asked(record, admission, node_class, keeps_plan, asked_at) for record in stored}
@@ -452,15 +452,15 @@ class LaunchRequests:
         try:
             launched = self._cloud.launch(msgspec.structs.replace(order, count=1, minimum=1) if is_try else order)
         except (InsufficientCapacityError, ThrottledError, UnfulfilledError) as error:
-            self._gate.learn(first, node_class, admission, _refused(error), error.call, now, report)
+            self._gate.learn(first, node_class, admission, refused_by(error), error.call, now, report)
             return LaunchAnswer(asked=orders, error=error, is_try=is_try)
         except DeniedError as error:
-            self._gate.learn(first, node_class, admission, _denied_offerings(first, error), error.call, now, report)
+            self._gate.learn(first, node_class, admission, denied_by(first, error), error.call, now, report)
             count_failure(self._breakers, first, ClaimReason.LAUNCH_DENIED, now, report)
             return LaunchAnswer(asked=orders, error=error, is_try=is_try)
         except (TransientError, ConflictError) as error:
             return LaunchAnswer(asked=orders, error=error, is_try=is_try)
-        keys = frozenset(map(_key_of, launched.instances))
+        keys = frozenset(map(key_of, launched.instances))
         self._gate.succeeded(first, node_class, admission, keys, launched.refused, now, report)
         return LaunchAnswer(asked=orders, launched=launched, is_try=is_try)
 
@@ -512,22 +512,6 @@ def _of_class(record: ClaimRecord, node_class: JsonObject) -> PlannedClaim:
         return record.plan  # EC2 denies the launch and states the reason
 
 
-def _refused(error: PortError) -> tuple[RefusedOffering, ...]:
-    """Return the offerings without capacity; none if EC2 did nothing."""
-    return error.refused if isinstance(error, InsufficientCapacityError) else ()
-
-
-def _denied_offerings(record: ClaimRecord, error: DeniedError) -> tuple[RefusedOffering, ...]:
-    """Return the denied offerings: all requested ones if the error names none."""
-    if isinstance(error, LaunchDeniedError):
-        return error.refused
-    return tuple(RefusedOffering(offering.key, error.code, error.said) for offering in record.offerings)
-
-
-def _key_of(instance: Instance) -> OfferingKey:
-    return OfferingKey(instance.instance_type, instance.zone, instance.capacity_type, instance.reservation_id)
-
-
 # Turns planned claims into records, and requests their instances.
 
 
@@ -559,10 +543,9 @@ class Launcher:
     ) -> dict[str, ClaimRecord]:
         """Request one claim, or the claims that share a launch, and store EC2's answer for each as `settle`.
 
-        Where something holds the launch back, no claim is deleted while another run may be asking EC2 for its instance.
-
         Returns:
-            The claims that are not deleted, by name. Of several, one whose answer cannot be stored stays as it was requested.
+            The claims that are not deleted, by name: none is while another run may be asking EC2 for it.
+            Of several, one whose answer cannot be stored stays as it was requested.
 
         Raises:
             PortError: If the request cannot be stored, or the answer for a single claim.
