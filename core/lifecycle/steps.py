@@ -49,8 +49,11 @@ def may_be_unlisted(unclear_at: datetime | None, now: datetime) -> bool:
     return unclear_at is None or now - unclear_at < LISTED_WITHIN
 
 
-ASKED_FOR: Final = timedelta(minutes=1)
-"""How long a run may go on asking EC2 for a claim's instance: the time-out of the functions that launch."""
+ASKS_FOR: Final = timedelta(minutes=1)
+"""The longest that a run asks EC2 for a claim's instance: the time-out of the functions that launch."""
+
+ASKED_FOR: Final = 2 * ASKS_FOR
+"""How long a note of a request protects the claim. It is written again after half of that, so that few writers meet."""
 
 
 def may_be_asked_for(record: ClaimRecord, now: datetime) -> bool:

@@ -59,7 +59,7 @@ from core.lifecycle.launching import (
 )
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import claim_tags
-from core.lifecycle.steps import may_be_asked_for
+from core.lifecycle.steps import ASKS_FOR, may_be_asked_for
 from core.model.catalogue import Catalogue, Offering, OfferingKey
 from core.model.node_pool import NodeClass
 from core.model.plan import LaunchOrder, PlannedClaim
@@ -424,12 +424,8 @@ class LaunchRequests:
         catalogue: Catalogue,
         now: datetime,
         report: RunReport,
-        *,
-        is_again: bool = False,
     ) -> LaunchAnswer:
         """Request the instances of claims that share a launch, and remember EC2's refusals.
-
-        `is_again`: another run planned the claims, so the records note this request.
 
         If only some claims of a shared launch are given, another run may have requested it, so EC2 is not asked. Each claim
         then looks for an instance of the launch; without one it is launched alone.
@@ -443,10 +439,10 @@ class LaunchRequests:
         admission = self._gate.admit(first, node_class, now)
         if isinstance(admission, Refusal):
             return LaunchAnswer(held_back=admission)
-        asked_at, keeps_plan = now if is_again else None, bool(first.attempts)
+        keeps_plan = bool(first.attempts)
         is_try = admission.is_try and first.shares > 1
         stored = records[:1] if is_try else records
-        orders = {record.name: self._asked(record, admission, node_class, keeps_plan, asked_at) for record in stored}
+        orders = {record.name: self._asked(record, admission, node_class, keeps_plan) for record in stored}
         first = orders[first.name]
         order = self._order(first, node_class, catalogue, admission)
         try:
@@ -475,20 +471,13 @@ class LaunchRequests:
         return sorted(launches, key=rank)
 
     def _asked(
-        self,
-        record: ClaimRecord,
-        admission: Admission,
-        node_class: JsonObject,
-        keeps_plan: bool,
-        asked_at: datetime | None,
+        self, record: ClaimRecord, admission: Admission, node_class: JsonObject, keeps_plan: bool
     ) -> ClaimRecord:
-        """Store the request before it is sent: the same token must mean the same request, and no other run forgets it."""
+        """Store the request before it is sent: the same token must mean the same request."""
         plan = record.plan if keeps_plan else _of_class(record, node_class)
         order = msgspec.structs.replace(
             record, offerings=admission.offerings, subnets=admission.subnets, plan=plan, tries=admission.tries
         )
-        if asked_at is not None:
-            order = msgspec.structs.replace(order, moments=msgspec.structs.replace(order.moments, asked_at=asked_at))
         return self._claims.change(record, order) if order != record else record
 
     def _order(
@@ -551,8 +540,10 @@ class Launcher:
             PortError: If the request cannot be stored, or the answer for a single claim.
             ThrottledError: After all is stored, so that the caller waits as long as EC2 or the shared pace says.
         """
-        answer = self._requests.ask(records, node_class, catalogue, now, report, is_again=True)
-        if answer.held_back is not None and any(may_be_asked_for(record, now) for record in records):
+        may_be_asked = any(may_be_asked_for(record, now) for record in records)
+        records = [self._noted(record, now) for record in records]
+        answer = self._requests.ask(records, node_class, catalogue, now, report)
+        if answer.held_back is not None and may_be_asked:
             return {record.name: record for record in records}
         if len(records) == 1:
             settled = self.answer_writer.settle(records[0], answer, catalogue, now, report)
@@ -564,6 +555,13 @@ class Launcher:
             return {} if settled is None else {settled.name: settled}
         stored = {record.name: record for record in records if record.name not in outcome.refused}
         return stored | {claim.name: claim for claim in outcome.launched}
+
+    def _noted(self, record: ClaimRecord, now: datetime) -> ClaimRecord:
+        """Store that EC2 is asked for the claim, so that no other run deletes it meanwhile. Raises PortError."""
+        if may_be_asked_for(record, now + ASKS_FOR):
+            return record
+        moments = msgspec.structs.replace(record.moments, asked_at=now)
+        return self._claims.change(record, msgspec.structs.replace(record, moments=moments))
 
     def alone(self, record: ClaimRecord) -> ClaimRecord:
         """Store that the claim no longer shares its launch, which was not requested yet. Raises PortError."""

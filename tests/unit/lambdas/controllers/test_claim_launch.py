@@ -17,7 +17,7 @@ from core.brakes import Action
 from core.breakers import OPENS_AFTER
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimPhase
-from core.lifecycle.steps import ASKED_FOR
+from core.lifecycle.steps import ASKED_FOR, ASKS_FOR
 from core.manifests.wire import resources
 from core.reasons.code import ClaimReason
 from installation.wiring import BY_NAME
@@ -286,7 +286,7 @@ def test_a_claim_is_forgotten_once_no_run_can_be_asking_for_it(change: Callable[
 
 
 def test_no_run_asks_for_longer_than_its_time_out() -> None:
-    assert max(BY_NAME[name].timeout for name in ("provision", "execute")) <= ASKED_FOR
+    assert max(BY_NAME[name].timeout for name in ("provision", "execute")) <= ASKS_FOR
 
 
 def test_pods_of_a_refused_launch_are_planned_again_at_once() -> None:
