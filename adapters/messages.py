@@ -174,9 +174,9 @@ def wake_up(reason: str, until: datetime | None = None, hops: int = 0) -> JsonOb
     return {"wakeUp": reason, **ends, **({"hops": hops} if hops else {})}
 
 
-def between_schedules(until: datetime) -> JsonObject:
+def between_schedules(until: datetime, hops: int = 0) -> JsonObject:
     """Return a request that `provision` look for waiting pods, as its schedule has it do, until the schedule does so again."""
-    return {"wakeUp": "look", "until": until.isoformat(), "look": True}
+    return {**wake_up("look", until, hops), "look": True}
 
 
 def chain_ends_at(event: JsonObject, now: datetime) -> datetime:

@@ -74,7 +74,7 @@ def read_event(event: Any) -> Interruption | None:
         return Interruption(TerminationReason.SPOT_INTERRUPTED, (instance,), noticed_at and noticed_at + SPOT_NOTICE)
     if kind == ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"):
         return Interruption(
-            TerminationReason.RESERVATION_INTERRUPTED, (instance,), noticed_at and noticed_at + SPOT_NOTICE
+            TerminationReason.RESERVATION_INTERRUPTED, (instance,), _end_of_reserved(detail, noticed_at)
         )
     if kind == ("aws.ec2", "EC2 Instance Rebalance Recommendation"):
         return Interruption(
@@ -86,6 +86,17 @@ def read_event(event: Any) -> Interruption | None:
     if kind == ("aws.health", "AWS Health Event"):
         return _scheduled_change(detail)
     return None
+
+
+def _end_of_reserved(detail: dict[str, Any], noticed_at: datetime | None) -> datetime | None:
+    """Return when the owner of a reservation takes the instance back, as the warning says or two minutes after it.
+
+    An end that is not after the warning says nothing (docs/engineering/aws-facts.md#reservation-notice).
+    """
+    ends_at = _moment(detail.get("instance-termination-time"))
+    if noticed_at is None or (ends_at is not None and ends_at > noticed_at):
+        return ends_at
+    return noticed_at + SPOT_NOTICE
 
 
 _SPARED: Final = ("RESOLVED", "UNIMPAIRED")

@@ -326,8 +326,8 @@ class NextRun:
 
     def run_between_schedules(self, until: datetime, every: timedelta) -> None:
         """Have a run look for waiting pods once more before the schedule does, which comes at `until`. Raises PortError."""
-        if every and self._clock.now() + every < until:
-            self._wake_ups.send([between_schedules(until)], delay=every)
+        if every and self._clock.now() + every < until and self._hops <= HOPS_MAX:
+            self._wake_ups.send([between_schedules(until, self._hops)], delay=every)
 
     def is_too_early(self, cause: WokenBy) -> bool:
         """Whether a run that messages started is too soon after a plan. Raises PortError.
@@ -338,8 +338,8 @@ class NextRun:
         now = self._clock.now()
         if cause is WokenBy.SCHEDULE or self._ended_at is None or now - self._ended_at >= SPACING:
             return False
-        if cause is WokenBy.NEWS and now >= self._news_at:
-            self._wake_ups.send([wake_up("spaced")], delay=SPACING)
+        if cause is WokenBy.NEWS and now >= self._news_at and self._hops <= HOPS_MAX:
+            self._wake_ups.send([wake_up("spaced", hops=self._hops)], delay=SPACING)
             self._news_at = now + SPACING
         return True
 

@@ -9,8 +9,9 @@ from typing import Any
 import boto3
 import msgspec
 import pytest
+from botocore.stub import Stubber
 
-from adapters.aws.brakes import DynamoBrakes, KillSwitch, PausingAlarms
+from adapters.aws.brakes import DynamoBrakes, KillSwitch, PausingAlarms, ZonalShifts
 from adapters.aws.dynamodb import table
 from adapters.aws.dynamodb.table import DynamoTable
 from adapters.aws.services import AwsService
@@ -97,6 +98,25 @@ def test_an_alarm_pauses_while_it_is_in_alarm_and_a_missing_one_always(session: 
     cloudwatch.set_alarm_state(AlarmName="errors", StateValue="ALARM", StateReason="test")
     cloudwatch.set_alarm_state(AlarmName="latency", StateValue="INSUFFICIENT_DATA", StateReason="test")
     assert [brake.message.split()[1] for brake in alarms.read()] == ["errors", "typo"]
+
+
+def test_only_shifts_that_are_applied_close_a_zone(session: boto3.Session) -> None:
+    """One that another shift overrides would close a second zone for hours; an unregistered cluster has none."""
+    arc, cluster = session.client("arc-zonal-shift"), "arn:aws:eks:us-east-1:123456789012:cluster/prod"
+    at = {"startTime": NOW, "expiryTime": NOW, "comment": "", "resourceIdentifier": cluster}
+    shifts = [
+        {**at, "zonalShiftId": f"shift-{zone[-1]}", "awayFrom": zone, "appliedStatus": status}
+        for zone, status in (("use1-az1", "APPLIED"), ("use1-az2", "NOT_APPLIED"))
+    ]
+    automatic = [{"startTime": NOW, "awayFrom": "use1-az3", "appliedStatus": "APPLIED"}]
+    with Stubber(arc) as stub:
+        stub.add_response(
+            "get_managed_resource", {"appliedWeights": {}, "zonalShifts": shifts, "autoshifts": automatic}
+        )
+        stub.add_client_error("get_managed_resource", "ResourceNotFoundException", http_status_code=404)
+        away = ZonalShifts(AwsService(arc), cluster)
+        assert [brake.zone for brake in away.read()] == ["use1-az1", "use1-az3"]
+        assert away.read() == ()
 
 
 def test_a_brake_that_a_function_holds_is_engaged_until_it_is_released(rows: DynamoBrakes) -> None:

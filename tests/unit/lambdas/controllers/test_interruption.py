@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -136,6 +136,25 @@ def test_the_end_counts_from_the_notice_and_not_from_its_delivery(
         found = read_event(interruption_an_event(kind, time))
         assert found is not None
         assert (found.reason, found.instance_ids, found.ends_at) == (reason, ("i-1",), ends_at)
+
+
+@pytest.mark.parametrize(
+    ("time", "written", "ends_at"),
+    [
+        (NOW, NOW + timedelta(minutes=10), NOW + timedelta(minutes=10)),
+        (NOW, NOW, NOW + SPOT_NOTICE),
+        (None, NOW, NOW),
+    ],
+)
+def test_a_reservation_s_warning_says_when_its_instance_ends(
+    time: datetime | None, written: datetime, ends_at: datetime
+) -> None:
+    """Drains were cut to two minutes where more was said. An example of AWS has the present time, which says nothing."""
+    event = interruption_an_event(RESERVATION, time and time.isoformat())
+    event["detail"]["instance-termination-time"] = written.isoformat()
+    found = read_event(event)
+    assert found is not None
+    assert found.ends_at == ends_at
 
 
 INTERRUPTION_STATE = "EC2 Instance State-change Notification"
