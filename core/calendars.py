@@ -9,7 +9,7 @@ the first of the two; a window that is open then stays open for the repeated hou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
@@ -34,11 +34,12 @@ from core.model.node_pool import (
     WarmRoom,
     WrittenSettings,
 )
-from core.model.pod import PodSpec
+from core.model.pod import Pod, PodSpec
 from core.model.snapshot import VIRTUAL_PRIORITY, CapacityBuffer, Snapshot
 from core.model.values.quantity import in_calendar
-from core.model.values.requirements import Requirement
-from core.model.values.taints import Toleration
+from core.model.values.requirements import Requirement, Requirements
+from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration
+from core.pools import template_requirements
 from core.reasons.pods import PoolClosed
 
 # The wall clock of a zone. A wall time is a datetime that is written as if it were UTC.
@@ -343,7 +344,7 @@ def _hours(rules: Sequence[CalendarRule], in_force: Sequence[CalendarRule], now:
     closing = _closing(in_force)
     warm, warm_moments = _warm(rules, now)
     moments = [change for rule in rules if (change := next_change(rule, now)) is not None] + warm_moments
-    hours = PoolHours(rules=tuple(rule.name for rule in in_force), warm=warm)
+    hours = msgspec.structs.replace(warm, rules=tuple(rule.name for rule in in_force))
     if closing is not None:
         settings, opens_at = closing.settings, _opening(rules, now)
         lead = settings.lead_time or _ZERO
@@ -407,9 +408,9 @@ def _force_at(rules: Sequence[CalendarRule], settings: CalendarSettings, now: da
     return (closed_since or now) + settings.force_after
 
 
-def _warm(rules: Sequence[CalendarRule], now: datetime) -> tuple[WarmRoom | None, list[datetime]]:
+def _warm(rules: Sequence[CalendarRule], now: datetime) -> tuple[PoolHours, list[datetime]]:
     """Return the warm room, which is launched a rule's lead time before its windows, and the moments when it next changes."""
-    room: WarmRoom | None = None
+    hours = PoolHours()
     moments = []
     for rule in rules:
         lead = rule.settings.lead_time or _ZERO
@@ -419,10 +420,20 @@ def _warm(rules: Sequence[CalendarRule], now: datetime) -> tuple[WarmRoom | None
         begins = next_change(rule, change) if is_held and change is not None else change
         ahead = begins - lead if begins is not None and (is_held or holds(rule, begins)) else None
         if is_held or (ahead is not None and ahead <= now):
-            room = rule.settings.warm
+            opens = _opened_at(rule, now) if is_held else begins
+            since = None if opens is None else opens - lead
+            hours = PoolHours(warm=rule.settings.warm, warm_since=since, warm_opens=opens)
         if ahead is not None:
             moments.append(ahead)
-    return room, moments
+    return hours, moments
+
+
+def _opened_at(rule: CalendarRule, now: datetime) -> datetime | None:
+    """Return when the last window of the rule opened that is still open; None if it holds for another reason."""
+    place = zone(rule.time_zone)
+    wall = wall_time(now, place)
+    opened = [start for window in rule.windows if (start := _opened(rule, window, wall)) is not None]
+    return instant(max(opened), place) if opened and not rule.is_outside else None
 
 
 # The whole snapshot.
@@ -440,14 +451,72 @@ def with_calendars(snapshot: Snapshot) -> Snapshot:
     if pools == snapshot.node_pools:
         return snapshot
     warm = tuple(
-        warm_buffer(pool.name, pool.hours.warm)
+        warm_buffer(pool.name, pool.hours.warm, _taken(pool, pool.hours, snapshot))
         for pool in pools
         if pool.hours is not None and pool.hours.warm and not pool.is_closed
     )
     return msgspec.structs.replace(snapshot, node_pools=pools, buffers=(*snapshot.buffers, *warm))
 
 
-def warm_buffer(pool: str, room: WarmRoom) -> CapacityBuffer:
+def _taken(pool: NodePool, hours: PoolHours, snapshot: Snapshot) -> int:
+    """Return how many places of warm room are used up since it is kept; none if room is made again.
+
+    Pods count that came to the NodePool's nodes, and pending ones that may. It is the largest number that uses up no resource
+    beyond what came, so that room remains for pods of any size. Some time after the opening, places without room count, too.
+    """
+    room, since, opens = hours.warm, hours.warm_since, hours.warm_opens
+    if room is None or room.refill or since is None or opens is None:
+        return 0
+    nodes = {node.name for node in snapshot.nodes if node.labels.get(labels.NODEPOOL) == pool.name}
+    template = template_requirements(pool)
+    came = [
+        pod
+        for pod in snapshot.pods
+        if pod.created_at is not None
+        and pod.created_at >= since
+        and pod.is_active
+        and not pod.is_daemon
+        and (pod.node_name in nodes if pod.node_name else _may_use(pod, pool, template))
+    ]
+    wanted = {name: amount for name, amount in sorted(room.requests.items()) if amount} or {"pods": 1}
+    amounts = {name: sum(pod.spec.requests.get(name, 0) for pod in came) for name in wanted}
+    taken = min(room.pods, *(amounts[name] // amount for name, amount in wanted.items()))
+    if snapshot.now < opens + LAUNCHED_FOR:
+        return taken
+    return max(taken, room.pods - _places(snapshot, nodes, {**wanted, "pods": 1}))
+
+
+LAUNCHED_FOR: Final = timedelta(minutes=5)
+"""How long after the opening room is launched that is not made again. Later it is only kept where nodes have it: pods of other
+sizes leave gaps, and nodes for places that no longer fit into them would outlast the room."""
+
+
+def _places(snapshot: Snapshot, nodes: Container[str], wanted: Mapping[str, int]) -> int:
+    """Return how many pods of a shape the free room of these nodes holds."""
+    free = {node.name: dict(node.allocatable) for node in snapshot.nodes if node.name in nodes}
+    for pod in snapshot.pods:
+        if pod.node_name in free and pod.is_active:
+            for name in wanted:
+                free[pod.node_name][name] = free[pod.node_name].get(name, 0) - pod.spec.requests.get(name, 0)
+    each = (min(room.get(name, 0) // amount for name, amount in wanted.items()) for room in free.values())
+    return sum(max(0, places) for places in each)
+
+
+def _may_use(pod: Pod, pool: NodePool, template: Requirements) -> bool:
+    """Whether labels and taints of the NodePool's template admit the pod."""
+    is_tolerated = all(
+        any(toleration.tolerates(taint) for toleration in pod.spec.tolerations)
+        for taint in pool.taints
+        if taint.effect != PREFER_NO_SCHEDULE
+    )
+    terms = pod.spec.required_terms
+    alternatives = [(*pod.spec.node_selector, *term.requirements) for term in terms] or [pod.spec.node_selector]
+    return is_tolerated and any(
+        template.compatible(Requirements(required), allow_undefined=labels.WELL_KNOWN) for required in alternatives
+    )
+
+
+def warm_buffer(pool: str, room: WarmRoom, taken: int = 0) -> CapacityBuffer:
     """Return the virtual pods for which a NodePool keeps room."""
     spec = PodSpec(
         requests={**room.requests, "pods": 1},
@@ -461,6 +530,7 @@ def warm_buffer(pool: str, room: WarmRoom) -> CapacityBuffer:
         uid=f"calendar-{pool}",
         pods=room.pods,
         spec=spec,
+        taken=taken,
         calendar=pool,
     )
 
@@ -565,7 +635,9 @@ def _meaning(pool: NodePool) -> NodePool:
     """Return the NodePool without what differs at each moment of one period."""
     if pool.hours is None:
         return pool
-    hours = msgspec.structs.replace(pool.hours, changes_at=None, opens_at=None, force_at=None, is_forced=False)
+    hours = msgspec.structs.replace(
+        pool.hours, changes_at=None, opens_at=None, force_at=None, is_forced=False, warm_since=None, warm_opens=None
+    )
     return msgspec.structs.replace(pool, hours=hours)
 
 

@@ -1,15 +1,16 @@
 """Forecasts ramps that recur each week, and says how much warm room ahead of them would have been used.
 
 A slot's growth is how many more pods a NodePool has at most in it than at its beginning, and what they request: pods that
-replace others are none. The room is a quantile of the same slot's growth on the same weekdays. The forecast of each day from
-the other days says how much of it is used; a ramp whose room is hardly used is left out. The forecasts of the last days from
-the days before them alone say if it still is: a ramp that no longer comes gets no room.
+replace others are none. Slots that follow each other are one ramp. Its room is a quantile of the same slots' growth on the same
+weekdays, and pods that come use it up: room that was made again behind them would outlast the ramp. The forecast of each day
+from the other days says how much of it is used; a ramp whose room is hardly used is left out. The forecasts of the last days
+from the days before them alone say if it still is: a ramp that no longer comes gets no room.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
@@ -86,7 +87,7 @@ class ForecastRules(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         slot: The length of a slot; a day is divided into whole ones.
-        percentile: Which of the same slots' growths the room is for.
+        percentile: Which of the days' growths the room is for.
         days_min: On how many days a weekday must have been recorded.
         used_min_percent: How much of the room must be used on the mean day; a ramp below that is left out.
         except_dates: Dates (ISO) that are no evidence and get no room, such as holidays.
@@ -111,16 +112,18 @@ class RoomUse(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ramp(msgspec.Struct, frozen=True, kw_only=True):
-    """A growth that recurs in one slot of some weekdays.
+    """A growth that recurs at the same time of some weekdays.
 
     Attributes:
         weekdays: From 0, Monday.
-        starts: When the slot begins, from the wall clock's midnight.
-        pods, requests: The room: so many pods with these requests each, their mean.
+        starts: When its first slot begins, from the wall clock's midnight.
+        lasts: How long its slots are together.
+        pods, amounts: By how many pods the NodePool grows, and what they request together.
+        places, requests: The room: so many places with these requests each, in which the largest of the pods fits.
         days: How many days are the evidence.
         used_percent: How much of the room forecast from the other days the day's pods took, on the mean day.
         covered_percent: Which part of the pods that room would have taken.
-        waited: The median wait of the pods that came in the slot.
+        waited: The median wait of the pods that came in it.
         hourly: What nodes for the room cost, in nano-dollars an hour.
         is_capped: Whether the limit on dollars an hour made the room smaller.
         recent: The last days, `RECENT` at most.
@@ -129,7 +132,10 @@ class Ramp(msgspec.Struct, frozen=True, kw_only=True):
     pool: str
     weekdays: tuple[int, ...]
     starts: timedelta
+    lasts: timedelta
     pods: int
+    amounts: dict[str, int]
+    places: int
     requests: dict[str, int]
     days: int
     used_percent: int
@@ -152,13 +158,26 @@ class Ramp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlotGrowth(msgspec.Struct, frozen=True, array_like=True):
-    """By how much a NodePool grew at most in one slot of a day, and the median wait of the pods that came, in seconds."""
+    """By how much a NodePool grew in one slot of a day.
+
+    Attributes:
+        slot: Its number from midnight.
+        pods, cpu, memory: By how much it grew at most.
+        waited: The median wait of the pods that came, in seconds.
+        pods_after, cpu_after, memory_after: By how much it had grown in the end; negative if it became smaller.
+        cpu_most, memory_most: The largest requests of one of the pods that came.
+    """
 
     slot: int
     pods: int
     cpu: int
     memory: int
     waited: int
+    pods_after: int
+    cpu_after: int
+    memory_after: int
+    cpu_most: int
+    memory_most: int
 
 
 Growths = Mapping[str, Mapping[str, Sequence[SlotGrowth]]]
@@ -178,8 +197,21 @@ def recurring(recorded: Growths, since: datetime, until: datetime, rules: Foreca
         for pool, slots in recorded.get(day.isoformat(), {}).items():
             for growth in slots:
                 by_slot[pool, growth.slot][day] = growth
-    of_slots = (_ramp(pool, slot, by_slot[pool, slot], dates, rules) for pool, slot in sorted(by_slot))
-    return tuple(ramp for ramp in of_slots if ramp is not None)
+    growing = [key for key in sorted(by_slot) if _weekdays(by_slot[key], dates, rules)]
+    merged = (_ramp(run, by_slot, dates, rules) for run in _runs(growing, rules))
+    return tuple(ramp for ramp in merged if ramp is not None)
+
+
+def _runs(growing: Sequence[tuple[str, int]], rules: ForecastRules) -> Iterator[list[tuple[str, int]]]:
+    """Yield the slots of one NodePool that are one ramp: without two calm ones between them, `LONGEST` together at most."""
+    run: list[tuple[str, int]] = []
+    for pool, slot in growing:
+        if run and (pool != run[0][0] or slot - run[-1][1] > 2 or (slot + 1 - run[0][1]) * rules.slot > LONGEST):
+            yield run
+            run = []
+        run.append((pool, slot))
+    if run:
+        yield run
 
 
 def pays(ramp: Ramp, rules: ForecastRules) -> bool:
@@ -192,13 +224,39 @@ def capped(ramp: Ramp, hourly: int, rules: ForecastRules) -> Ramp:
     most = rules.nanodollars_per_hour
     if most is None or hourly <= most or not ramp.pods:
         return msgspec.structs.replace(ramp, hourly=hourly)
-    pods = ramp.pods * most // hourly
-    return msgspec.structs.replace(ramp, pods=pods, hourly=hourly * pods // ramp.pods, is_capped=True)
+    places = ramp.places * most // hourly
+    return msgspec.structs.replace(
+        ramp,
+        pods=ramp.pods * places // ramp.places,
+        amounts={name: amount * places // ramp.places for name, amount in ramp.amounts.items()},
+        places=places,
+        hourly=hourly * places // ramp.places,
+        is_capped=True,
+    )
 
 
-def room_price(snapshot: Snapshot, ramp: Ramp) -> int | None:
-    """Return what new nodes for the ramp's room cost, as `warm_price` does."""
-    return warm_price(snapshot, ramp.pool, WarmRoom(pods=ramp.pods, requests=ramp.requests))
+def priced(snapshot: Snapshot, ramp: Ramp) -> Ramp | None:
+    """Return the ramp with the price of its room, as `warm_price` has it; None if no node has such a place.
+
+    If none has a place in which the largest pod fits, the places are of the mean size.
+    """
+    mean = msgspec.structs.replace(
+        ramp, places=ramp.pods, requests=_rounded({name: -(-ramp.amounts[name] // ramp.pods) for name in ramp.amounts})
+    )
+    for way in (ramp, mean):
+        hourly = warm_price(snapshot, way.pool, warm_room(way))
+        if hourly is not None:
+            return msgspec.structs.replace(way, hourly=hourly)
+    return None
+
+
+def warm_room(ramp: Ramp, evidence: str = "") -> WarmRoom:
+    """Return the room ahead of the ramp."""
+    return WarmRoom(pods=ramp.places, requests=ramp.requests, evidence=evidence, refill=False)
+
+
+def _rounded(requests: Mapping[str, int]) -> dict[str, int]:
+    return {name: -(-requests[name] // whole) * whole for name, whole in _ROUNDED_TO.items()}
 
 
 def warm_price(snapshot: Snapshot, name: str, room: WarmRoom) -> int | None:
@@ -243,24 +301,40 @@ def growths(lives: Sequence[PodLife], rules: ForecastRules) -> dict[str, dict[st
     recorded: dict[str, dict[str, tuple[SlotGrowth, ...]]] = defaultdict(dict)
     for pool in sorted({life.pool for life in lives}):
         of_pool = [life for life in lives if life.pool == pool]
-        waits = _waits(of_pool, rules)
+        came = _came(of_pool, rules)
         by_day: dict[str, list[SlotGrowth]] = defaultdict(list)
-        for (day, slot), peak in sorted(_peaks(of_pool, rules).items()):
-            waited = _quantile(waits[day, slot], 50) if (day, slot) in waits else 0
-            by_day[day].append(SlotGrowth(slot, peak[PODS], peak[CPU], peak[MEMORY], waited))
+        for (day, slot), (peak, after) in sorted(_peaks(of_pool, rules).items()):
+            pods = came.get((day, slot), ())
+            by_day[day].append(
+                SlotGrowth(
+                    slot=slot,
+                    pods=peak[PODS],
+                    cpu=peak[CPU],
+                    memory=peak[MEMORY],
+                    waited=_quantile([life.waited // _SECOND for life in pods], 50) if pods else 0,
+                    pods_after=after[PODS],
+                    cpu_after=after[CPU],
+                    memory_after=after[MEMORY],
+                    cpu_most=max((life.requests[CPU] for life in pods), default=0),
+                    memory_most=max((life.requests[MEMORY] for life in pods), default=0),
+                )
+            )
         for day, slots in by_day.items():
             recorded[day][pool] = tuple(slots)
     return dict(recorded)
 
 
-def _peaks(lives: Sequence[PodLife], rules: ForecastRules) -> dict[tuple[str, int], dict[str, int]]:
-    """Return by how much the requests of one NodePool's pods exceeded those at the slot's beginning at most."""
+_Amounts = dict[str, int]
+
+
+def _peaks(lives: Sequence[PodLife], rules: ForecastRules) -> dict[tuple[str, int], tuple[_Amounts, _Amounts]]:
+    """Return by how much the requests of one NodePool's pods exceeded those at the slot's beginning, at most and at its end."""
     place = zone(rules.time_zone)
     changes = [(life.created_at, 1, life) for life in lives]
     changes += [(life.gone_at, -1, life) for life in lives if life.gone_at is not None]
     level, before, peak = dict.fromkeys(RESOURCES, 0), dict.fromkeys(RESOURCES, 0), dict.fromkeys(RESOURCES, 0)
     present: tuple[str, int] | None = None
-    peaks: dict[tuple[str, int], dict[str, int]] = {}
+    peaks: dict[tuple[str, int], tuple[_Amounts, _Amounts]] = {}
     for moment, sign, life in sorted(changes, key=lambda change: (change[0], change[1])):
         here = _slot_of(wall_time(moment, place), rules)
         if here != present:
@@ -268,19 +342,21 @@ def _peaks(lives: Sequence[PodLife], rules: ForecastRules) -> dict[tuple[str, in
         for name in RESOURCES:
             level[name] += sign * life.requests[name]
             peak[name] = max(peak[name], level[name])
-        growth = {name: peak[name] - before[name] for name in RESOURCES}
-        if any(growth.values()):
-            peaks[here] = growth
+        if peak != before:
+            peaks[here] = (
+                {name: peak[name] - before[name] for name in RESOURCES},
+                {name: level[name] - before[name] for name in RESOURCES},
+            )
     return peaks
 
 
-def _waits(lives: Sequence[PodLife], rules: ForecastRules) -> dict[tuple[str, int], list[int]]:
-    """Return how long the pods that came in each slot waited, in seconds."""
+def _came(lives: Sequence[PodLife], rules: ForecastRules) -> dict[tuple[str, int], list[PodLife]]:
+    """Return the pods that came in each slot."""
     place = zone(rules.time_zone)
-    waits: dict[tuple[str, int], list[int]] = defaultdict(list)
+    came: dict[tuple[str, int], list[PodLife]] = defaultdict(list)
     for life in lives:
-        waits[_slot_of(wall_time(life.created_at, place), rules)].append(life.waited // _SECOND)
-    return waits
+        came[_slot_of(wall_time(life.created_at, place), rules)].append(life)
+    return came
 
 
 def _slot_of(wall: datetime, rules: ForecastRules) -> tuple[str, int]:
@@ -288,39 +364,73 @@ def _slot_of(wall: datetime, rules: ForecastRules) -> tuple[str, int]:
     return wall.date().isoformat(), (wall - midnight) // rules.slot
 
 
-def _ramp(
-    pool: str, slot: int, grew: Mapping[date, SlotGrowth], dates: Sequence[date], rules: ForecastRules
-) -> Ramp | None:
-    """Return the ramp of a slot; it holds on the weekdays that mostly had growth. None if no weekday had."""
+def _weekdays(grew: Container[date], dates: Sequence[date], rules: ForecastRules) -> tuple[int, ...]:
+    """Return the weekdays that mostly had growth, of those that were recorded often enough."""
     by_weekday: dict[int, list[date]] = defaultdict(list)
     for day in dates:
         by_weekday[day.weekday()].append(day)
-    weekdays = tuple(
+    return tuple(
         weekday
         for weekday, seen in sorted(by_weekday.items())
         if len(seen) >= rules.days_min and 2 * sum(day in grew for day in seen) > len(seen)
     )
+
+
+class _DayGrowth(msgspec.Struct, frozen=True):
+    """By how much a NodePool grew at most over the slots of a ramp on one day."""
+
+    amounts: dict[str, int]
+    most: dict[str, int]
+    waits: list[int]
+
+    @classmethod
+    def of(cls, slots: Iterable[SlotGrowth]) -> _DayGrowth:
+        """Return the growth of slots that follow each other. Those that are missing had none, and are taken as level."""
+        level, peak, most = dict.fromkeys(RESOURCES, 0), dict.fromkeys(RESOURCES, 0), {CPU: 0, MEMORY: 0}
+        waits: list[int] = []
+        for slot in slots:
+            grew = {PODS: slot.pods, CPU: slot.cpu, MEMORY: slot.memory}
+            after = {PODS: slot.pods_after, CPU: slot.cpu_after, MEMORY: slot.memory_after}
+            peak = {name: max(peak[name], level[name] + grew[name]) for name in RESOURCES}
+            level = {name: level[name] + after[name] for name in RESOURCES}
+            most = {CPU: max(most[CPU], slot.cpu_most), MEMORY: max(most[MEMORY], slot.memory_most)}
+            waits += [slot.waited] * slot.pods
+        return cls(peak, most, waits)
+
+
+def _ramp(
+    run: Sequence[tuple[str, int]],
+    by_slot: Mapping[tuple[str, int], Mapping[date, SlotGrowth]],
+    dates: Sequence[date],
+    rules: ForecastRules,
+) -> Ramp | None:
+    """Return the ramp of slots of a NodePool; it holds on the weekdays that mostly had growth. None if no weekday had."""
+    (pool, first), (_, last) = run[0], run[-1]
+    every = [by_slot[pool, slot] for slot in range(first, last + 1) if (pool, slot) in by_slot]
+    weekdays = _weekdays({day for slot in every for day in slot}, dates, rules)
     days = [day for day in dates if day.weekday() in weekdays]
-    seen = [grew[day] if day in grew else SlotGrowth(slot, 0, 0, 0, 0) for day in days]
-    pods = [growth.pods for growth in seen]
-    room = _quantile(pods, rules.percentile) if pods else 0
-    if not room:
+    seen = [_DayGrowth.of(slot[day] for slot in every if day in slot) for day in days]
+    pods = [growth.amounts[PODS] for growth in seen]
+    grown = _quantile(pods, rules.percentile) if pods else 0
+    if not grown:
         return None
     used, covered = _backtest(pods, rules)
-    sizes = {CPU: [growth.cpu for growth in seen], MEMORY: [growth.memory for growth in seen]}
+    amounts = {name: _quantile([growth.amounts[name] for growth in seen], rules.percentile) for name in (CPU, MEMORY)}
+    most = {name: _quantile([growth.most[name] for growth in seen], rules.percentile) for name in (CPU, MEMORY)}
+    places = min(grown, *(-(-amounts[name] // most[name]) for name in amounts if amounts[name] and most[name]))
     return Ramp(
         pool=pool,
         weekdays=weekdays,
-        starts=slot * rules.slot,
-        pods=room,
-        requests={
-            name: -(-_quantile(sizes[name], rules.percentile) // (room * whole)) * whole
-            for name, whole in _ROUNDED_TO.items()
-        },
+        starts=first * rules.slot,
+        lasts=(last + 1 - first) * rules.slot,
+        pods=grown,
+        amounts=amounts,
+        places=places,
+        requests=_rounded({name: max(most[name], -(-amounts[name] // places)) for name in amounts}),
         days=len(seen),
         used_percent=used,
         covered_percent=covered,
-        waited=_quantile([growth.waited for growth in seen if growth.pods], 50) * _SECOND,
+        waited=_quantile([wait for growth in seen for wait in growth.waits], 50) * _SECOND,
         recent=_recent([day.isoformat() for day in days], pods, rules),
     )
 
@@ -356,6 +466,10 @@ def _recent(days: Sequence[str], pods: Sequence[int], rules: ForecastRules) -> t
 
 RECENT: Final = 5
 """How many of its last days decide whether a ramp still pays: a week of weekdays."""
+
+LONGEST: Final = timedelta(minutes=30)
+"""The longest ramp whose room is launched at once; the rest of a longer one is the next ramp. Room waits for half of this on
+average."""
 
 STOPS_AFTER: Final = 3
 """A ramp is not stopped by fewer days."""
@@ -438,37 +552,38 @@ def forecast_from(history: GrowthHistory, snapshot: Snapshot, rules: ForecastRul
     """Return the forecast at the snapshot's time, with the prices of its market, and within what the rules allow together."""
     since = max(history.since or history.read_until, history.read_until - HISTORY)
     largest = sorted(recurring(history.days, since, history.read_until, rules), key=lambda ramp: -ramp.pods)
-    priced = list[Ramp]()
-    for ramp in largest[:RAMPS_MAX]:
-        hourly = room_price(snapshot, ramp) if acts(ramp, rules) else 0
-        if hourly is not None:
-            priced.append(msgspec.structs.replace(ramp, hourly=hourly))
-    return Forecast(at=snapshot.now, rules=rules, ramps=_within_amount(priced, rules))
+    each = (priced(snapshot, ramp) if acts(ramp, rules) else ramp for ramp in largest[:RAMPS_MAX])
+    return Forecast(
+        at=snapshot.now, rules=rules, ramps=_within_amount([ramp for ramp in each if ramp is not None], rules)
+    )
 
 
-def _within_amount(priced: Sequence[Ramp], rules: ForecastRules) -> tuple[Ramp, ...]:
+def _within_amount(ramps_with_price: Sequence[Ramp], rules: ForecastRules) -> tuple[Ramp, ...]:
     """Return the ramps in order, their room reduced so that all NodePools together cost no more an hour at any time.
 
     Those whose room is used most come first. Ramps of one NodePool follow each other, since the later one's room takes the
     place of the earlier one's.
     """
     kept: list[Ramp] = []
-    for ramp in sorted(priced, key=lambda ramp: (-ramp.used_percent, -ramp.covered_percent, ramp.pool, ramp.starts)):
+    for ramp in sorted(
+        ramps_with_price, key=lambda ramp: (-ramp.used_percent, -ramp.covered_percent, ramp.pool, ramp.starts)
+    ):
         if not acts(ramp, rules) or rules.nanodollars_per_hour is None:
             kept.append(ramp)
             continue
         beside: dict[str, int] = {}
         for other in kept:
-            if other.pool != ramp.pool and acts(other, rules) and _overlap(ramp, other, rules):
+            if other.pool != ramp.pool and acts(other, rules) and _overlap(ramp, other):
                 beside[other.pool] = max(beside.get(other.pool, 0), other.hourly)
         remaining = max(0, rules.nanodollars_per_hour - sum(beside.values()))
         kept.append(capped(ramp, ramp.hourly, msgspec.structs.replace(rules, nanodollars_per_hour=remaining)))
     return tuple(sorted(kept, key=lambda ramp: (ramp.pool, ramp.starts, ramp.weekdays)))
 
 
-def _overlap(ramp: Ramp, other: Ramp, rules: ForecastRules) -> bool:
-    apart = abs(ramp.starts - other.starts)
-    return min(apart, DAY - apart) < rules.slot + LEAD_TIME
+def _overlap(ramp: Ramp, other: Ramp) -> bool:
+    first, later = sorted((ramp, other), key=lambda each: each.starts)
+    apart = later.starts - first.starts
+    return apart < first.lasts + LEAD_TIME or DAY - apart < later.lasts + LEAD_TIME
 
 
 def is_stopped(ramp: Ramp, rules: ForecastRules) -> bool:
@@ -512,11 +627,11 @@ def _rule(ramp: Ramp, forecast: Forecast) -> CalendarRule:
     return CalendarRule(
         name=f"forecast/{ramp.name}",
         time_zone=rules.time_zone,
-        windows=(CalendarWindow(schedule=f"{minutes % 60} {minutes // 60} * * {days}", duration=rules.slot),),
+        windows=(CalendarWindow(schedule=f"{minutes % 60} {minutes // 60} * * {days}", duration=ramp.lasts),),
         valid_until=last.date().isoformat(),
         settings=CalendarSettings(
             lead_time=LEAD_TIME,
-            warm=WarmRoom(pods=ramp.pods, requests=ramp.requests, evidence=ramp_sentence(ramp, rules)),
+            warm=warm_room(ramp, ramp_sentence(ramp, rules)),
         ),
     )
 
@@ -535,7 +650,7 @@ class RoomBalance(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         days: How many days these are.
-        cost: Nano-dollars for new nodes from the lead time to the slot's end, at today's prices.
+        cost: Nano-dollars for new nodes from the lead time to the ramp's end, as if pods came at the end, at today's prices.
         pods: How many pods the room takes.
         wait: The waits of these pods together, at the ramp's median.
     """
@@ -546,11 +661,11 @@ class RoomBalance(msgspec.Struct, frozen=True, kw_only=True):
     wait: timedelta
 
 
-def balance(ramp: Ramp, rules: ForecastRules) -> RoomBalance:
-    """Return what the ramp's room of the last days costs and brings."""
+def balance(ramp: Ramp) -> RoomBalance:
+    """Return what the ramp's room of the last days costs at most, and what it brings."""
     room = sum(day.room for day in ramp.recent)
     pods = sum(min(day.room, day.came) for day in ramp.recent)
-    lasting = (rules.slot + LEAD_TIME) // _SECOND
+    lasting = (ramp.lasts + LEAD_TIME) // _SECOND
     hourly = ramp.hourly * room // ramp.pods if ramp.pods else 0
     return RoomBalance(days=len(ramp.recent), cost=hourly * lasting // 3600, pods=pods, wait=pods * ramp.waited)
 
@@ -579,17 +694,18 @@ def ramp_sentence(ramp: Ramp, rules: ForecastRules) -> str:
     """Return what the room is for, with its evidence."""
     requests = ", ".join(f"{name} {amount}" for name, amount in room_requests(ramp).items())
     cap = ", as far as it may cost" if ramp.is_capped else ""
-    room = f"p{rules.percentile} of {_counted(ramp.days, 'day')} is {_counted(ramp.pods, 'pod')} of {requests}"
+    kind = "of" if ramp.places == ramp.pods else f"with room like {ramp.places} of"
+    room = f"p{rules.percentile} of {_counted(ramp.days, 'day')} is {_counted(ramp.pods, 'pod')} {kind} {requests}"
     tested = f"forecast from the other days, {ramp.used_percent} % was used, by {ramp.covered_percent} % of the pods"
     is_tested = len(ramp.recent) >= STOPS_AFTER
     recent = f", and {ramp.recent_percent} % in the last {len(ramp.recent)} days" if is_tested else ""
-    hours = f"{ramp.name} to {clock_text(ramp.starts + rules.slot)}"
+    hours = f"{ramp.name} to {clock_text(ramp.starts + ramp.lasts)}"
     return f"{hours}: {room}{cap}; {tested}{recent}; pods waited {ramp.waited // _SECOND} s"
 
 
-def balance_sentence(ramp: Ramp, rules: ForecastRules) -> str:
+def balance_sentence(ramp: Ramp) -> str:
     """Return what room ahead of the ramp would have cost and brought in its last days; empty without such days."""
-    lately = balance(ramp, rules)
+    lately = balance(ramp)
     if not lately.days:
         return ""
     days = "the last day" if lately.days == 1 else f"the last {lately.days} days"

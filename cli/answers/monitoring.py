@@ -222,9 +222,9 @@ def _of_forecast(snapshot: Snapshot, own: OwnState | None) -> Iterator[Sample]:
         yield Sample("fleetwright_forecast_room_dollars_per_hour", named, hourly)
         room = sum(day.room for ramp in of_pool for day in ramp.recent)
         if room:
-            taken = sum(balance(ramp, rules).pods for ramp in of_pool)
+            taken = sum(balance(ramp).pods for ramp in of_pool)
             yield Sample("fleetwright_forecast_used_percent", named, 100 * taken / room)
-        cost = sum(balance(ramp, rules).cost for ramp in of_pool)
+        cost = sum(balance(ramp).cost for ramp in of_pool)
         yield Sample("fleetwright_forecast_recent_dollars", named, dollars(cost))
 
 

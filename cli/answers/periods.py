@@ -440,7 +440,7 @@ def _ramp_answer(ramp: Ramp, rules: ForecastRules) -> JsonObject:
         "nodePool": ramp.pool,
         "days": [WEEKDAYS[weekday] for weekday in ramp.weekdays],
         "from": clock_text(ramp.starts),
-        "to": clock_text(ramp.starts + rules.slot),
+        "to": clock_text(ramp.starts + ramp.lasts),
         "pods": ramp.pods,
         "requests": room_requests(ramp),
         "evidenceDays": ramp.days,
@@ -481,14 +481,14 @@ def _warm_rule(ramp: Ramp, rules: ForecastRules, until: datetime) -> JsonObject:
             {
                 "days": [WEEKDAYS[weekday] for weekday in ramp.weekdays],
                 "from": clock_text(ramp.starts),
-                "to": clock_text(ramp.starts + rules.slot),
+                "to": clock_text(ramp.starts + ramp.lasts),
             }
         ],
         **({"exceptDates": coming} if coming else {}),
         "validUntil": last,
         "settings": {
             "leadTime": f"{LEAD_TIME // _MINUTE}m",
-            "warm": {"pods": ramp.pods, "requests": room_requests(ramp)},
+            "warm": {"pods": ramp.places, "requests": room_requests(ramp), "refill": False},
         },
     }
 

@@ -347,7 +347,7 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
 def _ramps(forecast: Forecast) -> list[JsonObject]:
     from core.forecast import acts, balance, is_stopped, ramp_sentence  # few installations forecast anything
 
-    balances = [(ramp, balance(ramp, forecast.rules)) for ramp in forecast.ramps]
+    balances = [(ramp, balance(ramp)) for ramp in forecast.ramps]
     return [
         {
             "nodePool": ramp.pool,

@@ -539,9 +539,10 @@ def run_forecast(arguments: argparse.Namespace) -> int:
 
 
 def _priced(ramp: Ramp, last: Snapshot | None, rules: ForecastRules) -> Ramp:
-    from core.forecast import capped, room_price
+    from core.forecast import capped, priced
 
-    return capped(ramp, (room_price(last, ramp) if last is not None else None) or 0, rules)
+    way = priced(last, ramp) if last is not None else None
+    return ramp if way is None else capped(way, way.hourly, rules)
 
 
 def _forecast_rules(arguments: argparse.Namespace) -> ForecastRules:

@@ -383,7 +383,7 @@ def empty_pools(document: Document, catalogue: Catalogue, known: KnownValues | N
 
 def _emptiness(document: Document, pool: NodePool, catalogue: Catalogue) -> Iterator[Finding]:
     from core.scheduling.context import SchedulingContext
-    from core.scheduling.explanation_text import pool_offers
+    from core.scheduling.explanation_text import RESERVED_BEYOND, pool_offers
     from core.scheduling.new_node import why_unusable
 
     snapshot = Snapshot(now=ANY_TIME, node_pools=(pool,), catalogue=catalogue)
@@ -391,6 +391,10 @@ def _emptiness(document: Document, pool: NodePool, catalogue: Catalogue) -> Iter
     if not templates:
         place = path_of(REQUIREMENTS)
         yield finding_in(document, Code.MATCHES_NOTHING, place, str(why_unusable(pool, snapshot) or ""))
+        return
+    if not templates[0].types.sound:
+        place = "spec.template.spec.nodeClassRef.name"
+        yield finding_in(document, Code.MATCHES_NOTHING, place, f"{RESERVED_BEYOND}: the NodePool launches nothing")
         return
     offers = pool_offers(templates[0])
     if offers.conflict is not None:

@@ -380,17 +380,56 @@ def _of_rendering(node_class: EC2NodeClass, cluster: Cluster) -> Iterator[Launch
 
 
 _PERCENT: Final = re.compile(r"\+?\d+(\.\d*)?%")
+_NO_MAXIMUM: Final = 2**31 - 1
+_PORTS: Final = (0, 65535)
+_NOT_NEGATIVE: Final = (0, _NO_MAXIMUM)
+_RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "containerLogMaxFiles": (2, _NO_MAXIMUM),
+    "containerLogMaxWorkers": (1, _NO_MAXIMUM),
+    "healthzPort": _PORTS,
+    "iptablesDropBit": (0, 31),
+    "iptablesMasqueradeBit": (0, 31),
+    "maxParallelImagePulls": (1, _NO_MAXIMUM),
+    "nodeStatusMaxImages": (-1, _NO_MAXIMUM),
+    "oomScoreAdj": (-1000, 1000),
+    "port": _PORTS,
+    "readOnlyPort": _PORTS,
+    **dict.fromkeys(("eventBurst", "eventRecordQPS", "kubeAPIBurst", "kubeAPIQPS", "maxOpenFiles"), _NOT_NEGATIVE),
+    **dict.fromkeys(("nodeLeaseDurationSeconds", "registryBurst", "registryPullQPS"), _NOT_NEGATIVE),
+}
+"""Number in the kubelet's configuration → its least and largest value (pkg/kubelet/apis/config/validation, 1.37)."""
+
+_THRESHOLDS: Final = ("imageGCHighThresholdPercent", "imageGCLowThresholdPercent")
+_HIGH_THRESHOLD, _LOW_THRESHOLD = 85, 80
+"""The kubelet's defaults in percent, from and down to which it removes images."""
+
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "cpuManagerPolicy": ("none", "static"),
+    "hairpinMode": ("none", "hairpin-veth", "promiscuous-bridge"),
+    "memoryManagerPolicy": ("None", "Static"),
+    "topologyManagerPolicy": ("none", "best-effort", "restricted", "single-numa-node"),
+    "topologyManagerScope": ("container", "pod"),
+}
+"""Text in the kubelet's configuration → what it may be; empty means the default."""
 
 
 def _of_kubelet(node_class: EC2NodeClass) -> Iterator[LaunchProblem]:
     block: Mapping[str, Any] = node_class.spec.kubelet
     if isinstance(block.get("maxPods"), str):
         yield LaunchProblem("spec.kubelet.maxPods", "must be a number, expressions are not evaluated")
+    elif block.get("maxPods") == 0:
+        problem = "leaves no place for a pod on any node: none is launched for one"
+        yield LaunchProblem("spec.kubelet.maxPods", problem, is_certain=False)
+    yield from _of_kubelet_values(block)
+    yield from _of_kubelet_amounts(block)
     addresses = block.get("clusterDNS")
     for index, address in enumerate(addresses if isinstance(addresses, list | tuple) else ()):
         if not _is_address(str(address)):
             problem = f"{address!r} is not an address: pods of its nodes would not use it"
             yield LaunchProblem(f"spec.kubelet.clusterDNS[{index}]", problem, is_certain=False)
+
+
+def _of_kubelet_amounts(block: Mapping[str, Any]) -> Iterator[LaunchProblem]:
     for setting in _RESERVED:
         for name, amount in sorted(_entries(block, setting)):
             if not _is_quantity(amount):
@@ -405,6 +444,29 @@ def _of_kubelet(node_class: EC2NodeClass) -> Iterator[LaunchProblem]:
             yield LaunchProblem(
                 f"spec.kubelet.evictionSoftGracePeriod.{name}", f"{span!r} is no duration such as 1m30s"
             )
+
+
+def _of_kubelet_values(block: Mapping[str, Any]) -> Iterator[LaunchProblem]:
+    for name, value in sorted(block.items()):
+        least, most = _RANGES.get(name, (value, value))
+        if isinstance(value, int) and not least <= value <= most:
+            bound = f"less than {least}" if value < least else f"more than {most}"
+            yield LaunchProblem(f"spec.kubelet.{name}", f"{value} is {bound}: the kubelet would not start")
+        choices = _CHOICES.get(name, ())
+        if choices and value not in ("", *choices):
+            problem = f"{value!r} is none of {', '.join(choices)}: the kubelet would not start"
+            yield LaunchProblem(f"spec.kubelet.{name}", problem)
+    low = block.get("imageGCLowThresholdPercent", _LOW_THRESHOLD)
+    if low >= block.get("imageGCHighThresholdPercent", _HIGH_THRESHOLD):
+        field = next(name for name in _THRESHOLDS if name in block)
+        problem = f"must leave the high threshold (by default {_HIGH_THRESHOLD}) above the low one ({_LOW_THRESHOLD})"
+        yield LaunchProblem(f"spec.kubelet.{field}", f"{problem}: the kubelet would not start")
+    pulls = block.get("maxParallelImagePulls")
+    if block.get("serializeImagePulls") is True and isinstance(pulls, int) and pulls > 1:
+        problem = "cannot be true beside maxParallelImagePulls above 1: the kubelet would not start"
+        yield LaunchProblem("spec.kubelet.serializeImagePulls", problem)
+    if block.get("systemCgroups") and not block.get("cgroupRoot"):
+        yield LaunchProblem("spec.kubelet.systemCgroups", "needs cgroupRoot: the kubelet would not start without it")
 
 
 def _entries(block: Mapping[str, Any], setting: str) -> list[tuple[str, Any]]:

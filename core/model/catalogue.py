@@ -104,11 +104,14 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
     attach_limit: int | None = None
 
     def allocatable(self) -> dict[str, int]:
-        """What pods may request: capacity less overhead, memory also less huge pages, never below zero."""
+        """What pods may request: capacity less overhead, memory also less huge pages, which take no more than there is.
+
+        It is negative where more is reserved than there is: the kubelet of such a node does not start.
+        """
         amounts = quantity.subtract(self.capacity, self.overhead)
         amounts = {name: amounts.get(name, 0) for name in self.capacity}
         huge = sum(amount for name, amount in self.capacity.items() if name.startswith("hugepages-"))
-        if "memory" in amounts:
+        if huge and amounts.get("memory", 0) > 0:
             amounts["memory"] = max(0, amounts["memory"] - huge)
         return amounts
 

@@ -68,11 +68,17 @@ class CalendarWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WarmRoom(msgspec.Struct, frozen=True, kw_only=True):
-    """Room that is kept free: how many pods, each with these requests; of a forecast, with its evidence in a sentence."""
+    """Room that is kept free: how many pods, each with these requests.
+
+    Attributes:
+        evidence: Of a forecast, what the room is for, in a sentence.
+        refill: Whether room that pods took is made again while the rule holds; without it, pods that come use the room up.
+    """
 
     pods: int
     requests: dict[str, int] = {}
     evidence: str = ""
+    refill: bool = True
 
 
 class CalendarSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,6 +209,7 @@ class PoolHours(msgspec.Struct, frozen=True, kw_only=True):
         is_forced: Whether that time has come.
         changes_at: The next moment at which anything of this may differ, None if there is none.
         warm: The room that is kept free on its nodes.
+        warm_since, warm_opens: From when on it is kept, and when its window opens; None if the rule has no windows.
         written: The NodePool's own settings; nodes drift by its own requirements alone.
     """
 
@@ -216,6 +223,8 @@ class PoolHours(msgspec.Struct, frozen=True, kw_only=True):
     is_forced: bool = False
     changes_at: datetime | None = None
     warm: WarmRoom | None = None
+    warm_since: datetime | None = None
+    warm_opens: datetime | None = None
     written: WrittenSettings = WrittenSettings()
 
 

@@ -234,6 +234,7 @@ class CapacityBuffer(msgspec.Struct, frozen=True, kw_only=True):
     """Room to keep free: how many pods of which shape. Its references are resolved before the snapshot.
 
     Attributes:
+        taken: For how many of its pods, the first by number, others came that use the room.
         requested: Names of its pods whose launch is in progress, so that they are not planned again.
         calendar: The rule of a Calendar that keeps the room, empty for a CapacityBuffer of the cluster.
     """
@@ -244,6 +245,7 @@ class CapacityBuffer(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
     labels: dict[str, str] = {}
     spec: PodSpec
+    taken: int = 0
     requested: tuple[str, ...] = ()
     calendar: str = ""
 

@@ -286,7 +286,7 @@ def buffer_of(pod: Pod) -> str:
 def _virtual_pods(buffer: CapacityBuffer) -> Iterable[Pod]:
     """Return a buffer's virtual pods, named as in Karpenter."""
     marks = {BUFFER_MARK: "true", BUFFER_NAME: buffer.name, BUFFER_NAMESPACE: buffer.namespace}
-    for number in range(1, buffer.pods + 1):
+    for number in range(buffer.taken + 1, buffer.pods + 1):
         name = f"capacity-buffer-{buffer.name}-{number}"
         if name not in buffer.requested:
             yield Pod(

@@ -146,6 +146,7 @@ def _mask(template: NodeClaimTemplate, number: RequirementId) -> TypeMask:
     return TypeMask(0) if number == IMPOSSIBLE else template.types.mask(number)
 
 
+RESERVED_BEYOND: Final = "its EC2NodeClass reserves more for the system (spec.kubelet) than any instance type has"
 _VALUES_SHOWN: Final = 3
 _GI: Final = 2**30
 
@@ -165,6 +166,8 @@ def own_conflict(template: NodeClaimTemplate) -> str:
     types, offered = template.types, template.types.table[template.offered]
     if not types.full:
         return "its EC2NodeClass has no instance type"
+    if not types.sound:
+        return RESERVED_BEYOND
     for key, requirement in offered.items():
         if key in OFFERING_KEYS and not types.offerings.mask(Requirements([requirement])):
             return f"no instance type meets its own requirements: none is on offer with {shown(requirement)}"

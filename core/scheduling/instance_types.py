@@ -84,7 +84,7 @@ class TypeIndex:
         full: All types.
         names: Their names, by position.
         resources: Names of everything that any of them has.
-        sound: Types without negative allocatable resources.
+        sound: Types that have what is reserved of them. The kubelet of the others would not start.
         by_value: Label → value → types that may have it.
         offered: Offering labels → types with an available offering that has them.
         prices: Offering labels → (price, position) of those offerings, cheapest first.
@@ -483,6 +483,7 @@ class TypeFilter:
 
     Attributes:
         full: All types.
+        sound: Those that have what is reserved of them.
         labels: Their labels.
         offerings: Their available offerings.
         room: Their room for pods.
@@ -498,6 +499,7 @@ class TypeFilter:
     ) -> None:
         self.types: tuple[InstanceType, ...] = index.types
         self.full: TypeMask = index.full
+        self.sound: TypeMask = index.sound
         self.labels = labels
         self.offerings = offerings
         self.room = room

@@ -127,9 +127,9 @@ class ClaimLaunch:
             if objection is None:
                 wanted.append(member)
                 continue
-            adopted = self._end(member, objection, reader, report)
-            if adopted is not None:
-                kept[adopted.name] = adopted
+            remaining = self._end(member, objection, reader, report)
+            if remaining is not None:
+                kept[remaining.name] = remaining
         launched = self._request(wanted, report) if wanted else {}
         return (kept | launched).get(record.name)
 
@@ -148,9 +148,11 @@ class ClaimLaunch:
         try:
             node_class = self._observer.node_class(name)
         except NotFoundError as error:
+            staying = {member.name: member for member in members if steps.may_be_asked_for(member, now)}
             for member in members:
-                self._forget(member, Stated(ClaimReason.NODE_CLASS_NOT_FOUND, str(error)), report)
-            return {}
+                if member.name not in staying:
+                    self._forget(member, Stated(ClaimReason.NODE_CLASS_NOT_FOUND, str(error)), report)
+            return staying
         catalogue = self._observer.open_market.catalogue([node_class], now)
         launched = self._launcher.launch(members, node_class, catalogue, now, report)
         if len(launched) < len(members):
@@ -182,11 +184,16 @@ class ClaimLaunch:
     def _end(
         self, record: ClaimRecord, objection: Refusal, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
-        """Delete the claim, unless a failed request launched its instance: return it with that."""
+        """Delete the claim, unless a failed request launched its instance: return it with that.
+
+        While another run may be asking EC2 for the instance, the claim stays as it is.
+        """
         failed = record.reason == ClaimReason.LAUNCH_FAILED
         instance = launched_earlier(record, reader, self._claims) if failed else ""
         if instance:
             return self.adopt(record, steps.Adopt(instance), reader, report)
+        if steps.may_be_asked_for(record, self._clock.now()):
+            return record
         self._forget(record, objection, report)
         if objection.reason != ClaimReason.PODS_PLACED_ELSEWHERE:
             self._wake_ups.send([wake_up("claim given up")])

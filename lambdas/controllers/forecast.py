@@ -29,9 +29,9 @@ from core.forecast import (
     forecast_from,
     ramp_sentence,
     stopped,
+    warm_room,
 )
 from core.ledger.entry import PROVISION, observed, of_provisioning
-from core.model.node_pool import WarmRoom
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
 from core.reasons.code import ClaimReason, DecisionKind
@@ -175,14 +175,14 @@ def _name(ramp: Ramp) -> str:
 
 def _evidence(ramp: Ramp, rules: ForecastRules) -> str:
     """Return what the room is for, and what it would have cost and brought lately."""
-    return "; ".join(filter(None, (ramp_sentence(ramp, rules), balance_sentence(ramp, rules))))
+    return "; ".join(filter(None, (ramp_sentence(ramp, rules), balance_sentence(ramp))))
 
 
 def _with_room(snapshot: Snapshot, coming: Iterable[Ramp]) -> Snapshot:
     """Return the snapshot as `forecast: on` would have it, with a plan that is not improved."""
     closed = {pool.name for pool in snapshot.node_pools if pool.is_closed}
     written = {buffer.calendar for buffer in snapshot.buffers}
-    rooms = {ramp.pool: WarmRoom(pods=ramp.pods, requests=ramp.requests) for ramp in coming}
+    rooms = {ramp.pool: warm_room(ramp) for ramp in coming}
     warm = tuple(warm_buffer(pool, room) for pool, room in rooms.items() if pool not in closed | written)
     options = msgspec.structs.replace(snapshot.options, improve_iterations=0)
     return msgspec.structs.replace(snapshot, buffers=(*snapshot.buffers, *warm), options=options)

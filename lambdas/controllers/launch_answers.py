@@ -21,9 +21,11 @@ from adapters.ports import (
     Instance,
     InsufficientCapacityError,
     JsonObject,
+    LaunchDeniedError,
     Launched,
     NotFoundError,
     PortError,
+    RefusedOffering,
     SilentError,
     ThrottledError,
     TransientError,
@@ -41,7 +43,7 @@ from core.lifecycle.deletion import held_by
 from core.lifecycle.launching import group_of, is_unanswered
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.lifecycle.steps import may_be_unlisted
-from core.model.catalogue import Catalogue, Offering
+from core.model.catalogue import Catalogue, Offering, OfferingKey
 from core.model.values.quotas import InstanceEnd
 from core.reasons.code import ONE_TRIES, ClaimReason, DecisionKind, ReasonCode, Refusal, TerminationReason
 from lambdas.controllers.boundary import Boundary
@@ -242,6 +244,23 @@ class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return "; ".join([few, *said])[:500]
 
 
+def refused_by(error: PortError) -> tuple[RefusedOffering, ...]:
+    """Return the offerings without capacity; none if EC2 did nothing."""
+    return error.refused if isinstance(error, InsufficientCapacityError) else ()
+
+
+def denied_by(record: ClaimRecord, error: DeniedError) -> tuple[RefusedOffering, ...]:
+    """Return the denied offerings: all requested ones if the error names none."""
+    if isinstance(error, LaunchDeniedError):
+        return error.refused
+    return tuple(RefusedOffering(offering.key, error.code, error.said) for offering in record.offerings)
+
+
+def key_of(instance: Instance) -> OfferingKey:
+    """Return the offering that an instance was launched from."""
+    return OfferingKey(instance.instance_type, instance.zone, instance.capacity_type, instance.reservation_id)
+
+
 # Makes the tokens of launch requests: with the same one, EC2 repeats its answer instead of launching again.
 
 
@@ -402,6 +421,7 @@ class LaunchAnswerWriter:
             awaits_pods=False,
             machine=machine,
             reserved=holds,
+            moments=msgspec.structs.replace(record.moments, asked_at=None),
             reason="",
             message="",
         )

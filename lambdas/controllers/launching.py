@@ -18,10 +18,8 @@ from adapters.ports import (
     CloudProvider,
     ConflictError,
     DeniedError,
-    Instance,
     InsufficientCapacityError,
     JsonObject,
-    LaunchDeniedError,
     PortError,
     RefusedOffering,
     ThrottledError,
@@ -61,6 +59,7 @@ from core.lifecycle.launching import (
 )
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import claim_tags
+from core.lifecycle.steps import ASKS_FOR, may_be_asked_for
 from core.model.catalogue import Catalogue, Offering, OfferingKey
 from core.model.node_pool import NodeClass
 from core.model.plan import LaunchOrder, PlannedClaim
@@ -86,6 +85,9 @@ from lambdas.controllers.launch_answers import (
     LaunchTokens,
     SettledClaims,
     could_not,
+    denied_by,
+    key_of,
+    refused_by,
 )
 
 # Builds the record that is stored before a claim is launched, and the launch order derived from it.
@@ -448,15 +450,15 @@ class LaunchRequests:
         try:
             launched = self._cloud.launch(msgspec.structs.replace(order, count=1, minimum=1) if is_try else order)
         except (InsufficientCapacityError, ThrottledError, UnfulfilledError) as error:
-            self._gate.learn(first, node_class, admission, _refused(error), error.call, now, report)
+            self._gate.learn(first, node_class, admission, refused_by(error), error.call, now, report)
             return LaunchAnswer(asked=orders, error=error, is_try=is_try)
         except DeniedError as error:
-            self._gate.learn(first, node_class, admission, _denied_offerings(first, error), error.call, now, report)
+            self._gate.learn(first, node_class, admission, denied_by(first, error), error.call, now, report)
             count_failure(self._breakers, first, ClaimReason.LAUNCH_DENIED, now, report)
             return LaunchAnswer(asked=orders, error=error, is_try=is_try)
         except (TransientError, ConflictError) as error:
             return LaunchAnswer(asked=orders, error=error, is_try=is_try)
-        keys = frozenset(map(_key_of, launched.instances))
+        keys = frozenset(map(key_of, launched.instances))
         self._gate.succeeded(first, node_class, admission, keys, launched.refused, now, report)
         return LaunchAnswer(asked=orders, launched=launched, is_try=is_try)
 
@@ -501,22 +503,6 @@ def _of_class(record: ClaimRecord, node_class: JsonObject) -> PlannedClaim:
         return record.plan  # EC2 denies the launch and states the reason
 
 
-def _refused(error: PortError) -> tuple[RefusedOffering, ...]:
-    """Return the offerings without capacity; none if EC2 did nothing."""
-    return error.refused if isinstance(error, InsufficientCapacityError) else ()
-
-
-def _denied_offerings(record: ClaimRecord, error: DeniedError) -> tuple[RefusedOffering, ...]:
-    """Return the denied offerings: all requested ones if the error names none."""
-    if isinstance(error, LaunchDeniedError):
-        return error.refused
-    return tuple(RefusedOffering(offering.key, error.code, error.said) for offering in record.offerings)
-
-
-def _key_of(instance: Instance) -> OfferingKey:
-    return OfferingKey(instance.instance_type, instance.zone, instance.capacity_type, instance.reservation_id)
-
-
 # Turns planned claims into records, and requests their instances.
 
 
@@ -549,13 +535,18 @@ class Launcher:
         """Request one claim, or the claims that share a launch, and store EC2's answer for each as `settle`.
 
         Returns:
-            The claims that are not deleted, by name. Of several, one whose answer cannot be stored stays as it was requested.
+            The claims that are not deleted, by name: none is while another run may be asking EC2 for it.
+            Of several, one whose answer cannot be stored stays as it was requested.
 
         Raises:
             PortError: If the request cannot be stored, or the answer for a single claim.
             ThrottledError: After all is stored, so that the caller waits as long as EC2 or the shared pace says.
         """
+        may_be_asked = any(may_be_asked_for(record, now) for record in records)
+        records = [self._noted(record, now) for record in records]
         answer = self._requests.ask(records, node_class, catalogue, now, report)
+        if answer.held_back is not None and may_be_asked:
+            return {record.name: record for record in records}
         if len(records) == 1:
             settled = self.answer_writer.settle(records[0], answer, catalogue, now, report)
         else:
@@ -566,6 +557,13 @@ class Launcher:
             return {} if settled is None else {settled.name: settled}
         stored = {record.name: record for record in records if record.name not in outcome.refused}
         return stored | {claim.name: claim for claim in outcome.launched}
+
+    def _noted(self, record: ClaimRecord, now: datetime) -> ClaimRecord:
+        """Store that EC2 is asked for the claim, so that no other run deletes it meanwhile. Raises PortError."""
+        if may_be_asked_for(record, now + ASKS_FOR):
+            return record
+        moments = msgspec.structs.replace(record.moments, asked_at=now)
+        return self._claims.change(record, msgspec.structs.replace(record, moments=moments))
 
     def alone(self, record: ClaimRecord) -> ClaimRecord:
         """Store that the claim no longer shares its launch, which was not requested yet. Raises PortError."""

@@ -116,13 +116,14 @@ GOOD: Final[tuple[JsonObject, ...]] = (
                 {
                     "name": "mornings",
                     "timeZone": "UTC",
+                    "windows": [{"from": "06:00", "to": "08:00"}],
                     "settings": {
                         "limits": {"cpu": "100"},
                         "weight": 5,
                         "capacityTypes": ["spot"],
                         "requirements": _SOME_REQUIREMENTS,
                         "budgets": [{"nodes": "0", "reasons": ["Drifted"]}],
-                        "warm": {"pods": 3, "requests": {"cpu": "1"}},
+                        "warm": {"pods": 3, "requests": {"cpu": "1"}, "refill": False},
                     },
                 },
             ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
@@ -45,9 +45,11 @@ from core.model.node_pool import (
 )
 from core.model.plan import Hold, NodeClaim
 from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint, Toleration
 from core.reasons.pods import PoolClosed
 from core.scheduling import schedule
-from tests.builders import a_pod, a_pool, a_snapshot, a_type
+from core.scheduling.context import is_spare, pending_pods
+from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
 
 BERLIN = "Europe/Berlin"
 MONDAY = datetime(2026, 11, 30, tzinfo=UTC)
@@ -415,6 +417,45 @@ def test_warm_room_is_launched_ahead_of_its_window_and_only_while_the_pool_is_op
     assert [kept(f"2026-11-30T{clock}") for clock in ("07:54", "07:55", "08:59", "09:00")] == [0, 3, 3, 0]
     closed = msgspec.structs.replace(snapshot, calendars=(a_calendar(rule, a_rule("office/shut", closed=True)),))
     assert not with_calendars(msgspec.structs.replace(closed, now=utc("2026-11-30T08:30"))).buffers
+
+
+def test_pods_that_come_use_up_room_that_is_not_made_again() -> None:
+    window = CalendarWindow(schedule="0 9 * * *", duration=timedelta(hours=1))
+    room = WarmRoom(pods=5, requests={"cpu": 2000, "memory": 1 << 30}, refill=False)
+    rule = a_rule("office/ramp", windows=(window,), warm=room, lead_time=timedelta(minutes=5))
+    pool = a_pool("dev", taints=(Taint("team", "NoSchedule", "dev"),), labels={"pool": "dev"})
+    _, node = a_node_of(a_type("m5.large"), "n1", pool="dev")
+    tolerant = {"tolerations": (Toleration(key="team", operator="Exists"),), "cpu": "3", "memory": "4Gi"}
+    came = utc("2026-11-30T07:55")
+    each = {
+        "before": a_pod("before", node_name="n1", created_at=came - timedelta(seconds=1), **tolerant),
+        "at the launch": a_pod("launch", node_name="n1", created_at=came, **tolerant),
+        "in the window": a_pod("window", node_name="n1", created_at=came + timedelta(minutes=9), **tolerant),
+        "pending": a_pod("pending", created_at=came, **tolerant),
+        "elsewhere": a_pod("elsewhere", node_name="n2", created_at=came, **tolerant),
+        "not tolerating": a_pod("other", created_at=came, cpu="3", memory="4Gi"),
+        "for another": a_pod(
+            "another", created_at=came, node_selector=(Requirement.one_of("pool", "prod"),), **tolerant
+        ),
+    }
+    snapshot = a_snapshot(types=(a_type("m5.large"),), node_pools=(pool,), calendars=(a_calendar(rule),), nodes=(node,))
+
+    def taken(pods: Iterable[str], clock: str = "08:04") -> int:
+        seen = msgspec.structs.replace(
+            snapshot, now=utc(f"2026-11-30T{clock}"), pods=tuple(each[name] for name in pods)
+        )
+        (buffer,) = with_calendars(seen).buffers
+        return buffer.taken
+
+    counted = ["at the launch", "in the window", "pending"]
+    assert [taken([name]) for name in each] == [int(name in counted) for name in each], "3 CPUs are one place of 2"
+    assert taken(counted) == 4, "9 CPUs use up four places; memory would have used up twelve"
+    assert taken(counted, "07:57") == 4, "pods that come before the window use its room, too"
+    seen = msgspec.structs.replace(snapshot, now=utc("2026-11-30T08:04"), pods=(each["at the launch"],))
+    assert sum(is_spare(pod) for pod in pending_pods(with_calendars(seen))) == 4
+    assert [taken([], clock) for clock in ("08:04", "08:05")] == [0, 4], (
+        "the node has room for one, and none is launched"
+    )
 
 
 # What follows.

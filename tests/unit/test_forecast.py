@@ -20,6 +20,7 @@ from adapters.run_report import RunReport
 from core.calendars import at as calendar_at
 from core.calendars import hours_of, instant, wall_time, zone
 from core.forecast import (
+    LONGEST,
     SLOTS_MAX,
     Forecast,
     ForecastRules,
@@ -42,8 +43,8 @@ from core.forecast import (
     growths,
     is_stopped,
     pays,
+    priced,
     ramps,
-    room_price,
 )
 from core.ledger.entry import PROVISION, DecisionSummary, LedgerPart
 from core.ledger.reading import DECISIONS
@@ -51,7 +52,6 @@ from core.model.plan import Plan
 from core.model.pod import Pod
 from lambdas.controllers.forecast import ForecastRuns
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
-from tests.fakes.account import FakeBrakes
 from tests.fakes.lab import SETTINGS
 from tests.fakes.store import Rows
 from tests.fakes.world import FakeClock, MemoryObjects
@@ -136,10 +136,37 @@ def test_room_that_is_hardly_used_does_not_pay() -> None:
     assert not pays(ramp, RULES)
 
 
-def test_the_room_is_for_pods_of_the_mean_size() -> None:
+def test_each_place_of_the_room_takes_the_largest_pod() -> None:
     small = weekday_ramps(pods=8, requests={"pods": 1, "cpu": 250, "memory": GIB})
     (ramp,) = found([*small, *weekday_ramps(pods=1, requests={"pods": 1, "cpu": 2000, "memory": GIB})])
-    assert (ramp.pods, ramp.requests) == (9, {"cpu": 450, "memory": GIB})
+    assert (ramp.pods, ramp.amounts) == (9, {"cpu": 4000, "memory": 9 * GIB})
+    assert (ramp.places, ramp.requests) == (2, {"cpu": 2000, "memory": 9 * GIB // 2})
+    small_nodes = a_snapshot(node_pools=(a_pool("base"),), types=(a_type("m.small", cpu="1", memory="4Gi"),))
+    way = priced(small_nodes, ramp)
+    assert way is not None
+    assert (way.places, way.requests) == (9, {"cpu": 450, "memory": GIB}), "the mean, where no node has such a place"
+
+
+def test_slots_that_follow_each_other_are_one_ramp_of_half_an_hour_at_most() -> None:
+    lives = [
+        a_life(at(day, 9 + minute / 60), 480)
+        for day in range(7 * WEEKS)
+        if day % 7 < 5
+        for minute in (*range(0, 40, 5), 120)
+    ]
+    first, rest, later = found(lives)
+    assert [(clock_text(ramp.starts), ramp.lasts, ramp.pods) for ramp in (first, rest, later)] == [
+        ("09:00", LONGEST, 6),
+        ("09:30", timedelta(minutes=10), 2),
+        ("11:00", timedelta(minutes=5), 1),
+    ]
+    assert found(lives[::-1]) == (first, rest, later)
+
+
+def test_minutes_that_differ_from_day_to_day_are_one_ramp() -> None:
+    lives = [a_life(at(day, 9 + (7 * pod + 11 * day) % 30 / 60), 480) for day in range(28) for pod in range(12)]
+    (ramp,) = found(lives)
+    assert (ramp.pods, ramp.used_percent, ramp.covered_percent) == (12, 100, 100)
 
 
 def test_the_room_is_reduced_to_what_it_may_cost() -> None:
@@ -147,6 +174,7 @@ def test_the_room_is_reduced_to_what_it_may_cost() -> None:
     rules = msgspec.structs.replace(RULES, nanodollars_per_hour=500)
     reduced = capped(ramp, 1200, rules)
     assert (reduced.pods, reduced.is_capped) == (4, True)
+    assert (reduced.places, reduced.amounts) == (4, {"cpu": 4000, "memory": 8 * GIB})
     assert reduced.hourly <= 500
     assert capped(ramp, 400, rules).pods == ramp.pods
     assert not pays(capped(ramp, 100_000, rules), rules), "no room is left"
@@ -167,8 +195,10 @@ def test_a_pod_is_followed_from_its_creation_to_the_snapshot_without_it() -> Non
 def test_the_price_is_that_of_new_nodes_for_the_room() -> None:
     (ramp,) = found(weekday_ramps(pods=3))
     snapshot = a_snapshot(node_pools=(a_pool("base"),), types=(a_type("m.large", cpu="4", memory="16Gi"),))
-    assert room_price(snapshot, ramp)
-    assert room_price(msgspec.structs.replace(snapshot, node_pools=()), ramp) is None
+    way = priced(snapshot, ramp)
+    assert way is not None
+    assert way.hourly
+    assert priced(msgspec.structs.replace(snapshot, node_pools=()), ramp) is None
 
 
 @pytest.mark.parametrize(("weekdays", "text"), [((0,), "Mon"), ((1, 3), "Tue, Thu"), ((4, 5, 6), "Fri-Sun")])
@@ -188,11 +218,13 @@ def test_room_never_exceeds_the_most_that_came_on_one_day(drawn: list[tuple[int,
         for day, minute, stay, cpu in drawn
     ]
     for ramp in found(lives):
-        of_slot = [life for life in lives if _slot(life.created_at) == ramp.starts]
-        of_days = Counter(wall_time(life.created_at, zone(BERLIN)).date() for life in of_slot)
-        assert 1 <= ramp.pods <= max(of_days.values())
-        assert ramp.requests["cpu"] * (ramp.pods - 1) <= max(
-            sum(life.requests["cpu"] for life in of_slot if wall_time(life.created_at, zone(BERLIN)).date() == day)
+        came = [life for life in lives if ramp.starts <= _slot(life.created_at) < ramp.starts + ramp.lasts]
+        of_days = Counter(wall_time(life.created_at, zone(BERLIN)).date() for life in came)
+        assert 1 <= ramp.places <= ramp.pods <= max(of_days.values())
+        assert ramp.lasts <= LONGEST
+        largest = max(life.requests["cpu"] for life in came)
+        assert ramp.requests["cpu"] * (ramp.places - 1) <= largest + max(
+            sum(life.requests["cpu"] for life in came if wall_time(life.created_at, zone(BERLIN)).date() == day)
             for day in of_days
         )
         assert 0 <= ramp.used_percent <= 100
@@ -212,7 +244,10 @@ def a_ramp(pool: str = "base", starts: timedelta = timedelta(hours=9), **changes
         pool=pool,
         weekdays=(0, 1, 2, 3, 4),
         starts=starts,
+        lasts=timedelta(minutes=5),
         pods=10,
+        amounts={"cpu": 10_000, "memory": 10 * GIB},
+        places=10,
         requests={"cpu": 1000, "memory": GIB},
         days=20,
         used_percent=90,
@@ -236,13 +271,13 @@ def test_the_last_days_are_forecast_from_those_before_alone() -> None:
 def test_the_room_of_the_last_days_has_its_price_and_the_waiting_that_it_spares() -> None:
     days = (RoomUse("2026-10-05", 10, 8), RoomUse("2026-10-06", 5, 12))
     ramp = a_ramp(hourly=3_000_000_000, recent=days)
-    assert balance(ramp, RULES) == RoomBalance(
+    assert balance(ramp) == RoomBalance(
         days=2, cost=3_000_000_000 * 15 // 10 * 8 // 60, pods=13, wait=timedelta(minutes=13)
     )
-    assert balance_sentence(ramp, RULES) == (
+    assert balance_sentence(ramp) == (
         "in the last 2 days it would have cost $0.6000 and spared 13 pods 13 minutes of waiting"
     )
-    assert not balance_sentence(a_ramp(), RULES)
+    assert not balance_sentence(a_ramp())
 
 
 def test_the_room_of_all_node_pools_together_stays_within_the_amount() -> None:
@@ -335,7 +370,7 @@ class Course:
         runs = ForecastRuns(
             observer=SimpleNamespace(observe=lambda: view),  # type: ignore[arg-type]  # what it uses of it
             recorded=RecordedSnapshots(self.objects, "test", self.clock),
-            store=self.rows.stores(FakeBrakes(self.clock)).forecasts,
+            store=self.rows.stores().forecasts,
             ledger=self.writer,
             kubernetes=None,  # type: ignore[arg-type]  # no ramp stops here
             settings=chosen,
@@ -420,7 +455,7 @@ def test_the_history_of_a_day_is_bounded() -> None:
     history = GrowthHistory(time_zone="UTC", since=start, read_until=start)
     for hour in range(24):
         now = start + timedelta(hours=hour)
-        day = {"2026-11-30": {"base": [SlotGrowth(12 * hour + n, hour + 1, 1, 1, 1) for n in range(12)]}}
+        day = {"2026-11-30": {"base": [SlotGrowth(12 * hour + n, hour + 1, 1, 1, 1, 0, 0, 0, 1, 1) for n in range(12)]}}
         lives = _lives_of(day, now)
         history = extended(history, lives, now + timedelta(hours=1), rules)
     slots = history.days["2026-11-30"]["base"]

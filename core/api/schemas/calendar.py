@@ -147,10 +147,11 @@ class WindowEntry(ApiModel):
 
 
 class WarmEntry(ApiModel):
-    """`settings.warm`: room that is kept free on the NodePool's nodes."""
+    """`settings.warm`: room that is kept free on the NodePool's nodes; without `refill`, pods that come use it up."""
 
     pods: Annotated[int, Field(ge=0, le=WARM_PODS_MAX)]
     requests: dict[str, fields.Quantity] = {}
+    refill: bool = True
 
 
 _SETTING_NAMES: Final = (
@@ -227,6 +228,12 @@ def _outside_of_nothing(rule: JsonObject) -> list[Location]:
     return [("when",)] if rule.get("when") == "Outside" and not rule.get("windows") else []
 
 
+def _used_up_from_no_time_on(rule: JsonObject) -> list[Location]:
+    warm = rule.get("settings", {}).get("warm", {})
+    is_from_a_window = bool(rule.get("windows")) and rule.get("when") != "Outside"
+    return [] if is_from_a_window or warm.get("refill", True) else [("settings", "warm", "refill")]
+
+
 class RuleEntry(ApiModel):
     """One rule: settings, and when they hold."""
 
@@ -251,6 +258,13 @@ class RuleEntry(ApiModel):
             _outside_of_nothing,
             "Outside needs windows to be outside of",
             "!has(self.when) || self.when != 'Outside' || (has(self.windows) && self.windows.size() > 0)",
+        ),
+        Rule(
+            ("settings", "when", "windows"),
+            _used_up_from_no_time_on,
+            "false needs windows, and when: Inside, for pods count from the window's opening",
+            "!has(self.settings.warm) || !has(self.settings.warm.refill) || self.settings.warm.refill"
+            " || (has(self.windows) && self.windows.size() > 0 && (!has(self.when) || self.when == 'Inside'))",
         ),
     )
 
@@ -437,7 +451,9 @@ def _settings(entry: SettingsEntry) -> CalendarSettings:
         budgets=None if entry.budgets is None else tuple(map(_budget, entry.budgets)),
         warm=None
         if entry.warm is None
-        else WarmRoom(pods=entry.warm.pods, requests=quantity.parse_resources(entry.warm.requests)),
+        else WarmRoom(
+            pods=entry.warm.pods, requests=quantity.parse_resources(entry.warm.requests), refill=entry.warm.refill
+        ),
     )
 
 

@@ -394,7 +394,10 @@ def every_kind(table: DynamoTable, cluster: str) -> dict[str, tuple[Reader, ...]
         pool="default",
         weekdays=(0, 1),
         starts=timedelta(hours=9),
+        lasts=timedelta(minutes=5),
         pods=3,
+        amounts={"cpu": 3000, "memory": 0},
+        places=3,
         requests={"cpu": 1000},
         days=4,
         used_percent=90,
@@ -403,7 +406,7 @@ def every_kind(table: DynamoTable, cluster: str) -> dict[str, tuple[Reader, ...]
         recent=(RoomUse("2026-11-29", 3, 2),),
     )
     stores.forecasts.write_forecast(Forecast(at=NOW, rules=ForecastRules(time_zone="UTC"), ramps=(ramp,)))
-    growth = {"2026-11-30": {"default": (SlotGrowth(96, 3, 1000, 1 << 30, 60),)}}
+    growth = {"2026-11-30": {"default": (SlotGrowth(96, 3, 1000, 1 << 30, 60, 3, 1000, 1 << 30, 500, 1 << 29),)}}
     stores.forecasts.write_history(GrowthHistory(time_zone="UTC", since=NOW, read_until=NOW, days=growth))
     return {
         "forecast": (stores.forecasts.forecast, stores.forecasts.history),

@@ -320,6 +320,14 @@ def test_user_data_that_cannot_be_rendered(family: str, user_data: str) -> None:
             {"evictionSoftGracePeriod": {"memory.available": "soon"}},
             "spec.kubelet.evictionSoftGracePeriod.memory.available",
         ),
+        ({"containerLogMaxFiles": 1}, "spec.kubelet.containerLogMaxFiles"),
+        ({"oomScoreAdj": 1001}, "spec.kubelet.oomScoreAdj"),
+        ({"registryPullQPS": -1}, "spec.kubelet.registryPullQPS"),
+        ({"topologyManagerPolicy": "numa"}, "spec.kubelet.topologyManagerPolicy"),
+        ({"imageGCHighThresholdPercent": 70}, "spec.kubelet.imageGCHighThresholdPercent"),
+        ({"imageGCLowThresholdPercent": 90}, "spec.kubelet.imageGCLowThresholdPercent"),
+        ({"serializeImagePulls": True, "maxParallelImagePulls": 4}, "spec.kubelet.serializeImagePulls"),
+        ({"systemCgroups": "/system"}, "spec.kubelet.systemCgroups"),
     ],
 )
 def test_a_kubelet_that_would_not_start(kubelet: dict[str, Any], field: str) -> None:
@@ -367,10 +375,14 @@ def test_tags_that_ec2_refuses(tags: dict[str, str], field: str) -> None:
     assert problems_of(tags=tags) == [(field, True)]
 
 
-def test_an_address_that_is_none_is_a_warning_where_the_kubelet_ignores_it() -> None:
-    """It logs the address and goes on without it."""
+@pytest.mark.parametrize(
+    ("kubelet", "field"),
+    [({"clusterDNS": ["10.100.0.10", "dns"]}, "spec.kubelet.clusterDNS[1]"), ({"maxPods": 0}, "spec.kubelet.maxPods")],
+)
+def test_what_a_kubelet_takes_and_nobody_means_is_a_warning(kubelet: dict[str, Any], field: str) -> None:
+    """It logs the address and goes on without it; a node without a place for pods starts, too."""
     manifest = a_class_manifest()
-    manifest["spec"]["kubelet"] = {"clusterDNS": ["10.100.0.10", "dns"]}
+    manifest["spec"]["kubelet"] = kubelet
     found = launch_problems(read_node_class(manifest))
-    assert [problem.field for problem in found] == ["spec.kubelet.clusterDNS[1]"]
+    assert [problem.field for problem in found] == [field]
     assert first_certain(found) is None

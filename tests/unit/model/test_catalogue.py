@@ -71,3 +71,9 @@ def test_memory_is_never_less_than_none() -> None:
     )
     assert found.allocatable() == {"memory": 0, "hugepages-1Gi": 30}
     assert InstanceType(name="m", labels={}, capacity={"cpu": 1}).allocatable() == {"cpu": 1}
+
+
+def test_what_is_reserved_beyond_a_type_shows() -> None:
+    """Such a kubelet does not start (`validateNodeAllocatable`), so the type holds no pod, whatever it requests."""
+    small = InstanceType(name="m", labels={}, capacity={"memory": 10}, overhead={"memory": 12})
+    assert small.allocatable() == {"memory": -2}

@@ -66,6 +66,7 @@ def a_rule(**changes: Any) -> dict[str, Any]:
         ({"settings": {"weight": 101}}, "settings.weight", "at most 100"),
         ({"settings": {"capacityTypes": []}}, "settings.capacityTypes", "at least 1"),
         ({"settings": {"warm": {"pods": -1}}}, "settings.warm.pods", "at least 0"),
+        ({"settings": {"warm": {"pods": 1, "refill": False}}}, "settings.warm.refill", "needs windows"),
     ],
 )
 def test_mistakes_name_their_field(rule: dict[str, Any], field: str, message: str) -> None:
@@ -118,9 +119,12 @@ def test_every_setting_is_read() -> None:
         "capacityTypes": ["spot"],
         "requirements": [{"key": "team", "operator": "In", "values": ["a"]}],
         "budgets": [{"nodes": "0", "reasons": ["Drifted"]}],
-        "warm": {"pods": 2, "requests": {"memory": "1Gi"}},
+        "warm": {"pods": 2, "requests": {"memory": "1Gi"}, "refill": False},
     }
-    rule = a_rule(settings=settings, timeZone="Asia/Tokyo", exceptDates=["2026-12-25"], validUntil="2027-01-01")
+    always = [{"from": "00:00", "to": "00:00"}]
+    rule = a_rule(
+        settings=settings, windows=always, timeZone="Asia/Tokyo", exceptDates=["2026-12-25"], validUntil="2027-01-01"
+    )
     found = api.calendar(a_calendar(rule, nodePools={"names": ["dev"], "matchLabels": {"a": "b"}}))
     assert (found.node_pools, found.match_labels) == (("dev",), {"a": "b"})
     assert (found.rules[0].time_zone, found.rules[0].valid_until) == ("Asia/Tokyo", "2027-01-01")
@@ -133,7 +137,7 @@ def test_every_setting_is_read() -> None:
         weight=5,
         requirements=(Requirement.one_of("team", "a"), Requirement.one_of(labels.CAPACITY_TYPE, "spot")),
         budgets=(Budget("0", ("Drifted",)),),
-        warm=WarmRoom(pods=2, requests={"memory": 2**30}),
+        warm=WarmRoom(pods=2, requests={"memory": 2**30}, refill=False),
     )
 
 

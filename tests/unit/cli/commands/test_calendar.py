@@ -162,7 +162,10 @@ def test_the_week_has_what_is_forecast_and_what_came(files: list[str]) -> None:
         pool="default",
         weekdays=(0,),
         starts=timedelta(hours=9, minutes=5),
+        lasts=timedelta(minutes=5),
         pods=4,
+        amounts={"cpu": 2000, "memory": 0},
+        places=4,
         requests={"cpu": 500},
         days=4,
         used_percent=90,
@@ -170,7 +173,14 @@ def test_the_week_has_what_is_forecast_and_what_came(files: list[str]) -> None:
         waited=timedelta(seconds=60),
     )
     forecast = Forecast(at=snapshot.now, rules=ForecastRules(time_zone="Europe/Berlin"), ramps=(ramp,))
-    days = {"2026-11-23": {"default": (SlotGrowth(109, 3, 1500, 0, 60), SlotGrowth(112, 1, 500, 0, 60))}}
+    days = {
+        "2026-11-23": {
+            "default": (
+                SlotGrowth(109, 3, 1500, 0, 60, 3, 1500, 0, 500, 0),
+                SlotGrowth(112, 1, 500, 0, 60, 1, 500, 0, 500, 0),
+            )
+        }
+    }
     growth = GrowthHistory(time_zone="Europe/Berlin", read_until=snapshot.now, days=days)
     (default,) = week_document(snapshot, forecast, growth)["nodePools"]
     monday = {hour["hour"]: hour for hour in default["hours"] if hour["day"] == "Mon 2026-11-30"}

@@ -477,7 +477,10 @@ def test_the_calendars_are_valid_and_end_by_themselves(capsys: pytest.CaptureFix
         "windows": [{"days": ["Mon"], "from": "09:00", "to": "09:05"}],
         "exceptDates": ["2026-12-07"],
         "validUntil": "2026-12-14",
-        "settings": {"leadTime": "3m", "warm": {"pods": 6, "requests": {"cpu": "500m", "memory": "1Gi"}}},
+        "settings": {
+            "leadTime": "3m",
+            "warm": {"pods": 6, "requests": {"cpu": "500m", "memory": "1Gi"}, "refill": False},
+        },
     }
     (tmp_path / "calendar.yaml").write_text(text)
     assert main(["validate", "-f", str(tmp_path / "calendar.yaml"), "-o", "json"]) == 0

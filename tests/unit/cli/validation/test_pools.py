@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from cli.manifests.inventory import Document
@@ -231,6 +232,14 @@ def test_a_class_with_types_of_its_own_decides_which_systems_they_run() -> None:
     assert list(empty_pools(document, CATALOGUE)) == []
     own = Catalogue(default=CATALOGUE.default, by_node_class={"default": CATALOGUE.default})
     assert [found.field for found in empty_pools(document, own)] == [f"{REQUIREMENTS}[0]"]
+
+
+def test_a_class_that_reserves_more_than_any_type_has_is_named() -> None:
+    document = Document("a.yaml", 0, changed(NODE_POOL, REQUIREMENTS, [demand(labels.ARCH, "In", "amd64")]))
+    small = tuple(msgspec.structs.replace(kind, overhead={"memory": 2**60}) for kind in CATALOGUE.default)
+    (finding,) = empty_pools(document, Catalogue(default=small))
+    assert finding.field == "spec.template.spec.nodeClassRef.name"
+    assert "reserves more" in finding.message
 
 
 def test_a_requirement_without_values_is_named_without_any() -> None:

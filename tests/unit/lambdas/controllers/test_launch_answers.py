@@ -39,7 +39,7 @@ from lambdas.controllers.launch_answers import (
 )
 from tests.builders import NOW, a_class_manifest, a_type
 from tests.fakes.lab import Lab, a_pending_pod
-from tests.fakes.store import MemoryDenials, Rows
+from tests.fakes.store import Rows
 from tests.unit.lifecycle.records_for_tests import a_plan, a_record
 
 # Denials that several runs write at the same time, and a table that does not answer.
@@ -62,7 +62,7 @@ class Table:
 
     def __init__(self) -> None:
         self.rows = Rows()
-        self.memory = DenialMemory(MemoryDenials(self.rows))
+        self.memory = DenialMemory(self.rows.stores().denials)
         self.report = RunReport()
 
     @property

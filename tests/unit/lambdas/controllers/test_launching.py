@@ -567,7 +567,7 @@ class TestAFailure:
         assert (
             launch_requests_world.rows.refused,
             launch_requests_world.rows.denials,
-            launch_requests_world.brakes.breakers(),
+            launch_requests_world.rows.brakes.breakers(),
         ) == ({}, {}, ())
 
 
