@@ -148,7 +148,12 @@ def in_group(group: str) -> str:
 
 def group_or_cap(group: str) -> str:
     """Return a group's name with its kind: a cap is named `Calendar/cap`, and no group of an annotation has a slash."""
-    return f"cap {group}" if "/" in group else f"group {group}"
+    return f"cap {group}" if is_cap(group) else f"group {group}"
+
+
+def is_cap(group: str) -> bool:
+    """Whether the name of a shared limit is that of a Calendar's cap."""
+    return "/" in group
 
 
 def copies(remaining: Iterable[RemainingLimits]) -> list[RemainingLimits]:
