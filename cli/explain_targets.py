@@ -202,8 +202,8 @@ class NamedTarget:
     @staticmethod
     def _is_kind(given: str, kind: str) -> bool:
         """Whether the prefix of a name is empty, or is this kind, abbreviated or in the plural."""
-        known = _SHORT_KINDS.get(given.lower(), given)
-        return known.lower().removesuffix("s") in ("", kind.lower())
+        named = _SHORT_KINDS.get(given.lower(), given)
+        return named.lower().removesuffix("s") in ("", kind.lower())
 
     def _near(self) -> str:
         """Return names in the input with a similar spelling."""
@@ -262,8 +262,8 @@ def explain_code(text: str) -> Explanation | None:
                     subject=f"code {code.value}", outcome=f"means: {code.meaning}", details=tuple(filter(None, lines))
                 )
     if "/" not in text and text != text.lower():
-        known = sorted({code.value for codes in _CODES for code in codes})
-        near = difflib.get_close_matches(text, known, n=1)
+        all_codes = sorted({code.value for codes in _CODES for code in codes})
+        near = difflib.get_close_matches(text, all_codes, n=1)
         hint = f"did you mean {near[0]}?" if near else f"{PAGE} has every code"
         raise InputError(f"there is no reason code {text!r} of pods or nodes, and no object has capitals", hint=hint)
     return None

@@ -32,8 +32,9 @@ from core.pods import may_wait
 from core.pools import pool_types
 from core.provisioning_requests import obstacle_to, state_of
 from core.reasons.code import PAGE, ReasonCode, on_one_line
+from core.reasons.groups import RequestReason
 from core.reasons.nodes import NodeReason
-from core.reasons.pods import PodReason, RequestReason
+from core.reasons.pods import PodReason
 from core.scheduling import Planner
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation_text import PodFinding, PodOffer, PoolFinding, nearness, own_conflict, pool_offers

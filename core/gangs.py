@@ -28,8 +28,19 @@ from core import labels
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
 from core.model.snapshot import Snapshot
 from core.pods import COMING_MAX, beyond_bound, names_group
-from core.reasons.code import Refusal, Stated
-from core.reasons.pods import PodReason
+from core.reasons.code import Refusal
+from core.reasons.groups import (
+    GroupMissing,
+    MembersAbsent,
+    MembersNameDomains,
+    MembersStateSizes,
+    MembersUnlike,
+    MinimumTooHigh,
+    SizeInvalid,
+    SizeMissing,
+    SizesDiffer,
+    TooManyToCome,
+)
 
 NO_GROUP: Final = "none"
 """Value of our annotation that takes a pod out of every group."""
@@ -273,8 +284,7 @@ class _Reading:
         total = max(len(self._pods) + len(coming), self._stated_total() or 0)
         refusal = self._refusal(minimum, total) or self._absence(minimum, len(coming), promised)
         if is_late:
-            text = f"the groups of namespace {self._namespace} have more than {COMING_MAX} members to come"
-            refusal = Stated(PodReason.TOO_COMPLEX, f"{text}, and older ones come first")
+            refusal = TooManyToCome(self._namespace, COMING_MAX)
         return Gang(
             name=f"{self._namespace}/{self._name}",
             source=self._source,
@@ -380,17 +390,13 @@ class _Reading:
         """Return a mistake for which nothing is bought."""
         name = f"{_KINDS.get(self._source, self._source)} {self._namespace}/{self._name}"
         if self._spellings[0].source in _OF_OBJECTS and self._object is None:
-            return Stated(PodReason.GROUP_NOT_FOUND, f"there is no {name}, or it cannot be read")
+            return GroupMissing(name)
         if any(spelling.minimum == -1 for spelling in self._spellings):
-            return Stated(
-                PodReason.GROUP_INVALID, f"{name}: the annotation with its size is not a whole number above zero"
-            )
+            return SizeInvalid(name)
         if self._source is GroupSource.ANNOTATION and self._spellings[0].minimum is None:
-            return Stated(PodReason.GROUP_INVALID, f"{name}: annotation {labels.GROUP_MINIMUM} is missing")
+            return SizeMissing(name)
         if (stated := self._stated_total()) is not None and minimum > max(stated, total):
-            return Stated(
-                PodReason.GROUP_MINIMUM_TOO_HIGH, f"{name} starts with {minimum} members and has only {stated}"
-            )
+            return MinimumTooHigh(name, minimum, stated)
         return self._contradiction(name, minimum)
 
     def _contradiction(self, name: str, minimum: int) -> Refusal | None:
@@ -400,23 +406,17 @@ class _Reading:
             theirs = self._minimum_of(other)
             if theirs is not None and theirs != minimum and other.source is not GroupSource.LEADER_WORKER_SET:
                 kind = _KINDS.get(other.source, other.source)
-                text = f"{name} starts with {minimum} members, and {kind} {other.name} with {theirs}"
-                return Stated(PodReason.GROUP_SPELLINGS_DIFFER, text)
+                return SizesDiffer(name, minimum, f"{kind} {other.name}", theirs)
         stated = sorted({s.minimum for s in self._spellings_of_all() if s.minimum is not None})
         if len(stated) > 1:
-            text = f"members of {name} state different numbers of members: {', '.join(map(str, stated))}"
-            return Stated(PodReason.GROUP_SPELLINGS_DIFFER, text)
+            return MembersStateSizes(name, tuple(stated))
         key_sets = set(map(tuple, self._own_keys))
         if len(key_sets) > 1:
-            shown = sorted(", ".join(each) or "none" for each in key_sets)
-            return Stated(
-                PodReason.GROUP_DOMAINS_DIFFER, f"members of {name} name different domains: {'; '.join(shown)}"
-            )
+            return MembersNameDomains(name, tuple(sorted(key_sets)))
         if self._source in _NATIVE:
             kinds = {(pod.spec.priority, pod.spec.scheduler_name) for pod in self._pods}
             if len(kinds) > 1:
-                text = f"members of {name} have different priorities or schedulers, so kube-scheduler starts none"
-                return Stated(PodReason.GROUP_INVALID, text)
+                return MembersUnlike(name)
         return None
 
     def _spellings_of_all(self) -> Iterator[_Spelling]:
@@ -442,16 +442,7 @@ class _Reading:
         if ready >= minimum:
             return None
         missing = minimum - len(self._pods) - coming - promised
-        parts = [f"{missing} {_has(missing)} not been created"] if missing > 0 else []
-        parts += [f"{gated} still {_has(gated)} a scheduling gate"] if gated else []
-        since = self.created_at()
-        age = f" since {since:%Y-%m-%d %H:%M} UTC" if since is not None else ""
-        text = f"{ready} of {minimum} members can be planned for: {' and '.join(parts)}; it waits for them{age}"
-        return Stated(PodReason.GROUP_INCOMPLETE, text)
-
-
-def _has(count: int) -> str:
-    return "has" if count == 1 else "have"
+        return MembersAbsent(ready, minimum, missing, gated, self.created_at())
 
 
 def _topology_keys_of(pod: Pod) -> list[str]:

@@ -17,7 +17,7 @@ docs/engineering/handbook/planning.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -347,11 +347,11 @@ def spread_selector(spread: TopologySpread, own: Mapping[str, str]) -> LabelSele
 
 
 def with_label_keys(
-    selector: LabelSelector | None, own: Mapping[str, str], same: Iterable[str], other: Iterable[str] = ()
+    selector: LabelSelector | None, own: Mapping[str, str], same: Collection[str], other: Collection[str] = ()
 ) -> LabelSelector | None:
     """Return the selector narrowed to the pod's own values of the keys `same`, and to other values of the keys `other`."""
-    if selector is None:
-        return None
+    if selector is None or not (same or other):
+        return selector
     added = [Requirement(key, False, (own[key],)) for key in sorted(set(same)) if key in own]
     added += [Requirement(key, True, (own[key],)) for key in sorted(set(other)) if key in own]
     return LabelSelector(tuple(sorted({*selector.requirements, *added}))) if added else selector

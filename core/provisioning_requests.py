@@ -33,7 +33,8 @@ from core.model.pod import GroupSource, Pod
 from core.model.snapshot import ProvisioningRequest, RequestedPods, Snapshot
 from core.model.values.requirements import Requirement
 from core.pods import COMING_MAX, beyond_bound
-from core.reasons.pods import PodReason, RequestReason
+from core.reasons.groups import RequestReason
+from core.reasons.pods import PodReason
 
 CHECK_CAPACITY: Final = "check-capacity.autoscaling.x-k8s.io"
 ATOMIC_SCALE_UP: Final = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"

@@ -29,11 +29,19 @@ from core.launch import denials
 from core.launch.denials import FIRST_PAUSE, LONGEST_PAUSE, OTHER, RULES, LaunchErrorRule, Remembered
 from core.launch.selection import FASTEST, QUIET, SLOWEST
 from core.model.snapshot import GATES, FeatureGates
-from core.reasons.code import ClaimReason, DecisionKind, DocumentedCode, TargetReason, TerminationReason
+from core.reasons.code import (
+    AdoptionReason,
+    ClaimReason,
+    DecisionKind,
+    DocumentedCode,
+    ReleaseReason,
+    TargetReason,
+    TerminationReason,
+)
+from core.reasons.groups import RequestReason
 from core.reasons.nodes import DrainReason, DriftReason, NodeReason
-from core.reasons.pods import BindingReason, EvictionReason, HeldPodReason, PodReason, RequestReason
+from core.reasons.pods import BindingReason, EvictionReason, HeldPodReason, PodReason
 from core.reasons.runs import CommandReason, FailureReason, RunReason
-from core.reasons.takeover import AdoptionReason, ReleaseReason
 from installation import metric_names
 from installation.metric_names import NAMESPACE
 from installation.settings import Settings

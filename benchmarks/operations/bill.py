@@ -28,6 +28,15 @@ PRICES: Final[Mapping[str, float]] = {
 """Usage → dollars per unit. What the API server sends crosses zones, at $0.01 a gigabyte on each side; a NAT gateway would add
 $0.045."""
 
+TRANSITION: Final = 25e-6
+"""Dollars for a state transition of Step Functions' standard workflows."""
+
+TRANSITIONS_A_PART, TRANSITIONS_A_RUN = 2, 4
+"""Into the only state of a part's workflow and its end; and those of the workflow around the Distributed Map."""
+
+RUNS_AN_HOUR: Final = 60
+"""Executions for which `disrupt` divides a cluster: at most one for each of its runs."""
+
 METRIC, ALARM, DASHBOARD = 0.30, 0.10, 3.00
 """Dollars per month for each."""
 
@@ -59,6 +68,17 @@ def monthly(found: Played) -> dict[str, float]:
     by_month["metrics"] = usage.metrics() * METRIC
     by_month["alarms"] = watched() * ALARM
     return {name: round(dollars, 2) for name, dollars in by_month.items()}
+
+
+def transitions(nodes: int, part_nodes: int, distribute_from: int) -> float:
+    """Return the dollars a month for deciding about parts in functions of their own; 0 without `distributeFrom`, or below it.
+
+    The functions that decide cost as much as in one invocation; what they read again is not counted.
+    """
+    if not distribute_from or nodes <= distribute_from:
+        return 0.0
+    an_execution = TRANSITIONS_A_RUN + TRANSITIONS_A_PART * -(-nodes // part_nodes)
+    return round(an_execution * RUNS_AN_HOUR * HOURS_A_MONTH * TRANSITION, 2)
 
 
 def watched() -> int:

@@ -53,7 +53,7 @@ from core.model.catalogue import Catalogue
 from core.model.node_pool import NodeClass, NodePool
 from core.model.snapshot import Node
 from core.model.values.taints import Taint
-from core.reasons.takeover import AdoptionReason, ReleaseReason
+from core.reasons.code import AdoptionReason, ReleaseReason
 
 # Surveys what Karpenter created in a cluster: what can be adopted, and what prevents the rest.
 

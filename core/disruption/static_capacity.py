@@ -9,8 +9,9 @@ until it is gone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -28,7 +29,8 @@ from core.model.values import quantity
 from core.model.values.requirements import Requirements
 from core.pods import reschedulable
 from core.pool_admission import admitted_types
-from core.pools import SIMULATED, pool_types, template_labels, template_requirements
+from core.pools import SIMULATED, node_prices, pool_types, shared_limits, template_labels, template_requirements
+from core.scheduling.new_node import room_of, used_by_pool
 
 # Keeps the claims of static NodePools within the free addresses of subnets; plans for pods do so by constraints
 # (docs/engineering/handbook/quotas-and-addresses.md).
@@ -113,6 +115,63 @@ def _scarce_zones(subnets: Iterable[tuple[str, str]], free: dict[str, int]) -> d
     }
 
 
+# Keeps the claims of static NodePools within the limits and caps that these share; plans for pods do so by constraints.
+
+
+class LimitRoom:
+    """What running nodes and the claims of a plan leave of shared limits and of the caps that count all nodes."""
+
+    def __init__(self, snapshot: Snapshot, planned: Iterable[PlannedClaim] = ()) -> None:
+        """`planned`: the claims for pods, which go first; each takes the most that one of its types uses."""
+        self._types = pool_types(snapshot)
+        self._groups = {pool.name: tuple(sorted(pool.shared_limits)) for pool in snapshot.node_pools}
+        self._left = self._unused(snapshot)
+        for claim in planned if self._left else ():
+            self._take(claim)
+
+    def fitting(self, claim: PlannedClaim, number: int) -> tuple[int, str]:
+        """Return how many of this many equal claims fit, which then count, and the group without room for more, if any."""
+        reserved = self._reserved(claim)
+        for taken in range(number if self._groups_of(claim) else 0):
+            for group in self._groups_of(claim):
+                if any(amount < reserved.get(name, 0) for name, amount in self._left[group].items()):
+                    return taken, group
+            self._take(claim)
+        return number, ""
+
+    def _unused(self, snapshot: Snapshot) -> dict[str, dict[str, int]]:
+        limits = shared_limits(snapshot.node_pools)
+        if not limits:
+            return {}
+        members = [pool for pool in snapshot.node_pools if pool.shared_limits]
+        states = [state for state in state_nodes(snapshot) if not state.is_marked_for_deletion(snapshot)]
+        launched = {state.claim_name for state in states}
+        unlaunched = [
+            claim for claim in snapshot.node_claims if claim.deleted_at is None and claim.name not in launched
+        ]
+        used = used_by_pool(states, members, unlaunched, node_prices(snapshot))
+        return {
+            group: room_of(
+                of_group, quantity.add(*(used[pool.name] for pool in members if group in pool.shared_limits))
+            )
+            for group, of_group in limits.items()
+        }
+
+    def _take(self, claim: PlannedClaim) -> None:
+        reserved = self._reserved(claim)
+        for group in self._groups_of(claim):
+            self._left[group] = room_of(self._left[group], reserved)
+
+    def _reserved(self, claim: PlannedClaim) -> dict[str, int]:
+        """Return the most that the claim uses of each resource until it is launched."""
+        wanted = frozenset(claim.instance_types)
+        types = (t for t in self._types.of(claim.node_pool, claim.node_class.name) if t.name in wanted)
+        return quantity.maximum(t.capacity for t in types) | {quantity.NODES: 1}
+
+    def _groups_of(self, claim: PlannedClaim) -> tuple[str, ...]:
+        return self._groups.get(claim.node_pool, ())
+
+
 # Makes a claim from a NodePool's template alone, for no particular pod.
 
 
@@ -190,22 +249,22 @@ CLAIMS_A_PLAN: Final = 1000
 
 def lacks_nodes(snapshot: Snapshot) -> bool:
     """Whether any static NodePool has fewer nodes than its replicas and may get more; false while the gate is off."""
-    is_on = snapshot.options.feature_gates.static_capacity
-    return is_on and any(_lacking(snapshot, pool) > 0 for pool in snapshot.node_pools)
+    if not snapshot.options.feature_gates.static_capacity:
+        return False
+    short = [pool for pool in snapshot.node_pools if _lacking(snapshot, pool) > 0]
+    limited = [pool for pool in short if pool.shared_limits]
+    return len(limited) < len(short) or bool(limited and _within_limits(_template_claims(limited, snapshot), snapshot))
 
 
 def static_claims(snapshot: Snapshot, planned: Sequence[PlannedClaim] = ()) -> tuple[PlannedClaim, ...]:
     """Return the claims that static NodePools lack, made from their templates; none while the gate is off.
 
-    They stay within the free addresses of subnets. `planned`: the claims for pods of the same plan, which go first.
+    They stay within shared limits, caps and the free addresses of subnets. `planned`: the claims for pods of the same plan,
+    which go first.
     """
     if not snapshot.options.feature_gates.static_capacity:
         return ()
-    lacking = [
-        (claim, number)
-        for pool in sorted(snapshot.node_pools, key=lambda pool: pool.name)
-        if (number := _lacking(snapshot, pool)) and (claim := template_claim(pool, snapshot)) is not None
-    ]
+    lacking = _within_limits(_template_claims(snapshot.node_pools, snapshot), snapshot, planned)
     if not lacking or not snapshot.subnet_addresses:
         return tuple(claim for claim, number in lacking for _ in range(number))
 
@@ -213,11 +272,55 @@ def static_claims(snapshot: Snapshot, planned: Sequence[PlannedClaim] = ()) -> t
     return tuple(fitting for claim, number in lacking for fitting in room.fitting(claim, number))
 
 
-def waiting_for_addresses(snapshot: Snapshot, claims: Iterable[PlannedClaim]) -> dict[str, int]:
-    """Return static NodePool → how many of its nodes are not among these claims for lack of free addresses."""
+def _template_claims(pools: Iterable[NodePool], snapshot: Snapshot) -> list[tuple[PlannedClaim, int]]:
+    """Return the claim of each pool that lacks nodes, with how many it lacks, by the pool's name."""
+    return [
+        (claim, number)
+        for pool in sorted(pools, key=lambda pool: pool.name)
+        if (number := _lacking(snapshot, pool)) and (claim := template_claim(pool, snapshot)) is not None
+    ]
+
+
+def _within_limits(
+    lacking: Sequence[tuple[PlannedClaim, int]], snapshot: Snapshot, planned: Sequence[PlannedClaim] = ()
+) -> list[tuple[PlannedClaim, int]]:
+    """Return the claims with how many of them fit within shared limits and caps, without those of which none does."""
+    if not any(pool.shared_limits for pool in snapshot.node_pools):
+        return list(lacking)
+    room = LimitRoom(snapshot, planned)
+    fitting = ((claim, room.fitting(claim, number)[0]) for claim, number in lacking)
+    return [(claim, number) for claim, number in fitting if number]
+
+
+def waiting_for_limits(snapshot: Snapshot, planned: Sequence[PlannedClaim] = ()) -> dict[str, tuple[int, str]]:
+    """Return static NodePool → how many of its nodes a shared limit or cap keeps out, and its group.
+
+    `planned`: the claims for pods of the same plan, which go first.
+    """
+    if not snapshot.options.feature_gates.static_capacity:
+        return {}
+    if not any(pool.shared_limits for pool in snapshot.node_pools):
+        return {}
+    room = LimitRoom(snapshot, planned)
+    fitting = [
+        (claim.node_pool, number, room.fitting(claim, number))
+        for claim, number in _template_claims(snapshot.node_pools, snapshot)
+    ]
+    return {name: (number - taken, group) for name, number, (taken, group) in fitting if group}
+
+
+def waiting_for_addresses(
+    snapshot: Snapshot, claims: Iterable[PlannedClaim], kept_out: Mapping[str, tuple[int, str]] = MappingProxyType({})
+) -> dict[str, int]:
+    """Return static NodePool → how many of its nodes are not among these claims for lack of free addresses.
+
+    `kept_out`: those that wait for limits.
+    """
     if not snapshot.options.feature_gates.static_capacity or not snapshot.subnet_addresses:
         return {}
     planned = Counter(claim.node_pool for claim in claims)
+    for name, (number, _) in kept_out.items():
+        planned[name] += number
     short = {pool.name: _lacking(snapshot, pool) - planned[pool.name] for pool in snapshot.node_pools}
     launchable = (pool.name for pool in snapshot.node_pools if short[pool.name] > 0 and template_claim(pool, snapshot))
     return {name: short[name] for name in sorted(launchable)}

@@ -22,8 +22,8 @@ from core.model.catalogue import InstanceType, Offering, cheapest_first
 from core.model.plan import PlannedClaim
 from core.model.snapshot import BEST_EFFORT
 from core.model.values.requirements import Requirement
-from core.reasons.code import Refusal, Stated
-from core.reasons.pods import PodReason
+from core.reasons.code import Refusal
+from core.reasons.pods import MinValuesBeyond, NoneAvailable
 
 # The pace of requests to EC2: a token bucket whose rate falls when EC2 throttles and rises again afterwards. EC2 counts the
 # instances that are launched and terminated, too: a request takes a token for each, from a bucket of its own.
@@ -288,15 +288,12 @@ def select_offerings(claim: PlannedClaim, types: Iterable[InstanceType], policy:
         open_offerings = _without_spot_above_on_demand(open_offerings)
     open_offerings = _of_one_capacity_type(open_offerings)
     if not open_offerings:
-        tried = f"none of the {len(claim.instance_types)} instance types of the claim has an offering that is available"
-        return Stated(PodReason.NO_OFFERING_AVAILABLE, tried)
+        return NoneAvailable(len(claim.instance_types))
     ordered = _types_of(open_offerings, named)
     needed = first_of_each(ordered, wanted)
     is_relaxed = len(needed) > TYPES_MAX
     if is_relaxed and policy != BEST_EFFORT:
-        demanded = ", ".join(f"{count} of {key}" for key, count in sorted(wanted.items()))
-        problem = f"minValues demand {demanded}, which takes {len(needed)} instance types; EC2 is asked for {TYPES_MAX}"
-        return Stated(PodReason.MIN_VALUES_NOT_MET, problem)
+        return MinValuesBeyond(tuple(sorted(wanted.items())), len(needed), TYPES_MAX)
     chosen = _cheapest_types(ordered, () if is_relaxed else needed)
     names = {instance_type.name for instance_type in chosen}
     offerings = one_request(offering for offering in open_offerings if offering.instance_type in names)

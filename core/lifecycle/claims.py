@@ -19,6 +19,7 @@ from core.lifecycle.draining import must_leave_for, next_termination_step
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import STARTED, registration_of, waits_for, was_recreated
 from core.lifecycle.steps import (
+    ASKED_FOR,
     INSTANCE_CHECK_AFTER,
     Adopt,
     BeginTermination,
@@ -32,6 +33,7 @@ from core.lifecycle.steps import (
     NoteUsable,
     ReportNode,
     Wait,
+    may_be_asked_for,
     may_be_unlisted,
     recheck_after,
 )
@@ -194,6 +196,8 @@ def _launch(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
     unclear_at = record.moments.unclear_at
     if unclear_at is not None and may_be_unlisted(unclear_at, now):
         return Wait(recheck_after(unclear_at, now), "an instance of its last request may not be listed yet")
+    if may_be_asked_for(record, now):
+        return Wait(ASKED_FOR, "another run may be asking EC2 for its instance")
     return Forget(ClaimReason.LAUNCH_TIMEOUT)
 
 

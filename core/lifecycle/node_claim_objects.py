@@ -25,7 +25,22 @@ from core.model.values.requirements import Requirement, Requirements, labels_fau
 from core.model.values.taints import Taint
 from core.pool_admission import admitted_types
 from core.pools import pool_types
-from core.reasons.code import ClaimReason, Refusal, Stated
+from core.reasons.code import (
+    ClaimReason,
+    ClassGone,
+    ClassOfOtherKind,
+    ClassUnready,
+    FieldsInvalid,
+    FieldsUnknown,
+    FinalizerForeign,
+    NodeLabelsInvalid,
+    NoneOpen,
+    NoRoomInLimits,
+    Refusal,
+    RequestsTooLarge,
+    RequirementsUnmet,
+    ZonesFull,
+)
 
 # A claim's record as a NodeClaim object (`karpenter.sh/v1`): a pure function of the record, so no further state is stored.
 
@@ -250,8 +265,8 @@ def hand_made_plan(
         used: NodePool → what its claims hold of its limits.
     """
     fault = _fault(obj)
-    if fault:
-        return Stated(ClaimReason.NODE_CLAIM_INVALID, fault)
+    if fault is not None:
+        return fault
     claim = api.node_claim({**KIND, **obj})
     node_class = _node_class(claim, snapshot)
     if isinstance(node_class, Refusal):
@@ -265,47 +280,30 @@ def hand_made_plan(
     full = full_zones(node_class, snapshot.subnet_addresses)
     offered = _outside(full, offered)
     if not offered:
-        takes = f"has the free addresses that its node takes ({', '.join(sorted(full))})"
-        message = f"no subnet of {NODE_CLASS_KIND} {node_class.name} {takes}"
-        return Stated(ClaimReason.INSUFFICIENT_CAPACITY, message)
+        return ZonesFull(node_class.name, tuple(sorted(full)))
     allowed = _within_limits(claim.node_pool, types, snapshot, used)
     offered = {name: offerings for name, offerings in offered.items() if name in allowed}
     if not offered:
-        return limit_reached(claim.node_pool)
+        return NoRoomInLimits(claim.node_pool)
     node_labels = _labels(claim, requirements, node_class)
-    if fault := labels_fault(node_labels):
-        return Stated(
-            ClaimReason.NODE_CLAIM_INVALID, f"its name, class and labels become labels of its node, and {fault}"
-        )
+    if labels_fault(node_labels):
+        return NodeLabelsInvalid(labels_fault(node_labels))
     uid = str((obj.get("metadata") or {}).get("uid") or "")
     return _planned(claim, uid, requirements, node_labels, node_class, offered)
 
 
-def limit_reached(node_pool: str) -> Refusal:
-    """Return why nothing is launched for a NodePool without room."""
-    return Stated(ClaimReason.LIMIT_REACHED, f"the limits of NodePool {node_pool} have no room for it")
-
-
-def _fault(obj: JsonObject) -> str:
-    """Return the fault of the object itself, empty if it has none."""
+def _fault(obj: JsonObject) -> Refusal | None:
+    """Return the fault of the object itself, None if it has none."""
     from core.api.translation import not_ignored
 
     faults = api.problems({**KIND, **obj})
     if faults:
-        return "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
+        return FieldsInvalid(tuple((fault.field, fault.message) for fault in faults))
     if dropped := not_ignored({**KIND, **obj}):
-        fields = ",".join(dropped)
-        return (
-            f"{fields}: this version does not know it; update Fleetwright, or launch without it: annotate the NodeClaim with"
-            f" {labels.IGNORED_FIELDS}: {fields}"
-        )
+        return FieldsUnknown(tuple(dropped))
     finalizers = (obj.get("metadata") or {}).get("finalizers") or ()
     others = sorted(set(finalizers) - {labels.TERMINATION_FINALIZER})
-    if others:
-        return (
-            f"metadata.finalizers: {others[0]} is another controller's; nothing is launched for an object that it holds"
-        )
-    return ""
+    return FinalizerForeign(others[0]) if others else None
 
 
 def _planned(
@@ -343,14 +341,12 @@ def _node_class(claim: NodeClaim, snapshot: Snapshot) -> NodeClass | Refusal:
     name = reference.name if reference is not None else ""
     if reference is None or reference.kind != NODE_CLASS_KIND:
         kind = reference.kind if reference is not None else ""
-        return Stated(ClaimReason.NODE_CLAIM_INVALID, f"spec.nodeClassRef.kind: {kind!r} is not {NODE_CLASS_KIND}")
-    node_class = next((known for known in snapshot.node_classes if known.name == name), None)
+        return ClassOfOtherKind(kind)
+    node_class = next((listed for listed in snapshot.node_classes if listed.name == name), None)
     if node_class is None or node_class.deleted_at is not None:
-        gone = "does not exist" if node_class is None else "is being deleted"
-        return Stated(ClaimReason.NODE_CLASS_NOT_FOUND, f"spec.nodeClassRef.name: {NODE_CLASS_KIND} {name} {gone}")
+        return ClassGone(name, is_deleted=node_class is not None)
     if node_class.is_ready is not True or node_class.problem:
-        message = node_class.problem or "its condition Ready is not True"
-        return Stated(ClaimReason.NODE_CLASS_NOT_READY, f"{NODE_CLASS_KIND} {name}: {message}")
+        return ClassUnready(name, node_class.problem)
     return node_class
 
 
@@ -361,29 +357,26 @@ def _offered(
     unknown = asked.get(labels.ZONE_ID)
     alike = admitted_types(types, asked, keys)
     if not alike or (unknown is not None and not unknown.tolerates_absence):
-        return Stated(ClaimReason.INSUFFICIENT_CAPACITY, f"spec.requirements: {_unmet(asked, types, keys)}")
+        return RequirementsUnmet(_unmet(asked, types, keys))
     large = [instance_type for instance_type in alike if quantity.fits(claim.resources, instance_type.allocatable())]
     if not large:
-        message = f"none of the {len(alike)} instance types that spec.requirements admit has as much"
-        return Stated(ClaimReason.INSUFFICIENT_CAPACITY, f"spec.resources.requests: {message}")
+        return RequestsTooLarge(len(alike))
     open_now = {
         instance_type.name: tuple(o for o in instance_type.offerings if _is_open(o, asked)) for instance_type in large
     }
     if not any(open_now.values()):
-        message = f"none of the {len(large)} suitable instance types is available now"
-        return Stated(ClaimReason.INSUFFICIENT_CAPACITY, message)
+        return NoneOpen(len(large))
     return {name: offerings for name, offerings in open_now.items() if offerings}
 
 
 def _unmet(asked: Requirements, types: tuple[InstanceType, ...], keys: frozenset[str]) -> str:
-    """Return the requirement that no type meets, if a single one rules out all types."""
+    """Return the key of the requirement that no type meets, if a single one rules out all types; empty for none."""
     alone = (
         requirement
         for requirement in asked.values()
         if requirement.key == labels.ZONE_ID or not admitted_types(types, Requirements([requirement]), keys)
     )
-    unmet = next(alone, None)
-    return f"no instance type meets that on {unmet.key}" if unmet is not None else "no instance type meets them all"
+    return next((requirement.key for requirement in alone), "")
 
 
 def _outside(zones: Collection[str], offered: Mapping[str, tuple[Offering, ...]]) -> dict[str, tuple[Offering, ...]]:

@@ -49,6 +49,23 @@ def may_be_unlisted(unclear_at: datetime | None, now: datetime) -> bool:
     return unclear_at is None or now - unclear_at < LISTED_WITHIN
 
 
+ASKS_FOR: Final = timedelta(minutes=1)
+"""The longest that a run asks EC2 for a claim's instance: the time-out of the functions that launch."""
+
+ASKED_FOR: Final = 2 * ASKS_FOR
+"""How long a note of a request protects the claim. It is written again after half of that, so that few writers meet."""
+
+
+def may_be_asked_for(record: ClaimRecord, now: datetime) -> bool:
+    """Whether another run may be asking EC2 for the claim's instance, so that its record must stay.
+
+    Without the record the instance would count towards no limit. The run that planned the claim asks without a note: until it
+    ends, no other run looks at the claim.
+    """
+    asked_at = record.moments.asked_at
+    return asked_at is not None and now - asked_at < ASKED_FOR
+
+
 class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts that Kubernetes and EC2 report about one claim.
 

@@ -23,8 +23,8 @@ from core.model.plan import DRIFTED, Condition, NodeClaim, ObjectRef, PlannedCla
 from core.model.snapshot import Node
 from core.model.values import quantity
 from core.model.values.taints import DISRUPTED, HELD, REBOOTING, Taint
+from core.reasons.code import AdoptionReason, ReleaseReason
 from core.reasons.nodes import DriftReason
-from core.reasons.takeover import AdoptionReason, ReleaseReason
 
 # Creates our claim from a NodeClaim of Karpenter's: its plan and its phase.
 

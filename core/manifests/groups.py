@@ -46,7 +46,7 @@ from core.provisioning_requests import (
     VALID_FOR,
     is_served,
 )
-from core.reasons.pods import RequestReason
+from core.reasons.groups import RequestReason
 
 MEMBERS_MAX: Final = 5_000
 """The most members of one group: a larger number is a typing error, and each would be planned."""

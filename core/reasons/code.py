@@ -9,6 +9,8 @@ from typing import ClassVar, Final, Self
 
 import msgspec
 
+from core import labels
+
 PAGE: Final = "docs/reference/reason-codes.md"
 """The page of all reason codes; each code is an anchor."""
 
@@ -403,3 +405,307 @@ _LINE_ENDS: Final = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 def on_one_line(text: str) -> str:
     r"""Return the text with its line ends escaped as in `\u000a`: a line of others could be a command of a CI system."""
     return _LINE_ENDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+# Reasons why a node does not change hands between Karpenter and us.
+
+
+class AdoptionReason(ReasonCode):
+    """Why a NodeClaim, a Node or an instance of Karpenter's is not adopted."""
+
+    UNREADABLE = (
+        "Unreadable",
+        "The NodeClaim cannot be read.",
+        "Correct the field that the message names.",
+    )
+    OTHER_PROVIDER = (
+        "OtherProvider",
+        "Its nodeClassRef does not name an EC2NodeClass, so another provider launched it.",
+    )
+    NOT_LAUNCHED = (
+        "NotLaunched",
+        "No instance was launched for it.",
+        "Delete the NodeClaim and remove its finalizer: waiting pods get a node from Fleetwright.",
+    )
+    BEING_DELETED = (
+        "BeingDeleted",
+        "Karpenter was removing it, and an object that is being deleted accepts no new finalizer.",
+        "Run Karpenter until it is gone, or drain the node, terminate its instance and remove the finalizers.",
+    )
+    REBOOTING = (
+        "Rebooting",
+        "Karpenter was rebooting its node, and only Karpenter opens the node to pods again.",
+        "Run Karpenter until the reboot is over; or remove the taint karpenter.sh/rebooting and the condition Rebooting.",
+    )
+    NODE_POOL_NOT_FOUND = (
+        "NodePoolNotFound",
+        "Its NodePool does not exist or is being deleted, so its node would be drained and terminated.",
+        "Create the NodePool, or terminate the node.",
+    )
+    NODE_CLASS_NOT_FOUND = (
+        "NodeClassNotFound",
+        "Its EC2NodeClass does not exist or is being deleted.",
+        "Create the EC2NodeClass, or terminate the node.",
+    )
+    INSTANCE_NOT_FOUND = (
+        "InstanceNotFound",
+        "EC2 has no running instance of this id.",
+        "Check the region and the account; if the instance is gone, remove the finalizers of NodeClaim and Node.",
+    )
+    OTHER_OWNER = (
+        "OtherOwner",
+        "The instance's tags name another cluster, NodePool or claim.",
+        "Correct the tags if they are wrong.",
+    )
+    NAME_TAKEN = (
+        "NameTaken",
+        "A Fleetwright claim has this name but another instance.",
+        "Report it with the output of `fleetwright status`: names of claims are unique.",
+    )
+    NOT_JOINED = (
+        "NotJoined",
+        "Its node did not join within 15 minutes, so it would be terminated right after adoption.",
+        "Terminate the instance and delete the NodeClaim, or find out why the node does not join.",
+    )
+    SEVERAL_NODES = (
+        "SeveralNodes",
+        "Several Nodes have its provider id.",
+        "Delete the obsolete Nodes.",
+    )
+    NO_NODE_CLAIM = (
+        "NoNodeClaim",
+        "It has Karpenter's tags or labels but no NodeClaim, so its plan is unknown.",
+        "Drain the node if there is one, and terminate the instance.",
+    )
+
+
+class ReleaseReason(ReasonCode):
+    """Why a claim of ours is not given to Karpenter."""
+
+    LEAVING = (
+        "Leaving",
+        "Its node is being removed, and an object that is being deleted accepts no new finalizer.",
+        "Run `fleetwright resume`, wait until the node is gone, then pause and release again.",
+    )
+    LAUNCHING = (
+        "Launching",
+        "Its instance was launched but is not stored in its claim yet.",
+        "Run `fleetwright resume`, wait until the node is ready, then pause and release again.",
+    )
+    NOT_IN_TABLE = (
+        "NotInTable",
+        "The instance has Fleetwright's tag, but its claim is not in the table.",
+        "Run `fleetwright resume`: `reconcile` rebuilds the claim within minutes; then pause and release again.",
+    )
+    GONE = (
+        "Gone",
+        "Its instance or its Node no longer exists.",
+        "Run `fleetwright resume`, wait until the claim is gone, then pause and release again.",
+    )
+    POOL_NOT_FOUND = (
+        "NodePoolNotFound",
+        "Its NodePool does not exist, so its node will be terminated.",
+        "Create the NodePool, or run `fleetwright resume` until the node is gone.",
+    )
+    OTHER_NODE_CLAIM = (
+        "OtherNodeClaim",
+        "A NodeClaim of its name belongs to another instance.",
+        "Delete that NodeClaim if its instance does not run.",
+    )
+
+
+# Why nothing is launched for a NodeClaim that somebody made by hand.
+
+
+NAME_TAKEN: Final = Stated(
+    ClaimReason.NODE_CLAIM_NAME_TAKEN, "metadata.name: a claim of another NodeClaim has this name"
+)
+
+
+class FieldsInvalid(Refusal, frozen=True):
+    """Fields of the object are wrong, each with what is wrong."""
+
+    reason: ClassVar = ClaimReason.NODE_CLAIM_INVALID
+    faults: tuple[tuple[str, str], ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return "; ".join(f"{field}: {fault}" for field, fault in self.faults)
+
+
+class FieldsUnknown(Refusal, frozen=True):
+    """It has fields that this version would drop."""
+
+    reason: ClassVar = ClaimReason.NODE_CLAIM_INVALID
+    fields: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        fields = ",".join(self.fields)
+        return (
+            f"{fields}: this version does not know it; update Fleetwright, or launch without it: annotate the NodeClaim with"
+            f" {labels.IGNORED_FIELDS}: {fields}"
+        )
+
+
+class FinalizerForeign(Refusal, frozen=True):
+    """Another controller holds the object."""
+
+    reason: ClassVar = ClaimReason.NODE_CLAIM_INVALID
+    words: ClassVar = (
+        "metadata.finalizers: {finalizer} is another controller's; nothing is launched for an object that it holds"
+    )
+    finalizer: str
+
+
+class NodeLabelsInvalid(Refusal, frozen=True):
+    """The labels that its node would get are invalid."""
+
+    reason: ClassVar = ClaimReason.NODE_CLAIM_INVALID
+    words: ClassVar = "its name, class and labels become labels of its node, and {fault}"
+    fault: str
+
+
+class ClassOfOtherKind(Refusal, frozen=True):
+    """It names a class of another provider, or none."""
+
+    reason: ClassVar = ClaimReason.NODE_CLAIM_INVALID
+    words: ClassVar = "spec.nodeClassRef.kind: {kind!r} is not EC2NodeClass"
+    kind: str
+
+
+class ClassGone(Refusal, frozen=True):
+    """Its EC2NodeClass does not exist, or goes."""
+
+    reason: ClassVar = ClaimReason.NODE_CLASS_NOT_FOUND
+    node_class: str
+    is_deleted: bool
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        gone = "is being deleted" if self.is_deleted else "does not exist"
+        return f"spec.nodeClassRef.name: EC2NodeClass {self.node_class} {gone}"
+
+
+class ClassUnready(Refusal, frozen=True):
+    """Its EC2NodeClass is not ready; `problem` is what the class says of itself."""
+
+    reason: ClassVar = ClaimReason.NODE_CLASS_NOT_READY
+    node_class: str
+    problem: str = ""
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return f"EC2NodeClass {self.node_class}: {self.problem or 'its condition Ready is not True'}"
+
+
+class RequirementsUnmet(Refusal, frozen=True):
+    """No instance type meets its requirements; `key` is that of one that rules out all, empty if only several do."""
+
+    reason: ClassVar = ClaimReason.INSUFFICIENT_CAPACITY
+    key: str
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        unmet = f"no instance type meets that on {self.key}" if self.key else "no instance type meets them all"
+        return f"spec.requirements: {unmet}"
+
+
+class RequestsTooLarge(Refusal, frozen=True):
+    """None of the admitted types has what it requests."""
+
+    reason: ClassVar = ClaimReason.INSUFFICIENT_CAPACITY
+    words: ClassVar = (
+        "spec.resources.requests: none of the {admitted} instance types that spec.requirements admit has as much"
+    )
+    admitted: int
+
+
+class NoneOpen(Refusal, frozen=True):
+    """None of the suitable types can be had now."""
+
+    reason: ClassVar = ClaimReason.INSUFFICIENT_CAPACITY
+    words: ClassVar = "none of the {suitable} suitable instance types is available now"
+    suitable: int
+
+
+class ZonesFull(Refusal, frozen=True):
+    """The subnets of its EC2NodeClass are full in every zone where it could be."""
+
+    reason: ClassVar = ClaimReason.INSUFFICIENT_CAPACITY
+    node_class: str
+    zones: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        takes = f"has the free addresses that its node takes ({', '.join(self.zones)})"
+        return f"no subnet of EC2NodeClass {self.node_class} {takes}"
+
+
+class NoRoomInLimits(Refusal, frozen=True):
+    """Its NodePool's limits are used up."""
+
+    reason: ClassVar = ClaimReason.LIMIT_REACHED
+    words: ClassVar = "the limits of NodePool {node_pool} have no room for it"
+    node_pool: str
+
+
+class NoLaunch(Refusal, frozen=True):
+    """No launch can be made of its plan."""
+
+    reason: ClassVar = ClaimReason.INSUFFICIENT_CAPACITY
+    words: ClassVar = "{cause}"
+    cause: Refusal
+
+
+# Why a stored claim is not launched now, or not any more.
+
+
+NO_CAPACITY: Final = Stated(ClaimReason.LAUNCH_HELD_BACK, "EC2 recently had no capacity for its offerings")
+OTHER_RETRIES: Final = Stated(ClaimReason.LAUNCH_HELD_BACK, f"another launch is retrying: {NO_CAPACITY.message}")
+GROUP_REFUSED: Final = Stated(
+    ClaimReason.LAUNCH_HELD_BACK, "another node of its group, which starts together, cannot be launched"
+)
+GROUP_CHANGED: Final = Stated(
+    ClaimReason.LAUNCH_HELD_BACK, "another node of its group, which starts together, is not launched"
+)
+ONE_TRIES: Final = Stated(
+    ClaimReason.LAUNCH_HELD_BACK,
+    "instances of its EC2NodeClass ended while they started: one is launched again first",
+)
+PODS_ELSEWHERE: Final = Stated(ClaimReason.PODS_PLACED_ELSEWHERE, "none of its pods waits for a node any more")
+
+
+class DenialsPause(Refusal, frozen=True):
+    """EC2 denied launches of its class; `denials` has each with its code and the next attempt."""
+
+    reason: ClassVar = ClaimReason.LAUNCH_HELD_BACK
+    denials: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return "; ".join(self.denials)
+
+
+class DenialIsTried(Refusal, frozen=True):
+    """Another claim asks whether EC2 still denies launches of its class."""
+
+    reason: ClassVar = ClaimReason.LAUNCH_HELD_BACK
+    words: ClassVar = "another claim is retrying: {denial}"
+    denial: str
+
+
+class OverLimit(Refusal, frozen=True):
+    """Its NodePool holds more than its limit even without it: rows were lost, or the limit was lowered."""
+
+    reason: ClassVar = ClaimReason.LIMIT_REACHED
+    words: ClassVar = "NodePool {node_pool} is over its limit of {resource} without this claim's instance"
+    node_pool: str
+    resource: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from enum import Enum
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from core import labels
 from core.reasons.code import ReasonCode, Refusal, Stated
@@ -355,90 +356,6 @@ class PodReason(ReasonCode):
     )
 
 
-# Reasons of the conditions of a ProvisioningRequest. Those that the Cluster Autoscaler has too are its words.
-
-
-class RequestReason(ReasonCode):
-    """`reason` of a condition of a ProvisioningRequest."""
-
-    ACCEPTED = ("Accepted", "Fleetwright answers this request.")
-    CAPACITY_FOUND = ("CapacityIsFound", "Nodes that run have room for all its pods, which is booked for ten minutes.")
-    CAPACITY_PROVISIONED = (
-        "CapacityIsProvisioned",
-        "Nodes were bought for it and are ready; their label is in its provisioningClassDetails.",
-    )
-    NODES_STARTING = ("NodesStarting", "All its pods have a place, and some of the nodes are not ready yet.")
-    CAPACITY_NOT_FOUND = (
-        "CapacityIsNotFound",
-        "Not all its pods can have a place now, so nothing is bought for any; it is tried again until it expires.",
-        "Read what the message says of the pod without a place.",
-    )
-    EXPIRED = (
-        "Expired",
-        "Its room was not there within ValidUntilSeconds, or within seven days.",
-        "Raise ValidUntilSeconds, or allow more instance types and zones in the NodePools.",
-    )
-    BOOKING_EXPIRED = (
-        "CapacityReservationTimeExpired",
-        "Ten minutes have passed since its room was there; what its pods do not use is no longer kept.",
-    )
-    ROOM_USED = ("CapacityIsUsed", "All its pods have had their nodes, so that no room is kept for it any longer.")
-    TEMPLATE_NOT_FOUND = (
-        "PodTemplateNotFound",
-        "A PodTemplate that it names does not exist in its namespace, or makes no pods.",
-        "Create the PodTemplate, or correct what the message names.",
-    )
-    INVALID = (
-        "RequestInvalid",
-        "A field of it cannot be understood; the message names the field.",
-        "Delete it and create it again without the mistake: its spec never changes.",
-    )
-    UNKNOWN_CLASS = (
-        "UnknownProvisioningClass",
-        "Its class is one of Fleetwright's domain that this release does not have.",
-        "Use capacity-block.fleetwright.dev, or a class of autoscaling.x-k8s.io.",
-    )
-    TOO_MANY_PLACES = (
-        "TooManyPlaces",
-        "It asks for more than the 10,000 places that the requests of a namespace may have, or older ones leave too few.",
-        "Ask for fewer pods in one request, or wait for the older ones; another namespace has a bound of its own.",
-    )
-    BLOCK_NOT_FOUND = (
-        "CapacityBlockNotFound",
-        "No EC2NodeClass selects the capacity block or reservation that it names, or it has ended.",
-        "Correct CapacityReservationID, or add the reservation to capacityReservationSelectorTerms.",
-    )
-    BLOCK_NOT_BEGUN = (
-        "CapacityBlockNotBegun",
-        "Its capacity block has not begun; its nodes are launched from the start on.",
-    )
-    BLOCK_TOO_SHORT = (
-        "CapacityBlockTooShort",
-        "Nodes leave its capacity block before its pods could run, or have run for maxRunDurationSeconds.",
-        "Book a longer block, or extend it; a shorter maxRunDurationSeconds may do, too.",
-    )
-    BLOCK_TOO_SMALL = (
-        "CapacityBlockTooSmall",
-        "Its pods do not fit on as many nodes as its capacity block can ever hold.",
-        "Book a larger block, or ask for fewer or smaller pods.",
-    )
-    BLOCK_ENDED = (
-        "CapacityBlockEnded",
-        "Nodes have left its capacity block, which has ended, and pods of it still wait.",
-        "Book another block, and start the workload again: Kueue does not retry it by itself.",
-    )
-    NODES_LOST = (
-        "NodesLost",
-        "All nodes that were bought for it are gone while its pods need them, and others are looked for.",
-    )
-    NODES_REPLACED = ("NodesReplaced", "Other nodes took the place of those that were lost.")
-    CAPACITY_GONE = (
-        "CapacityGone",
-        "All nodes that were bought for it are gone, and no other could be bought for ten minutes.",
-        "Start the workload again once there is capacity: Kueue does not retry it by itself.",
-    )
-
-
 RANK: Final[Mapping[str, int]] = MappingProxyType({code: rank for rank, code in enumerate(PodReason)})
 """Code → how near the pod came to a place."""
 
@@ -520,3 +437,303 @@ class ClassNotReady(Refusal, frozen=True):
     reason: ClassVar = PodReason.NO_NODE_POOL
     words: ClassVar = "uses EC2NodeClass {node_class}, which is not ready"
     node_class: str
+
+
+# Why no new node can help a pod.
+
+
+NO_ALTERNATIVE: Final = Stated(
+    PodReason.UNSUPPORTED_AFFINITY, "every alternative of its required node affinity is empty"
+)
+NAMES_NODES: Final = Stated(
+    PodReason.UNSUPPORTED_AFFINITY, "its required node affinity names existing nodes (matchFields)"
+)
+ROOM_THERE: Final = Stated(PodReason.ONLY_ROOM_THERE, "its ProvisioningRequest asks for room on nodes that are there")
+WANTS_NO_POOL: Final = Stated(PodReason.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist")
+RESERVATIONS_FULL: Final = Stated(PodReason.NO_OFFERING_AVAILABLE, "all suitable capacity reservations are full")
+
+
+class HasResourceClaims(Refusal, frozen=True):
+    """It asks for devices by ResourceClaims."""
+
+    reason: ClassVar = PodReason.UNSUPPORTED_RESOURCE_CLAIM
+    claims: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return f"it has resource claims: {', '.join(self.claims)}"
+
+
+class LabelRestricted(Refusal, frozen=True):
+    """It demands a label that no new node may have."""
+
+    reason: ClassVar = PodReason.RESTRICTED_LABEL
+    words: ClassVar = "it selects nodes by {key}, which is restricted"
+    key: str
+
+
+class VolumesInvalid(Refusal, frozen=True):
+    """A requirement of its volumes is invalid."""
+
+    reason: ClassVar = PodReason.INVALID_POD
+    words: ClassVar = "its volumes: {fault}"
+    fault: str
+
+
+class VolumeCause(Enum):
+    """What keeps the pods of a PersistentVolumeClaim from every node: the code, and the words."""
+
+    CLAIM_MISSING = (PodReason.VOLUME_CLAIM_MISSING, "PersistentVolumeClaim {claim} does not exist")
+    CLAIM_GOES = (PodReason.VOLUME_CLAIM_TERMINATING, "PersistentVolumeClaim {claim} is being deleted")
+    CLAIM_LOST = (PodReason.VOLUME_CLAIM_LOST, "PersistentVolumeClaim {claim} lost its volume")
+    USED_BY = (PodReason.VOLUME_IN_USE, "PersistentVolumeClaim {claim} is ReadWriteOncePod, and pod {other} uses it")
+    USED_IN_PLAN = (
+        PodReason.VOLUME_IN_USE,
+        "PersistentVolumeClaim {claim} is ReadWriteOncePod, and another pod that gets a node uses it",
+    )
+    EXCLUDES_OTHERS = (PodReason.VOLUMES_DISAGREE, "claim {claim} excludes the volumes before it")
+    VOLUME_MISSING = (
+        PodReason.VOLUME_MISSING,
+        "PersistentVolumeClaim {claim} is bound to {other}, which does not exist",
+    )
+    VOLUME_GOES = (
+        PodReason.VOLUME_CLAIM_TERMINATING,
+        "volume {other} of PersistentVolumeClaim {claim} is being deleted",
+    )
+    BINDS = (
+        PodReason.VOLUME_CLAIM_UNBOUND,
+        "PersistentVolumeClaim {claim} names {other}, but binding has not completed",
+    )
+    NO_CLASS = (
+        PodReason.STORAGE_CLASS_MISSING,
+        "PersistentVolumeClaim {claim} names no StorageClass and there is no default StorageClass",
+    )
+    CLASS_MISSING = (
+        PodReason.STORAGE_CLASS_MISSING,
+        "StorageClass {other} of PersistentVolumeClaim {claim} does not exist",
+    )
+    MADE_BY_HAND = (
+        PodReason.VOLUME_CLAIM_UNBOUND,
+        "PersistentVolumeClaim {claim} waits for a volume that is made by hand",
+    )
+    BINDS_AT_ONCE = (
+        PodReason.VOLUME_CLAIM_UNBOUND,
+        "PersistentVolumeClaim {claim} binds at once ({other}), which has not happened yet",
+    )
+    NO_FREE_VOLUME = (
+        PodReason.VOLUME_CLAIM_UNBOUND,
+        "PersistentVolumeClaim {claim}: no free volume of StorageClass {other} fits, and none is made",
+    )
+
+
+class VolumeUnusable(Refusal, frozen=True):
+    """A claim of the pod has no volume, or none that it may use; `other` is the pod, volume or class that the words name."""
+
+    cause: VolumeCause
+    claim: str
+    other: str = ""
+
+    @property
+    def reason(self) -> PodReason:
+        """The code of the cause."""
+        return self.cause.value[0]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return self.cause.value[1].format_map({"claim": self.claim, "other": self.other})
+
+
+# Why a NodePool opens no node for a pod, although instance types would suit.
+
+
+class SubnetsFull(Refusal, frozen=True):
+    """The subnets of its EC2NodeClass are full: zone → their ids."""
+
+    reason: ClassVar = PodReason.NO_FREE_ADDRESS
+    node_class: str
+    zones: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        named = "; ".join(f"{zone}: {', '.join(subnets)}" for zone, subnets in self.zones)
+        return f"no subnet of EC2NodeClass {self.node_class} has the free addresses that its node takes ({named})"
+
+
+class QuotaSpent(NamedTuple):
+    """A vCPU quota of EC2, in words with its code, the vCPUs that it leaves, and those of the smallest suitable type."""
+
+    quota: str
+    left: int
+    least: int
+
+
+class QuotasSpent(Refusal, frozen=True):
+    """EC2's quotas leave no room for the smallest suitable type."""
+
+    reason: ClassVar = PodReason.QUOTA_REACHED
+    quotas: tuple[QuotaSpent, ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return "; ".join(
+            f"EC2's {quota}, leaves {left} vCPUs and the smallest suitable instance type has {least}"
+            for quota, left, least in self.quotas
+        )
+
+
+class DollarsSpent(Refusal, frozen=True, kw_only=True):
+    """What nodes may cost an hour is used up. Amounts are dollars as people read them.
+
+    Attributes:
+        owner: Whose limit it is, in words.
+        left: How much it leaves of `whole`.
+        spent: What a cap has spent of its period, in words; empty for other limits.
+        price: What the cheapest suitable type may cost.
+        lacking: How much more than is left that is.
+    """
+
+    reason: ClassVar = PodReason.BUDGET_EXHAUSTED
+    owner: str
+    resource: str
+    left: str
+    whole: str
+    spent: str
+    price: str
+    lacking: str
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        spent = f" ({self.spent})" if self.spent else ""
+        return (
+            f"{self.owner} limit {self.resource} leaves ${self.left} of ${self.whole}{spent}, "
+            f"and the cheapest suitable type may cost ${self.price}: "
+            f"a node comes once others that cost ${self.lacking} an hour have left, or the limit is raised"
+        )
+
+
+class LimitsSpent(Refusal, frozen=True):
+    """Its limits leave too little: name of the resource, amount, and words for who else shares the limit."""
+
+    reason: ClassVar = PodReason.LIMIT_REACHED
+    left: tuple[tuple[str, str, str], ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        listed = ", ".join(f"{name} {amount}{group}" for name, amount, group in self.left)
+        return f"its limits leave {listed}, too little for another node"
+
+
+class SpreadsBroken(Refusal, frozen=True):
+    """A node in any of these domains, keys and values, would break a spread of pods that have their place. None: a new one."""
+
+    reason: ClassVar = PodReason.TOPOLOGY_SPREAD
+    domains: tuple[tuple[str, str | None], ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        names = sorted({f"{key} {value or 'of a further node'}" for key, value in self.domains})
+        return f"a new node in {' or '.join(names)} would break the spread of pods that have their place"
+
+
+class KeyLacking(Refusal, frozen=True):
+    """Its nodes lack the label along which a rule between pods counts."""
+
+    words: ClassVar = "its nodes do not have {key}, the topologyKey of the pod's {kind}"
+    reason: PodReason
+    key: str
+    kind: str
+
+
+class NobodySelected(Refusal, frozen=True):
+    """No pod is there that an affinity selects."""
+
+    reason: ClassVar = PodReason.POD_AFFINITY
+    words: ClassVar = "no pod that has or gets a node matches the pod's affinity: {selected}"
+    selected: str
+
+
+class SpreadBehind(NamedTuple):
+    """Domains with the fewest pods that the NodePool cannot fill, who makes them count, and the rule's maxSkew."""
+
+    domains: tuple[str, ...]
+    owners: str
+    max_skew: int
+
+
+class FewDomains(NamedTuple):
+    """How many domains a spread's minDomains asks for, and how many there are."""
+
+    wanted: int
+    there: int
+
+
+class DomainsRefused(Refusal, frozen=True, kw_only=True):
+    """No domain satisfies a rule between pods.
+
+    Attributes:
+        counts: Domain → how many pods count there; None along hostnames.
+        lack: What keeps a spread from going on, where that is known.
+    """
+
+    reason: PodReason
+    key: str
+    kind: str
+    is_affinity: bool
+    counts: tuple[tuple[str, int], ...] | None
+    lack: SpreadBehind | FewDomains | None = None
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return f"no {self.key} satisfies the pod's {self.kind} ({self._state()}){self._lacking()}"
+
+    def _state(self) -> str:
+        if self.counts is None:
+            return "a new node has none of the pods that it must be near" if self.is_affinity else "on any node"
+        return f"pods now: {', '.join(f'{domain}: {count}' for domain, count in self.counts) or 'none'}"
+
+    def _lacking(self) -> str:
+        match self.lack:
+            case FewDomains(wanted, there):
+                return f"; minDomains asks for {wanted} values of {self.key}, and NodePools and nodes have {there}"
+            case SpreadBehind(domains, owners, skew):
+                count = "counts" if len(domains) == 1 else "count"
+                return (
+                    f"; {', '.join(domains)} must fill up first (maxSkew {skew}) and {count} because of {owners}; "
+                    f"this NodePool cannot: demand the values of {self.key} that may be used in the pod's node affinity, "
+                    f"set nodeTaintsPolicy: Honor, or keep {owners} out of it"
+                )
+        return ""
+
+
+# Why a launch of a claim would be refused before EC2 is asked.
+
+
+class NoneAvailable(Refusal, frozen=True):
+    """No type of the claim has an offering that is open."""
+
+    reason: ClassVar = PodReason.NO_OFFERING_AVAILABLE
+    words: ClassVar = "none of the {types} instance types of the claim has an offering that is available"
+    types: int
+
+
+class MinValuesBeyond(Refusal, frozen=True):
+    """minValues take more types than EC2 is asked for: label → how many values."""
+
+    reason: ClassVar = PodReason.MIN_VALUES_NOT_MET
+    demanded: tuple[tuple[str, int], ...]
+    needed: int
+    most: int
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        listed = ", ".join(f"{count} of {key}" for key, count in self.demanded)
+        return f"minValues demand {listed}, which takes {self.needed} instance types; EC2 is asked for {self.most}"

@@ -109,6 +109,19 @@ class NoLongerEmpty(Refusal, frozen=True):
     node: str
 
 
+class BudgetsSpent(Refusal, frozen=True):
+    """Budgets of NodePools have let other nodes go since the command was planned."""
+
+    reason: ClassVar = CommandReason.BUDGET_SPENT
+    node_pools: tuple[str, ...]
+    cause: str
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        return f"NodePools {', '.join(self.node_pools)} let no more nodes go for {self.cause}"
+
+
 class BudgetsAllowFewer(Refusal, frozen=True):
     """Budgets let some of the command's nodes go, or none."""
 

@@ -25,6 +25,7 @@ from core.scheduling.new_node import (
     InFlightClaim,
     NodeClaimTemplate,
     RemainingLimits,
+    RoomLevels,
     any_value,
     largest_amount,
 )
@@ -101,6 +102,10 @@ class ClaimNarrowing:
         if fixed is not None:
             return (fixed[0],) if self._is_admitted(fixed, signature) else ()
         return self._computed(profile, signature, step)
+
+    def never(self, profile: ClaimProfile, step: RelaxationStep) -> bool:
+        """Whether claims with a profile, for which `of` was asked, refuse a pod at a step whatever else the plan does."""
+        return self._steady.get((profile.index, step.index)) == ()
 
     def _computed(self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep) -> Sequence[ClaimProfile]:
         question = (profile.index, step.index)
@@ -374,6 +379,7 @@ class OpenClaimSearch:
         self._profiles = profiles
         self._index = ClaimIndex()
         self._narrowing = ClaimNarrowing(state, domain_choice, profiles)
+        self._room = RoomLevels()
         self._without_room: dict[Vector, ClaimMask] = {}
         self._unfit: dict[tuple[PodGroupId, int], ClaimMask] = {}
         self.claims: list[InFlightClaim] = []
@@ -408,6 +414,8 @@ class OpenClaimSearch:
                     # A profile's result does not depend on room, so it excludes every claim that shares it.
                     candidates &= ~(profile.claims | bit)
                     here &= candidates
+                    if pod_group.is_plain and self._narrowing.never(profile, step):
+                        self._exclude(pod_group, step, profile.claims)
                     continue
                 placement = self._placement(claim, ways, plus(claim.used, pod_group.requests))
                 if placement is not None:
@@ -418,7 +426,11 @@ class OpenClaimSearch:
 
     def _candidates(self, pod_group: PodGroup, step: RelaxationStep) -> ClaimMask:
         """Return the claims that are not excluded so far."""
-        ruled_out = self._without_room.get(pod_group.requests, NO_CLAIMS)
+        requests = pod_group.requests
+        ruled_out = self._without_room.get(requests)
+        if ruled_out is None:
+            ruled_out = self._room.lacking(requests, self.claims, self._index.profiles)
+            self._without_room[requests] = ruled_out
         if self._unfit:
             ruled_out |= self._unfit.get((pod_group.index, step.number), NO_CLAIMS)
         for rule in step.host_rules:
@@ -446,14 +458,17 @@ class OpenClaimSearch:
         self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep, smallest: Callable[[], Vector]
     ) -> None:
         """Exclude a claim for such pods if that is permanent: claims only fill up."""
-        profile, bit = self._index.profiles[claim.index], 1 << claim.index
+        profile, bit = self._index.profiles[claim.index], ClaimMask(1 << claim.index)
         if not profile.holds(plus(claim.used, pod_group.requests)):
-            self._without_room[pod_group.requests] = self._without_room.get(pod_group.requests, NO_CLAIMS) | bit
+            self._without_room[pod_group.requests] |= bit
             if not profile.holds(plus(claim.used, smallest())):
                 self._index.close(claim.index)
         elif step.is_monotone:
-            question = (pod_group.index, step.number)
-            self._unfit[question] = self._unfit.get(question, NO_CLAIMS) | bit
+            self._exclude(pod_group, step, bit)
+
+    def _exclude(self, pod_group: PodGroup, step: RelaxationStep, claims: ClaimMask) -> None:
+        question = (pod_group.index, step.number)
+        self._unfit[question] = self._unfit.get(question, NO_CLAIMS) | claims
 
     def forget_refusals(self) -> None:
         """Try every claim again for pods that rules about other pods kept off."""
@@ -467,6 +482,7 @@ class OpenClaimSearch:
         if self._index.profiles[claim.index] is not profile:
             self._change_profile(claim, profile)
         claim.used = placement.total
+        self._room.change(claim.index)
         self._index.add_pod(claim.index, len(claim.pods))
         claim.add_pod(pod, pod_group)
         for constraint in self._constraints.concerning(pod_group):
@@ -493,6 +509,7 @@ class OpenClaimSearch:
         for pod_group in claim.pod_groups:
             self._domain_counts.recount(pod_group.signature, before, profile, claim.index)
         self._index.change_profile(claim.index, profile)
+        self._room.change(claim.index)
         claim.reqs, claim.allowed = profile.reqs, profile.allowed
 
     def fix_open_labels(self) -> bool:

@@ -193,7 +193,7 @@ class _StepBuilder:
             tolerate_at_last=self._tolerates_at_last,
         )
         for number, demands in enumerate(steps):
-            rules = self._topology.rules(signature, demands)
+            rules = self._topology.rules(signature, number, demands)
             zone_rules = tuple(rule for rule in rules if not rule.is_hostname)
             rule_keys = {rule.key for rule in zone_rules}
             yield RelaxationStep(

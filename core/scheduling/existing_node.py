@@ -17,7 +17,7 @@ from core.model.snapshot import DaemonSet, Snapshot
 from core.model.state_node import StateNode
 from core.model.values.requirements import Requirement, Requirements, requirements_of_labels
 from core.model.values.taints import Taint, Toleration, first_untolerated
-from core.scheduling.instance_types import TypeFilter
+from core.scheduling.instance_types import DaemonLoad, TypeFilter
 from core.scheduling.pods import TOLERATE_PREFERENCES, PodSignatures, required_alternatives
 from core.scheduling.primitives import (
     IMPOSSIBLE,
@@ -44,10 +44,6 @@ if TYPE_CHECKING:
     Amounts = NDArray[np.int64]
 
 # Daemon overhead: the DaemonSet pods that every matching node gets, and the room that they leave.
-
-
-_Load = tuple[TypeMask, Vector, tuple[HostPort, ...]]
-"""Types, and the requests and host ports of the daemons that they carry."""
 
 
 class DaemonPod(msgspec.Struct, frozen=True, eq=False):
@@ -98,12 +94,7 @@ def without_overhead(
     if not daemons:
         return types
     nothing: Vector = tuple(0 for _ in daemons[0].requests)
-    overhead = [nothing] * len(types.types)
-    ports: list[tuple[HostPort, ...]] = [()] * len(types.types)
-    for carriers, requests, taken in _loads(types, offered, taints, daemons, nothing):
-        for position in positions(carriers):
-            overhead[position], ports[position] = requests, taken
-    return types.with_overhead(overhead, ports)
+    return types.less(tuple(_loads(types, offered, taints, daemons, nothing)))
 
 
 def _loads(
@@ -112,9 +103,9 @@ def _loads(
     taints: tuple[Taint, ...],
     daemons: tuple[DaemonPod, ...],
     nothing: Vector,
-) -> list[_Load]:
+) -> list[DaemonLoad]:
     """Return the types in sets that carry the same daemons, each with their requests and host ports."""
-    loads: list[_Load] = [(types.full, nothing, ())]
+    loads: list[DaemonLoad] = [(types.full, nothing, ())]
     for daemon in daemons:
         carriers = _carriers(daemon, types, offered, taints)
         more = [

@@ -15,8 +15,8 @@ from core.model.snapshot import BEST_EFFORT
 from core.model.values import quantity
 from core.model.values.requirements import Requirements
 from core.model.values.taints import Taint, first_untolerated
-from core.reasons.code import Refusal, Stated, on_one_line
-from core.reasons.pods import RANK, PodReason
+from core.reasons.code import Refusal, on_one_line
+from core.reasons.pods import RANK, DomainsRefused, FewDomains, KeyLacking, NobodySelected, PodReason, SpreadBehind
 from core.scheduling.claim_search import PlanState, Solution
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation_text import (
@@ -171,37 +171,40 @@ class NewNodeRefusal:
     def _of_rule(self, rule: TopologyRule, draft: ClaimDraft, signature: PodSignature) -> Refusal:
         code = _BY_KIND.get(rule.kind, PodReason.POD_ANTI_AFFINITY)
         if not rule.is_hostname and not draft.template.types.values(draft.mask, draft.reqs, rule.key):
-            return Stated(code, f"its nodes do not have {rule.key}, the topologyKey of the pod's {rule.kind}")
-        if rule.kind == AFFINITY and not sum(self._state.domain_counts.of(rule.group).values()):
-            selected = self._selected_by(rule)
-            return Stated(code, f"no pod that has or gets a node matches the pod's affinity: {selected}")
-        message = f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})"
-        return Stated(code, message + (self._out_of_reach(rule, draft, signature) if rule.kind == SPREAD else ""))
+            return KeyLacking(code, rule.key, rule.kind)
+        counts = self._state.domain_counts.of(rule.group)
+        if rule.kind == AFFINITY and not sum(counts.values()):
+            return NobodySelected(self._selected_by(rule))
+        return DomainsRefused(
+            reason=code,
+            key=rule.key,
+            kind=rule.kind,
+            is_affinity=rule.kind == AFFINITY,
+            counts=None if rule.is_hostname else tuple(sorted(counts.items())),
+            lack=self._out_of_reach(rule, draft, signature) if rule.kind == SPREAD else None,
+        )
 
-    def _out_of_reach(self, rule: TopologyRule, draft: ClaimDraft, signature: PodSignature) -> str:
-        """Return which of the emptiest domains of a spread this NodePool cannot fill, why they count, and what helps."""
+    def _out_of_reach(
+        self, rule: TopologyRule, draft: ClaimDraft, signature: PodSignature
+    ) -> SpreadBehind | FewDomains | None:
+        """Return which of the emptiest domains of a spread this NodePool cannot fill, and who makes them count."""
         if rule.is_hostname:
-            return ""
+            return None
         reach = draft.template.types.values(draft.mask, draft.reqs, rule.key)
         counts = self._state.domain_counts.of(rule.group)
         counting = [d for d in sorted(counts) if self._context.topology.may_run_at(signature, rule.key, d)]
         least = min((counts[domain] for domain in counting), default=0)
         missing = [domain for domain in counting if counts[domain] == least and domain not in reach]
         if not missing:
-            return _too_few_domains(self._context.topology.groups[rule.group].min_domains, counting, rule.key)
+            min_domains = self._context.topology.groups[rule.group].min_domains
+            return FewDomains(min_domains, len(counting)) if min_domains > len(counting) else None
         pools = [
             f"NodePool {template.pool.name}"
             for template in self._context.templates
             if set(missing) & {*template.types.values(template.mask, template.offered, rule.key)}
         ]
-        why = ", ".join(sorted(pools)) or "nodes that exist"
-        skew = self._context.topology.groups[rule.group].max_skew
-        count = "counts" if len(missing) == 1 else "count"
-        return (
-            f"; {', '.join(missing)} must fill up first (maxSkew {skew}) and {count} because of {why}; this NodePool cannot: "
-            f"demand the values of {rule.key} that may be used in the pod's node affinity, set nodeTaintsPolicy: Honor, "
-            f"or keep {why} out of it"
-        )
+        owners = ", ".join(sorted(pools)) or "nodes that exist"
+        return SpreadBehind(tuple(missing), owners, self._context.topology.groups[rule.group].max_skew)
 
     def _missing_values(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> dict[str, int]:
         """Return label key → number of remaining values, if minValues cannot be met within one domain of the pod's rules.
@@ -249,23 +252,9 @@ class NewNodeRefusal:
         where = "any namespace" if group.namespaces is None else f"namespace {' or '.join(group.namespaces)}"
         return f"{selector} in {where}"
 
-    def _state_of(self, rule: TopologyRule) -> str:
-        if rule.is_hostname:
-            return "a new node has none of the pods that it must be near" if rule.kind == AFFINITY else "on any node"
-        counts = self._state.domain_counts.of(rule.group)
-        shown = ", ".join(f"{domain}: {count}" for domain, count in sorted(counts.items()))
-        return f"pods now: {shown or 'none'}"
-
 
 def _few(missing: Mapping[str, int], template: NodeClaimTemplate) -> str:
     return ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
-
-
-def _too_few_domains(min_domains: int, counting: Sequence[str], key: str) -> str:
-    """Explain how a spread's minDomains is not met; empty if it is."""
-    if min_domains <= len(counting):
-        return ""
-    return f"; minDomains asks for {min_domains} values of {key}, and NodePools and nodes have {len(counting)}"
 
 
 # Diagnoses pods without a place: for each NodePool, what ruled out how many instance types, and the nearest miss.

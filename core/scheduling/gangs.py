@@ -30,8 +30,7 @@ from core.model.plan import PlannedClaim, PlannedGroup
 from core.model.pod import Pod
 from core.model.state_node import StateNode
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Stated
-from core.reasons.pods import PodReason
+from core.reasons.groups import MembersUnplaced, RunsApart
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import GangPlan, HeldGang, SchedulingContext, is_virtual
 from core.scheduling.explanation import Diagnosis
@@ -59,6 +58,9 @@ Domain = tuple[tuple[str, str], ...]
 
 _Kind = tuple[tuple[int, int], ...]
 """Numbers of groups of equal pods, each with how many of them must have a place."""
+
+_Lack = tuple[int, tuple[str, str] | None]
+"""How many members have no place, and code and sentence of what the first of them lacks, if anything was found."""
 
 _Rank = tuple[int, datetime, str]
 
@@ -97,7 +99,7 @@ class _Admission:
         self._context = context
         self._pending = {pod.key: pod for pod in context.pending}
         self._held: list[HeldGang] = []
-        self._lacks: dict[_Kind, tuple[int, str]] = {}
+        self._lacks: dict[_Kind, _Lack] = {}
         """How many members had no place when such a group failed first, and what the first of them lacked."""
         units = [unit for gang in context.gangs if (unit := self._unit(gang)) is not None]
         units += [_Unit(_rank(pod), (pod,)) for pod in early]
@@ -166,9 +168,7 @@ class _Admission:
         here = self._present_domains(gang)
         if any(len(values) > 1 for values in here.values()):
             key, values = next((key, values) for key, values in here.items() if len(values) > 1)
-            message = f"its members run in several domains of {key}: {', '.join(values)}"
-            refusal = Stated(PodReason.GROUP_DOMAINS_DIFFER, message)
-            self._held.append(HeldGang(gang, len(gang.settled), refusal))
+            self._held.append(HeldGang(gang, len(gang.settled), RunsApart(key, tuple(values))))
             return None
         return _Unit(gang.rank, tuple(members[: gang.needed]), tuple(members[gang.needed :]), gang)
 
@@ -267,35 +267,28 @@ class _Admission:
             self._lacks[kind] = _lack(
                 self._context, unit.core, found.so_far(), explains=len(self._lacks) < EXPLAINED_MAX
             )
-        self._held.append(_incomplete(gang, unit.core, *self._lacks.get(kind, (len(unit.core), ""))))
+        self._held.append(_incomplete(gang, unit.core, *self._lacks.get(kind, (len(unit.core), None))))
 
 
-def _lack(
-    context: SchedulingContext, core: Sequence[Pod], solution: Solution, *, explains: bool = True
-) -> tuple[int, str]:
+def _lack(context: SchedulingContext, core: Sequence[Pod], solution: Solution, *, explains: bool = True) -> _Lack:
     """Return how many members have no place in a plan, and what the first of them lacks."""
     core_keys = {pod.key for pod in core}
     lacking = [
         (group, pod) for group in solution.unplaced for pod in group.pods[group.placed :] if pod.key in core_keys
     ]
     if not lacking or not explains:
-        return len(lacking), ""
+        return len(lacking), None
     group, pod = lacking[0]
     finding = Diagnosis(context, solution).of(group.pod_group, pod if pod.spec.volumes else None)
-    return len(lacking), f"[{finding.reason}]: {finding.message}"
+    return len(lacking), (finding.reason, finding.message)
 
 
-def _incomplete(gang: Gang, core: Sequence[Pod], missing: int, lack: str) -> HeldGang:
+def _incomplete(gang: Gang, core: Sequence[Pod], missing: int, lack: tuple[str, str] | None) -> HeldGang:
     """Return a group as held, with how many members have a place, and what the first without one lacks."""
     placed = len(gang.settled) + len(core) - missing
-    text = f"{placed} of {gang.minimum} members of group {gang.name} have a place"
-    if lack:
-        text += f"; {core[max(0, len(core) - missing)].key} has none {lack}"
-    elif gang.topology_keys:
-        text += f"; no node and no NodePool offers a value of {' and '.join(gang.topology_keys)} that holds them"
-    else:
-        text += "; others take what the rest needs"
-    return HeldGang(gang, placed, Stated(PodReason.GROUP_INCOMPLETE, text))
+    member = "" if lack is None else core[max(0, len(core) - missing)].key
+    refusal = MembersUnplaced(gang.name, placed, gang.minimum, member, lack, tuple(gang.topology_keys))
+    return HeldGang(gang, placed, refusal)
 
 
 def whole_groups(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -18,7 +18,7 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.model.values import quantity
-from core.model.values.requirements import Requirement, Requirements, labels_fault
+from core.model.values.requirements import Requirement, Requirements, contradiction, labels_fault
 from core.model.values.taints import Taint
 from core.pools import is_priced, pool_types, template_labels, template_parts
 from core.reasons.code import Refusal
@@ -48,6 +48,8 @@ from core.scheduling.primitives import (
     ResourceAxis,
     TypeMask,
     Vector,
+    bits,
+    memo,
     positions,
     within,
 )
@@ -146,7 +148,12 @@ def in_group(group: str) -> str:
 
 def group_or_cap(group: str) -> str:
     """Return a group's name with its kind: a cap is named `Calendar/cap`, and no group of an annotation has a slash."""
-    return f"cap {group}" if "/" in group else f"group {group}"
+    return f"cap {group}" if is_cap(group) else f"group {group}"
+
+
+def is_cap(group: str) -> bool:
+    """Whether the name of a shared limit is that of a Calendar's cap."""
+    return "/" in group
 
 
 def copies(remaining: Iterable[RemainingLimits]) -> list[RemainingLimits]:
@@ -274,8 +281,8 @@ def why_unusable(pool: NodePool, snapshot: Snapshot) -> Refusal | None:
         return why_closed(pool)
     if labels.ZONE_ID in (requirement.key for requirement in pool.requirements) and not _knows_zone_ids(snapshot):
         return ZONES_UNKNOWN
-    contradicted = _contradicted(pool)
-    if contradicted:
+    contradicted = contradiction(template_parts(pool))
+    if contradicted is not None:
         return PoolContradicts(contradicted)
     node_class = next(
         (candidate for candidate in snapshot.node_classes if candidate.name == pool.node_class.name), None
@@ -297,7 +304,12 @@ def templates_of(
     """Return every NodePool that may launch nodes, in the order in which they are tried."""
     usable = [pool for pool in snapshot.node_pools if not why_unusable(pool, snapshot)]
     ordered = sorted(sorted(usable, key=lambda pool: pool.name, reverse=True), key=lambda pool: -pool.weight)
-    return tuple(_template(index, pool, snapshot, table, axis, daemons) for index, pool in enumerate(ordered))
+    keys = snapshot.catalogue.label_keys()
+    empty = memo(lambda types: TypeFilter.of(types, keys, table, axis))
+    of = pool_types(snapshot).of
+    return tuple(
+        _template(index, pool, empty(index_of(of(pool.name))), table, daemons) for index, pool in enumerate(ordered)
+    )
 
 
 def any_value(requirement: Requirement, taken: Collection[str] = ()) -> str | None:
@@ -317,29 +329,15 @@ def _knows_zone_ids(snapshot: Snapshot) -> bool:
     return labels.ZONE_ID in snapshot.catalogue.label_keys()
 
 
-def _contradicted(pool: NodePool) -> str:
-    """Return the first label for which the template's requirements and labels allow no value, empty if there is none."""
-    merged = Requirements()
-    for part in template_parts(pool):
-        key = merged.conflict(Requirements([part]))
-        if key is not None:
-            return key
-        merged = merged.merged([part])
-    return ""
-
-
 def _template(
     index: int,
     pool: NodePool,
-    snapshot: Snapshot,
+    empty: TypeFilter,
     table: RequirementTable,
-    axis: ResourceAxis,
     daemons: tuple[DaemonPod, ...],
 ) -> NodeClaimTemplate:
     requirements = template_parts(pool)
     offered = table.conjunction(requirements)
-    keys = snapshot.catalogue.label_keys()
-    empty = TypeFilter.of(index_of(pool_types(snapshot).of(pool.name)), keys, table, axis)
     types = without_overhead(empty, offered, pool.taints, daemons)
     mask = types.mask(offered)
     return NodeClaimTemplate(
@@ -449,6 +447,13 @@ class ClaimProfile(msgspec.Struct, eq=False):
                 return True
         return False
 
+    @property
+    def most(self) -> Vector:
+        """The most of each resource that any of its types has."""
+        if self._front is None:
+            self._front = self.template.types.room.front(self.mask)
+        return tuple(map(max, zip(*self._front, strict=True)))
+
 
 class ClaimProfiles:
     """All profiles of one plan."""
@@ -522,6 +527,71 @@ class ClaimIndex:
     def close(self, claim: int) -> None:
         """Record that a claim is full."""
         self.open &= ~(1 << claim)
+
+
+# Rules out most full claims for requests that were not tried before, without a look at each of them.
+
+
+_LEVELS_IN_OCTAVE: Final = 16
+"""Levels of an amount between two powers of two: fewer let more full claims through, more cost more bookkeeping."""
+
+_RESOURCES_LEVELLED: Final = 2
+"""CPU and memory, which stand first on every axis: nodes run short of these."""
+
+
+class RoomLevels:
+    """How much CPU and memory each claim of one plan has free on its largest types, rounded down to levels.
+
+    Claims only fill up, so a level only falls, and each claim leaves the set of a level at most once.
+    """
+
+    def __init__(self) -> None:
+        self._levels: list[list[int]] = [[] for _ in range(_RESOURCES_LEVELLED)]
+        self._asked: list[list[int]] = [[] for _ in range(_RESOURCES_LEVELLED)]
+        self._at_least: list[dict[int, ClaimMask]] = [{} for _ in range(_RESOURCES_LEVELLED)]
+        self._changed: dict[int, None] = {}
+
+    def change(self, claim: int) -> None:
+        """Record that a claim is new, or has less room than before."""
+        self._changed[claim] = None
+
+    def lacking(self, requests: Vector, claims: Sequence[InFlightClaim], profiles: Sequence[ClaimProfile]) -> ClaimMask:
+        """Return claims that certainly have no room for the requests. The others may have none, either."""
+        for claim in self._changed:
+            most, used = profiles[claim].most, claims[claim].used
+            for place, (room, taken) in enumerate(zip(most[:_RESOURCES_LEVELLED], used, strict=False)):
+                self._lower(place, claim, _level(room - taken))
+        self._changed.clear()
+        every = having = ClaimMask((1 << len(claims)) - 1)
+        for place, amount in enumerate(requests[:_RESOURCES_LEVELLED]):
+            having &= self._with(place, _level(amount))
+        return every ^ having
+
+    def _lower(self, place: int, claim: int, level: int) -> None:
+        levels, asked, at_least = self._levels[place], self._asked[place], self._at_least[place]
+        bit = ClaimMask(1 << claim)
+        if claim == len(levels):
+            levels.append(level)
+            for reached in asked[: bisect_right(asked, level)]:
+                at_least[reached] |= bit
+        else:
+            for missed in asked[bisect_right(asked, level) : bisect_right(asked, levels[claim])]:
+                at_least[missed] &= ~bit
+            levels[claim] = level
+
+    def _with(self, place: int, level: int) -> ClaimMask:
+        at_least = self._at_least[place]
+        if level not in at_least:
+            reaching = bits(claim for claim, reached in enumerate(self._levels[place]) if reached >= level)
+            at_least[level] = ClaimMask(reaching)
+            insort(self._asked[place], level)
+        return at_least[level]
+
+
+def _level(amount: int) -> int:
+    """Return the level of an amount, which is not higher than that of any larger one."""
+    shift = max(0, amount.bit_length() - _LEVELS_IN_OCTAVE.bit_length())
+    return shift * _LEVELS_IN_OCTAVE + (amount >> shift)
 
 
 # An in-flight claim: a NodeClaim that the plan fills. Each pod narrows its requirements and types; they never widen again.

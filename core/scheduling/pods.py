@@ -26,7 +26,16 @@ from core.model.snapshot import Service, Snapshot
 from core.model.values.requirements import Requirement, requirement_fault
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration
 from core.reasons.code import Refusal, Stated
-from core.reasons.pods import PodReason
+from core.reasons.pods import (
+    NAMES_NODES,
+    NO_ALTERNATIVE,
+    ROOM_THERE,
+    WANTS_NO_POOL,
+    HasResourceClaims,
+    LabelRestricted,
+    PodReason,
+    VolumesInvalid,
+)
 from core.scheduling.primitives import PodGroupId, RequirementId, ResourceAxis, StepId, TopologyGroupId, Vector
 from core.scheduling.volume_binding import VolumeNeeds
 
@@ -681,22 +690,21 @@ def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str
     if spec.problem:
         return Stated(PodReason.of(spec.problem_reason, PodReason.INVALID_POD), spec.problem)
     if spec.resource_claims:
-        claims = ", ".join(spec.resource_claims)
-        return Stated(PodReason.UNSUPPORTED_RESOURCE_CLAIM, f"it has resource claims: {claims}")
+        return HasResourceClaims(tuple(spec.resource_claims))
     alternatives = required_alternatives(spec)
     if not alternatives:
-        return Stated(PodReason.UNSUPPORTED_AFFINITY, "every alternative of its required node affinity is empty")
+        return NO_ALTERNATIVE
     refusals = [_why_no_new_node(alternative, well_known) for alternative in alternatives]
     if all(refusals):
         return refusals[0]
     if needs.refusal is not None:
         return needs.refusal
     if any(_is_only_room_there(requirement) for pin in needs.alternatives for requirement in pin.values()):
-        return Stated(PodReason.ONLY_ROOM_THERE, _ONLY_ROOM_THERE)
+        return ROOM_THERE
     requirements = (r for alternative in needs.alternatives for r in alternative.values() if r.key != labels.NODE_NAME)
     faults = map(requirement_fault, requirements)
     fault = next(filter(None, faults), "")
-    return Stated(PodReason.INVALID_POD, f"its volumes: {fault}") if fault else None
+    return VolumesInvalid(fault) if fault else None
 
 
 _ONLY_EXISTING: Final = frozenset(
@@ -709,9 +717,6 @@ def may_join_existing(refusal: Refusal, spec: PodSpec, needs: VolumeNeeds) -> bo
     return refusal.reason in _ONLY_EXISTING and needs.refusal is None and bool(required_alternatives(spec))
 
 
-_ONLY_ROOM_THERE: Final = "its ProvisioningRequest asks for room on nodes that are there"
-
-
 def _is_only_room_there(requirement: Requirement) -> bool:
     """Whether a requirement admits no new node, and no node that was bought for a ProvisioningRequest."""
     return requirement.key == labels.PROVISIONING_REQUEST and requirement.operator == "DoesNotExist"
@@ -721,15 +726,13 @@ def _why_no_new_node(alternative: Iterable[Requirement], well_known: frozenset[s
     """Return why no new node can meet one alternative of the node affinity, whatever NodePools there are; None if one can."""
     for requirement in alternative:
         if requirement.key == labels.NODE_NAME and requirement.is_finite:
-            message = "its required node affinity names existing nodes (matchFields)"
-            return Stated(PodReason.UNSUPPORTED_AFFINITY, message)
+            return NAMES_NODES
         if _is_only_room_there(requirement):
-            return Stated(PodReason.ONLY_ROOM_THERE, _ONLY_ROOM_THERE)
+            return ROOM_THERE
         if requirement.key == labels.NODEPOOL and requirement.operator == "DoesNotExist":
-            return Stated(PodReason.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist")
+            return WANTS_NO_POOL
         if requirement.key == labels.HOSTNAME and requirement.operator == "NotIn":
             continue  # a new node has a name of its own
         if labels.is_restricted(requirement.key) and requirement.key not in well_known:
-            message = f"it selects nodes by {requirement.key}, which is restricted"
-            return Stated(PodReason.RESTRICTED_LABEL, message)
+            return LabelRestricted(requirement.key)
     return None

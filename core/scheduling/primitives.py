@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NewType, ParamSpec, TypeVar, cast
 
 from core.model.pod import HostPort
 from core.model.values.quantity import CPU, MEMORY
-from core.model.values.requirements import Requirement, Requirements
+from core.model.values.requirements import Requirement, Requirements, contradiction
 
 # Sets of small integers as integers: bit i is set if i is a member, so one operation covers all members.
 
@@ -152,6 +152,9 @@ class RequirementTable:
         self._narrowed: Callable[[RequirementId, RequirementId], RequirementId] = memo(
             partial(_narrowed, self._entries, well_known)
         )
+        self._conjunction: Callable[[tuple[Requirement, ...]], RequirementId] = memo(
+            partial(_conjunction, self._entries)
+        )
         self._one_value: Callable[[str, str], RequirementId] = memo(partial(_one_value, self._entries))
         self._single: Callable[[RequirementId, str], str | None] = memo(partial(_single, self._entries))
 
@@ -161,15 +164,7 @@ class RequirementTable:
 
     def conjunction(self, parts: Iterable[Requirement]) -> RequirementId:
         """Return the number of the conjunction, or `IMPOSSIBLE` if they contradict each other."""
-        merged = Requirements()
-        needed: set[str] = set()
-        for part in parts:
-            if merged.conflict(Requirements([part])) is not None:
-                return IMPOSSIBLE
-            merged = merged.merged([part])
-            if not part.tolerates_absence or (part.complement and (part.gte, part.lte) != (None, None)):
-                needed.add(part.key)
-        return self.intern(merged, frozenset(key for key in needed if merged[key].tolerates_absence))
+        return self._conjunction(tuple(parts))
 
     def restricted(self, asked: RequirementId, further: Sequence[Requirement]) -> RequirementId:
         """Return what pods require with further requirements, or `IMPOSSIBLE` if the two contradict each other."""
@@ -206,6 +201,15 @@ class RequirementTable:
     def single(self, number: RequirementId, key: str) -> str | None:
         """Return the only value that a label may have, None if it may have several."""
         return self._single(number, key)
+
+
+def _conjunction(entries: _Entries, parts: tuple[Requirement, ...]) -> RequirementId:
+    if contradiction(parts) is not None:
+        return IMPOSSIBLE
+    merged = Requirements(parts)
+    bounded = [part.key for part in parts if part.complement and (part.gte, part.lte) != (None, None)]
+    needed = _existing(parts).union(bounded)
+    return entries.number((merged, frozenset(key for key in needed if merged[key].tolerates_absence)))
 
 
 def _one_value(entries: _Entries, key: str, value: str) -> RequirementId:

@@ -23,8 +23,8 @@ from core.model.pod import (
 )
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Refusal, Stated
-from core.reasons.pods import PodReason
+from core.reasons.code import Refusal
+from core.reasons.pods import VolumeCause, VolumeUnusable
 
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
@@ -297,14 +297,13 @@ class VolumeIndex:
                 return claim_needs
             other = self.binding.other_user((pod.namespace, name), pod)
             if other:
-                claim = f"PersistentVolumeClaim {pod.namespace}/{name}"
-                return _problem(PodReason.VOLUME_IN_USE, f"{claim} is ReadWriteOncePod, and pod {other} uses it")
+                return _unusable(VolumeCause.USED_BY, f"{pod.namespace}/{name}", other)
             attachments.update(claim_needs.attachments)
             if self.binding.is_exclusive((pod.namespace, name)):
                 exclusive.add(f"{pod.namespace}/{name}")
             merged = tuple(_product(merged, claim_needs.alternatives))
             if not merged:
-                return _problem(PodReason.VOLUMES_DISAGREE, f"claim {name} excludes the volumes before it")
+                return _unusable(VolumeCause.EXCLUDES_OTHERS, name)
         return VolumeNeeds(merged, tuple(sorted(attachments)), tuple(sorted(exclusive)))
 
     def volumes_that_demand(self, pod: Pod, key: str) -> list[str]:
@@ -336,13 +335,11 @@ class VolumeIndex:
         if claim is None:
             if use.ephemeral:
                 return self._unbound(namespace, name, use.storage_class)
-            return _problem(PodReason.VOLUME_CLAIM_MISSING, f"PersistentVolumeClaim {namespace}/{name} does not exist")
+            return _unusable(VolumeCause.CLAIM_MISSING, f"{namespace}/{name}")
         if claim.is_terminating:
-            return _problem(
-                PodReason.VOLUME_CLAIM_TERMINATING, f"PersistentVolumeClaim {namespace}/{name} is being deleted"
-            )
+            return _unusable(VolumeCause.CLAIM_GOES, f"{namespace}/{name}")
         if claim.phase == "Lost":
-            return _problem(PodReason.VOLUME_CLAIM_LOST, f"PersistentVolumeClaim {namespace}/{name} lost its volume")
+            return _unusable(VolumeCause.CLAIM_LOST, f"{namespace}/{name}")
         if claim.volume_name:
             return self._bound(claim)
         claim_needs = self._unbound(namespace, name, claim.storage_class)
@@ -350,18 +347,14 @@ class VolumeIndex:
         return claim_needs.restricted_to(on_node(claim.selected_node)) if claim.selected_node else claim_needs
 
     def _bound(self, claim: PersistentVolumeClaim) -> VolumeNeeds:
-        subject = f"PersistentVolumeClaim {claim.namespace}/{claim.name}"
+        name = f"{claim.namespace}/{claim.name}"
         volume = self._volumes.get(claim.volume_name)
         if volume is None:
-            return _problem(
-                PodReason.VOLUME_MISSING, f"{subject} is bound to {claim.volume_name}, which does not exist"
-            )
+            return _unusable(VolumeCause.VOLUME_MISSING, name, claim.volume_name)
         if volume.is_terminating:
-            return _problem(PodReason.VOLUME_CLAIM_TERMINATING, f"volume {volume.name} of {subject} is being deleted")
+            return _unusable(VolumeCause.VOLUME_GOES, name, volume.name)
         if not claim.is_bind_completed and claim.phase != "Bound":
-            return _problem(
-                PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} names {volume.name}, but binding has not completed"
-            )
+            return _unusable(VolumeCause.BINDS, name, volume.name)
         attached = ((volume.driver, volume.name),) if volume.driver else ()
         return VolumeNeeds(self._volume_alternatives(volume), attached)
 
@@ -376,37 +369,30 @@ class VolumeIndex:
         return _term_alternatives(map(NodeSelectorTerm, terms))
 
     def _unbound(self, namespace: str, name: str, class_name: str | None) -> VolumeNeeds:
-        subject = f"PersistentVolumeClaim {namespace}/{name}"
+        claim = f"{namespace}/{name}"
         wanted = class_name if class_name is not None else self._default_class
         if wanted is None:
-            return _problem(
-                PodReason.STORAGE_CLASS_MISSING, f"{subject} names no StorageClass and there is no default StorageClass"
-            )
+            return _unusable(VolumeCause.NO_CLASS, claim)
         if wanted == "":
-            return _problem(PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} waits for a volume that is made by hand")
+            return _unusable(VolumeCause.MADE_BY_HAND, claim)
         storage = self._classes.get(wanted)
         if storage is None:
-            return _problem(PodReason.STORAGE_CLASS_MISSING, f"StorageClass {wanted} of {subject} does not exist")
+            return _unusable(VolumeCause.CLASS_MISSING, claim, wanted)
         if storage.binding_mode == IMMEDIATE:
-            return _problem(
-                PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} binds at once ({wanted}), which has not happened yet"
-            )
+            return _unusable(VolumeCause.BINDS_AT_ONCE, claim, wanted)
         driver = storage.provisioner
         free = self.binding.free_volume((namespace, name))
         where = _term_alternatives(free.node_terms) if free is not None else ()
         if driver in ("", NO_PROVISIONER):
             if free is None:
-                return _problem(
-                    PodReason.VOLUME_CLAIM_UNBOUND,
-                    f"{subject}: no free volume of StorageClass {wanted} fits, and none is made",
-                )
+                return _unusable(VolumeCause.NO_FREE_VOLUME, claim, wanted)
             return VolumeNeeds(where, ((free.driver, free.name),) if free.driver else ())
         made = _term_alternatives(storage.allowed_topologies)
-        return VolumeNeeds(tuple(dict.fromkeys((*where, *made))), ((driver, f"{namespace}/{name}"),))
+        return VolumeNeeds(tuple(dict.fromkeys((*where, *made))), ((driver, claim),))
 
 
-def _problem(reason: PodReason, message: str) -> VolumeNeeds:
-    return VolumeNeeds(refusal=Stated(reason, message))
+def _unusable(cause: VolumeCause, claim: str, other: str = "") -> VolumeNeeds:
+    return VolumeNeeds(refusal=VolumeUnusable(cause, claim, other))
 
 
 def _term_alternatives(terms: Iterable[NodeSelectorTerm]) -> Alternatives:

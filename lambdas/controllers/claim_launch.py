@@ -27,7 +27,7 @@ from core.lifecycle import steps
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.launching import group_of, is_unanswered, name_tags
 from core.lifecycle.records import ClaimRecord
-from core.reasons.code import ClaimReason, DecisionKind, Refusal, Stated
+from core.reasons.code import GROUP_CHANGED, PODS_ELSEWHERE, ClaimReason, DecisionKind, OverLimit, Refusal, Stated
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launching import Launcher
 from lambdas.controllers.nodes import NodeStateReader
@@ -90,9 +90,6 @@ def free_of_launch(record: ClaimRecord, reader: NodeStateReader, claims: ClaimSt
     return next((instance for instance in launched if claims.of_instance(instance) is None), "")
 
 
-GROUP_CHANGED: Final = "another node of its group, which starts together, is not launched"
-
-
 class ClaimLaunch:
     """Launches claims whose pods still wait, within the limits of their NodePools."""
 
@@ -130,9 +127,9 @@ class ClaimLaunch:
             if objection is None:
                 wanted.append(member)
                 continue
-            adopted = self._end(member, objection, reader, report)
-            if adopted is not None:
-                kept[adopted.name] = adopted
+            remaining = self._end(member, objection, reader, report)
+            if remaining is not None:
+                kept[remaining.name] = remaining
         launched = self._request(wanted, report) if wanted else {}
         return (kept | launched).get(record.name)
 
@@ -151,9 +148,11 @@ class ClaimLaunch:
         try:
             node_class = self._observer.node_class(name)
         except NotFoundError as error:
+            staying = {member.name: member for member in members if steps.may_be_asked_for(member, now)}
             for member in members:
-                self._forget(member, Stated(ClaimReason.NODE_CLASS_NOT_FOUND, str(error)), report)
-            return {}
+                if member.name not in staying:
+                    self._forget(member, Stated(ClaimReason.NODE_CLASS_NOT_FOUND, str(error)), report)
+            return staying
         catalogue = self._observer.open_market.catalogue([node_class], now)
         launched = self._launcher.launch(members, node_class, catalogue, now, report)
         if len(launched) < len(members):
@@ -174,23 +173,27 @@ class ClaimLaunch:
         objections = {m.name: objection for m in fresh if (objection := self._objection(m, reader)) is not None}
         groups = {group_of(member) for member in fresh if member.name in objections} - {""}
         others = [member.name for member in fresh if group_of(member) in groups]
-        return dict.fromkeys(others, Stated(ClaimReason.LAUNCH_HELD_BACK, GROUP_CHANGED)) | objections
+        return dict.fromkeys(others, GROUP_CHANGED) | objections
 
     def _objection(self, record: ClaimRecord, reader: NodeStateReader) -> Refusal | None:
         """Return why the claim must not be launched any more, None if nothing is against it."""
         if record.awaits_pods and not reader.unbound_pods(record.plan.pods):
-            return Stated(ClaimReason.PODS_PLACED_ELSEWHERE, "none of its pods waits for a node any more")
-        limit = self._limit_in_the_way(record, reader)
-        return Stated(ClaimReason.LIMIT_REACHED, limit) if limit else None
+            return PODS_ELSEWHERE
+        return self._limit_in_the_way(record, reader)
 
     def _end(
         self, record: ClaimRecord, objection: Refusal, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
-        """Delete the claim, unless a failed request launched its instance: return it with that."""
+        """Delete the claim, unless a failed request launched its instance: return it with that.
+
+        While another run may be asking EC2 for the instance, the claim stays as it is.
+        """
         failed = record.reason == ClaimReason.LAUNCH_FAILED
         instance = launched_earlier(record, reader, self._claims) if failed else ""
         if instance:
             return self.adopt(record, steps.Adopt(instance), reader, report)
+        if steps.may_be_asked_for(record, self._clock.now()):
+            return record
         self._forget(record, objection, report)
         if objection.reason != ClaimReason.PODS_PLACED_ELSEWHERE:
             self._wake_ups.send([wake_up("claim given up")])
@@ -200,18 +203,18 @@ class ClaimLaunch:
         report.decide(DecisionKind.FORGET, record.name, cause.reason, cause.message)
         self._claims.forget(record)
 
-    def _limit_in_the_way(self, record: ClaimRecord, reader: NodeStateReader) -> str:
-        """Return the limit of its NodePool that is exceeded by now, empty for none; rows may be lost, or the limit lowered."""
+    def _limit_in_the_way(self, record: ClaimRecord, reader: NodeStateReader) -> Refusal | None:
+        """Return the limit of its NodePool that is exceeded by now; rows may be lost, or the limit lowered."""
         name = record.plan.node_pool
         limits = {key: limit for key, limit in reader.limits(name).items() if record.reserved.get(key, 0) > 0}
         if not limits:
-            return ""
+            return None
         used = next((usage.reserved for usage in self._claims.usage() if usage.node_pool == name), {})
         over = [key for key, limit in sorted(limits.items()) if used.get(key, 0) > limit]
         if over:  # a calendar may raise it
             in_force = reader.limits_in_force().get(name, limits)
             over = [key for key in over if used.get(key, 0) > in_force.get(key, limits[key])]
-        return f"NodePool {name} is over its limit of {over[0]} without this claim's instance" if over else ""
+        return OverLimit(name, over[0]) if over else None
 
     def adopt(
         self, record: ClaimRecord, step: steps.Adopt, reader: NodeStateReader, report: RunReport

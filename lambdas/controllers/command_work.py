@@ -37,8 +37,8 @@ from core.model.values.quantity import CPU
 from core.model.values.taints import LEAVING
 from core.pods import is_reschedulable
 from core.pools import limits_by_counter
-from core.reasons.code import DecisionKind, Refusal, Stated, TerminationReason
-from core.reasons.runs import CommandReason, FailureReason, TakesApproval
+from core.reasons.code import DecisionKind, Refusal, TerminationReason
+from core.reasons.runs import BudgetsSpent, CommandReason, FailureReason, TakesApproval
 from installation.metric_names import COMMANDS_STARTED
 from lambdas.controllers.claim_deletion import ClaimDeletion
 from lambdas.controllers.disruption_state import failed_rollouts
@@ -197,8 +197,7 @@ class CommandValidator:
             return False
         if done.spent:
             self._release(done)
-            message = f"NodePools {', '.join(done.spent)} let no more nodes go for {command.reason}"
-            self._drop(record, Stated(CommandReason.BUDGET_SPENT, message), report)
+            self._drop(record, BudgetsSpent(tuple(done.spent), command.reason), report)
         return not done.spent
 
     def _release(self, done: Disrupted) -> None:

@@ -18,12 +18,12 @@ from adapters.store import ClaimStore
 from core import labels
 from core.brakes import Action
 from core.lifecycle.launching import with_subnets
-from core.lifecycle.node_claim_objects import KIND, hand_made_plan, is_made_by_hand, limit_reached, mirrored
+from core.lifecycle.node_claim_objects import KIND, hand_made_plan, is_made_by_hand, mirrored
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.resources import NODE_CLAIMS
 from core.model.plan import LAUNCHED, READY
 from core.pools import limits_by_counter
-from core.reasons.code import ClaimReason, DecisionKind, Refusal, Stated
+from core.reasons.code import NAME_TAKEN, ClaimReason, DecisionKind, NoLaunch, NoRoomInLimits, Refusal
 from lambdas.controllers.events import about_node_claim
 from lambdas.controllers.launching import Launcher
 from lambdas.controllers.node_claims import NodeClaimMirror, remove_finalizer
@@ -93,8 +93,7 @@ class HandMadeClaims:
             skipped(brake, name, report)
             return CHECKED_AGAIN
         if other is not None:
-            message = "metadata.name: a claim of another NodeClaim has this name"
-            return self._refuse(obj, Stated(ClaimReason.NODE_CLAIM_NAME_TAKEN, message), report)
+            return self._refuse(obj, NAME_TAKEN, report)
         market, now = self._observer.market(), self._clock.now()
         used = {usage.node_pool: usage.reserved for usage in self._claims.usage()}
         planned = hand_made_plan(obj, market, used)
@@ -102,12 +101,12 @@ class HandMadeClaims:
             return self._refuse(obj, planned, report)
         record = self._launcher.record(planned, name, market, now)
         if isinstance(record, Refusal):
-            return self._refuse(obj, Stated(ClaimReason.INSUFFICIENT_CAPACITY, record.message), report)
+            return self._refuse(obj, NoLaunch(record), report)
         self._hold(obj)
         limits = limits_by_counter(market.node_pools)
         requested = self._claims.request(with_subnets([record], market), limits, None)
         if requested.refused:
-            return self._refuse(obj, limit_reached(planned.node_pool), report)
+            return self._refuse(obj, NoRoomInLimits(planned.node_pool), report)
         self._mark(record)
         if not self._is_held(obj):
             message = "another run has released the NodeClaim since this one read it"

@@ -21,9 +21,11 @@ from adapters.ports import (
     Instance,
     InsufficientCapacityError,
     JsonObject,
+    LaunchDeniedError,
     Launched,
     NotFoundError,
     PortError,
+    RefusedOffering,
     SilentError,
     ThrottledError,
     TransientError,
@@ -41,9 +43,9 @@ from core.lifecycle.deletion import held_by
 from core.lifecycle.launching import group_of, is_unanswered
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.lifecycle.steps import may_be_unlisted
-from core.model.catalogue import Catalogue, Offering
+from core.model.catalogue import Catalogue, Offering, OfferingKey
 from core.model.values.quotas import InstanceEnd
-from core.reasons.code import ClaimReason, DecisionKind, ReasonCode, Refusal, Stated, TerminationReason
+from core.reasons.code import ONE_TRIES, ClaimReason, DecisionKind, ReasonCode, Refusal, TerminationReason
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.claim_deletion import launch_outcome
 
@@ -163,11 +165,11 @@ class FailedStarts:
     def disprove(self, record: ClaimRecord, report: RunReport) -> None:
         """Drop the denials that the claim's launch tested, since its node has joined. A denial after the launch stays."""
         try:
-            known = self._denials.all()
+            denials = self._denials.all()
         except PortError as error:
             could_not("denials that a node disproves", error, report)
             return
-        for denial in known:
+        for denial in denials:
             is_tried = denial.node_class == record.plan.node_class.name and denial.code in record.tries
             if is_tried and (denial.denied_at is None or denial.denied_at <= record.phase_since):
                 self._memory.drop(denial, ClaimReason.NODE_JOINED, report)
@@ -193,7 +195,6 @@ class FailedStarts:
 
 
 GROUP_PART: Final = "no instance of its launch is left for it: its group, which starts together, is planned again"
-ONE_TRIES: Final = "instances of its EC2NodeClass ended while they started: one is launched again first"
 
 
 class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,7 +226,7 @@ class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
     def left_out(self, record: ClaimRecord) -> Refusal | None:
         """Return why the claim waits if another claim of its launch is tried first; None if it was requested."""
         waits = self.is_try and record.name not in self.asked
-        return Stated(ClaimReason.LAUNCH_HELD_BACK, ONE_TRIES) if waits else None
+        return ONE_TRIES if waits else None
 
     def instance_of(self, record: ClaimRecord) -> Instance | None:
         """Return the claim's instance, None where EC2 launched fewer."""
@@ -241,6 +242,23 @@ class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
             f"EC2 launched {len(self.launched.instances)} of the {max(r.shares for r in self.asked.values())} asked for"
         )
         return "; ".join([few, *said])[:500]
+
+
+def refused_by(error: PortError) -> tuple[RefusedOffering, ...]:
+    """Return the offerings without capacity; none if EC2 did nothing."""
+    return error.refused if isinstance(error, InsufficientCapacityError) else ()
+
+
+def denied_by(record: ClaimRecord, error: DeniedError) -> tuple[RefusedOffering, ...]:
+    """Return the denied offerings: all requested ones if the error names none."""
+    if isinstance(error, LaunchDeniedError):
+        return error.refused
+    return tuple(RefusedOffering(offering.key, error.code, error.said) for offering in record.offerings)
+
+
+def key_of(instance: Instance) -> OfferingKey:
+    """Return the offering that an instance was launched from."""
+    return OfferingKey(instance.instance_type, instance.zone, instance.capacity_type, instance.reservation_id)
 
 
 # Makes the tokens of launch requests: with the same one, EC2 repeats its answer instead of launching again.
@@ -403,6 +421,7 @@ class LaunchAnswerWriter:
             awaits_pods=False,
             machine=machine,
             reserved=holds,
+            moments=msgspec.structs.replace(record.moments, asked_at=None),
             reason="",
             message="",
         )

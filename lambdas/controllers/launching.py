@@ -18,10 +18,8 @@ from adapters.ports import (
     CloudProvider,
     ConflictError,
     DeniedError,
-    Instance,
     InsufficientCapacityError,
     JsonObject,
-    LaunchDeniedError,
     PortError,
     RefusedOffering,
     ThrottledError,
@@ -61,6 +59,7 @@ from core.lifecycle.launching import (
 )
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import claim_tags
+from core.lifecycle.steps import ASKS_FOR, may_be_asked_for
 from core.model.catalogue import Catalogue, Offering, OfferingKey
 from core.model.node_pool import NodeClass
 from core.model.plan import LaunchOrder, PlannedClaim
@@ -68,7 +67,15 @@ from core.model.snapshot import Snapshot
 from core.model.values import quantity
 from core.model.values.taints import UNREGISTERED
 from core.pools import pool_types
-from core.reasons.code import ClaimReason, Refusal, Stated
+from core.reasons.code import (
+    GROUP_REFUSED,
+    NO_CAPACITY,
+    OTHER_RETRIES,
+    ClaimReason,
+    DenialIsTried,
+    DenialsPause,
+    Refusal,
+)
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launch_answers import (
     CALL,
@@ -78,6 +85,9 @@ from lambdas.controllers.launch_answers import (
     LaunchTokens,
     SettledClaims,
     could_not,
+    denied_by,
+    key_of,
+    refused_by,
 )
 
 # Builds the record that is stored before a claim is launched, and the launch order derived from it.
@@ -190,8 +200,6 @@ def _has_own_prices(selection: Selection, catalogue: Catalogue, node_class: str)
 _ALSO_IN_SUCCESS: Final = (Remembered.QUOTA, Remembered.CAPACITY_TYPE)
 """Codes that are remembered although another offering of the same request was launched."""
 
-NO_CAPACITY: Final = "EC2 recently had no capacity for its offerings"
-
 
 class Admission(msgspec.Struct, frozen=True):
     """Permission to ask EC2.
@@ -242,26 +250,22 @@ class LaunchGate:
         Raises:
             PortError: If the table does not answer.
         """
-        known = tuple(d for d in self._denials.all() if d.node_class == record.plan.node_class.name)
+        denials = tuple(d for d in self._denials.all() if d.node_class == record.plan.node_class.name)
         refused = self._unavailable.refused(now)
         if record.attempts:
-            return Admission(record.offerings, known, record.subnets)
+            return Admission(record.offerings, denials, record.subnets)
         revision = revision_of(node_class)
-        engaged = [denial for denial in known if denial.is_engaged]
+        engaged = [denial for denial in denials if denial.is_engaged]
         paused = [denial for denial in engaged if denial.is_paused(now, revision)]
         class_subnets, full = subnets_of(node_class), refused_subnets(refused.avoided)
         closed = closed_zones(class_subnets, refused.avoided)
-        open_offerings = tuple(
-            o
-            for o in record.offerings
-            if o.key not in refused.avoided and o.zone not in closed and not _covers_any(paused, o.key)
-        )
+        unrefused = (o for o in record.offerings if o.key not in refused.avoided and o.zone not in closed)
+        open_offerings = tuple(o for o in unrefused if not _covers_any(paused, o.key))
         if not open_offerings:
-            message = "; ".join(denial.explanation() for denial in paused) or NO_CAPACITY
-            return Stated(ClaimReason.LAUNCH_HELD_BACK, message)
+            return DenialsPause(tuple(denial.explanation() for denial in paused)) if paused else NO_CAPACITY
         is_full = any(subnet in full for subnet, _ in class_subnets)
         subnets = subnet_by_zone(class_subnets, record.subnets, full) if is_full else record.subnets
-        admission = Admission(open_offerings, known, subnets, tuple(sorted(full)))
+        admission = Admission(open_offerings, denials, subnets, tuple(sorted(full)))
         half_open = [denial for denial in engaged if denial not in paused]
         if any(requirement.min_values is not None for requirement in record.plan.requirements):
             whole = msgspec.structs.replace(admission, offerings=record.offerings)
@@ -269,7 +273,7 @@ class LaunchGate:
         if not is_confined(record.plan.requirements, node_class):
             admission = self._with_probe(admission, refused.half_open, now)
             if not admission.offerings:
-                return Stated(ClaimReason.LAUNCH_HELD_BACK, f"another launch is retrying: {NO_CAPACITY}")
+                return OTHER_RETRIES
         verdict = self._past_denials(admission, half_open, now)
         if isinstance(verdict, Refusal):
             self._unavailable.end(admission.probe, ())
@@ -343,7 +347,7 @@ class LaunchGate:
         try:
             probed = {id(denial): self._denials.change(denial, denial.probed(now)) for denial in asking}
         except ConflictError:
-            return Stated(ClaimReason.LAUNCH_HELD_BACK, f"another claim is retrying: {asking[0].explanation()}")
+            return DenialIsTried(asking[0].explanation())
         denials = tuple(probed.get(id(denial), denial) for denial in admission.denials)
         return msgspec.structs.replace(admission, denials=denials)
 
@@ -446,15 +450,15 @@ class LaunchRequests:
         try:
             launched = self._cloud.launch(msgspec.structs.replace(order, count=1, minimum=1) if is_try else order)
         except (InsufficientCapacityError, ThrottledError, UnfulfilledError) as error:
-            self._gate.learn(first, node_class, admission, _refused(error), error.call, now, report)
+            self._gate.learn(first, node_class, admission, refused_by(error), error.call, now, report)
             return LaunchAnswer(asked=orders, error=error, is_try=is_try)
         except DeniedError as error:
-            self._gate.learn(first, node_class, admission, _denied_offerings(first, error), error.call, now, report)
+            self._gate.learn(first, node_class, admission, denied_by(first, error), error.call, now, report)
             count_failure(self._breakers, first, ClaimReason.LAUNCH_DENIED, now, report)
             return LaunchAnswer(asked=orders, error=error, is_try=is_try)
         except (TransientError, ConflictError) as error:
             return LaunchAnswer(asked=orders, error=error, is_try=is_try)
-        keys = frozenset(map(_key_of, launched.instances))
+        keys = frozenset(map(key_of, launched.instances))
         self._gate.succeeded(first, node_class, admission, keys, launched.refused, now, report)
         return LaunchAnswer(asked=orders, launched=launched, is_try=is_try)
 
@@ -499,22 +503,6 @@ def _of_class(record: ClaimRecord, node_class: JsonObject) -> PlannedClaim:
         return record.plan  # EC2 denies the launch and states the reason
 
 
-def _refused(error: PortError) -> tuple[RefusedOffering, ...]:
-    """Return the offerings without capacity; none if EC2 did nothing."""
-    return error.refused if isinstance(error, InsufficientCapacityError) else ()
-
-
-def _denied_offerings(record: ClaimRecord, error: DeniedError) -> tuple[RefusedOffering, ...]:
-    """Return the denied offerings: all requested ones if the error names none."""
-    if isinstance(error, LaunchDeniedError):
-        return error.refused
-    return tuple(RefusedOffering(offering.key, error.code, error.said) for offering in record.offerings)
-
-
-def _key_of(instance: Instance) -> OfferingKey:
-    return OfferingKey(instance.instance_type, instance.zone, instance.capacity_type, instance.reservation_id)
-
-
 # Turns planned claims into records, and requests their instances.
 
 
@@ -547,13 +535,18 @@ class Launcher:
         """Request one claim, or the claims that share a launch, and store EC2's answer for each as `settle`.
 
         Returns:
-            The claims that are not deleted, by name. Of several, one whose answer cannot be stored stays as it was requested.
+            The claims that are not deleted, by name: none is while another run may be asking EC2 for it.
+            Of several, one whose answer cannot be stored stays as it was requested.
 
         Raises:
             PortError: If the request cannot be stored, or the answer for a single claim.
             ThrottledError: After all is stored, so that the caller waits as long as EC2 or the shared pace says.
         """
+        may_be_asked = any(may_be_asked_for(record, now) for record in records)
+        records = [self._noted(record, now) for record in records]
         answer = self._requests.ask(records, node_class, catalogue, now, report)
+        if answer.held_back is not None and may_be_asked:
+            return {record.name: record for record in records}
         if len(records) == 1:
             settled = self.answer_writer.settle(records[0], answer, catalogue, now, report)
         else:
@@ -564,6 +557,13 @@ class Launcher:
             return {} if settled is None else {settled.name: settled}
         stored = {record.name: record for record in records if record.name not in outcome.refused}
         return stored | {claim.name: claim for claim in outcome.launched}
+
+    def _noted(self, record: ClaimRecord, now: datetime) -> ClaimRecord:
+        """Store that EC2 is asked for the claim, so that no other run deletes it meanwhile. Raises PortError."""
+        if may_be_asked_for(record, now + ASKS_FOR):
+            return record
+        moments = msgspec.structs.replace(record.moments, asked_at=now)
+        return self._claims.change(record, msgspec.structs.replace(record, moments=moments))
 
     def alone(self, record: ClaimRecord) -> ClaimRecord:
         """Store that the claim no longer shares its launch, which was not requested yet. Raises PortError."""
@@ -611,9 +611,6 @@ class LaunchResults(SettledClaims):
         self.unclear += settled.unclear
 
 
-GROUP_REFUSED: Final = "another node of its group, which starts together, cannot be launched"
-
-
 class _Attempt(msgspec.Struct):
     records: list[ClaimRecord]
     report: RunReport
@@ -642,10 +639,10 @@ class ParallelLaunches:
     ) -> LaunchResults:
         """Launch as many as time permits. A failure of one claim affects only its group; so does a limit's refusal."""
         result, launches = LaunchResults(), in_launches(given.accepted)
-        known = [launch for launch in launches if launch[0].plan.node_class.name in node_classes]
-        unknown = [launch[0] for launch in launches if launch[0].plan.node_class.name not in node_classes]
-        short = frozenset(map(group_of, (*given.refused, *unknown))) - {""}
-        begun = begun_launches(known, self._at_most)
+        of_classes = [launch for launch in launches if launch[0].plan.node_class.name in node_classes]
+        classless = [launch[0] for launch in launches if launch[0].plan.node_class.name not in node_classes]
+        short = frozenset(map(group_of, (*given.refused, *classless))) - {""}
+        begun = begun_launches(of_classes, self._at_most)
         for groups in first_of_each_class(by_group(begun)):
             series = [[_Attempt(launch, report.part(), LaunchResults()) for launch in group] for group in groups]
             tasks = [partial(self._attempt_in_turn, each, node_classes, catalogue, deadline, short) for each in series]
@@ -705,7 +702,7 @@ class ParallelLaunches:
 
     def _hold_back(self, attempt: _Attempt, catalogue: Catalogue) -> None:
         """Forget the claims: another part of their group is refused, and the next run plans the group as a whole."""
-        answer = LaunchAnswer(held_back=Stated(ClaimReason.LAUNCH_HELD_BACK, GROUP_REFUSED))
+        answer = LaunchAnswer(held_back=GROUP_REFUSED)
         writer, now = self._launcher.answer_writer, self._clock.now()
         attempt.result.add_settled(writer.settle_each(attempt.records, answer, catalogue, now, attempt.report))
 

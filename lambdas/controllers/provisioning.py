@@ -24,7 +24,7 @@ from core import labels
 from core.brakes import Action
 from core.containment import internal_error
 from core.disruption.move_history import LaunchedNode
-from core.disruption.static_capacity import lacks_nodes, static_claims, waiting_for_addresses
+from core.disruption.static_capacity import lacks_nodes, static_claims, waiting_for_addresses, waiting_for_limits
 from core.interpreter import collector_paused
 from core.lifecycle.deletion import CONSOLIDATION
 from core.lifecycle.launching import SHARES_MAX, group_of, may_start_for_nobody, starting_for_groups, starts_for_nobody
@@ -36,6 +36,7 @@ from core.pools import limits_by_counter
 from core.reasons.code import DecisionKind, Refusal, Stated, TerminationReason
 from core.reasons.pods import PodReason
 from core.reasons.runs import RunReason
+from core.scheduling.new_node import group_or_cap, is_cap
 from installation.metric_names import CHAINS_CUT, LAUNCH_DENIALS, QUOTA_DENIALS
 from installation.settings import Settings
 from lambdas.controllers.boundary import Boundary
@@ -603,8 +604,12 @@ class Provisioning:
 
 def _with_static_claims(plan: Plan, snapshot: Snapshot, report: RunReport) -> Plan:
     """Return the plan with the claims that static NodePools lack; those that wait for free addresses are reported."""
-    static = static_claims(snapshot, plan.claims)
-    for name, number in waiting_for_addresses(snapshot, static).items():
+    static, kept_out = static_claims(snapshot, plan.claims), waiting_for_limits(snapshot, plan.claims)
+    for name, (number, group) in kept_out.items():
+        reason = PodReason.BUDGET_EXHAUSTED if is_cap(group) else PodReason.LIMIT_REACHED
+        message = f"{number} of its replicas wait: {group_or_cap(group)} has no room for them"
+        report.decide(DecisionKind.SKIP, f"NodePool {name}", reason, message)
+    for name, number in waiting_for_addresses(snapshot, static, kept_out).items():
         message = f"{number} of its replicas wait: no subnet of its EC2NodeClass has a free address for them"
         report.decide(DecisionKind.SKIP, f"NodePool {name}", PodReason.NO_FREE_ADDRESS, message)
     return msgspec.structs.replace(plan, claims=(*plan.claims, *static))

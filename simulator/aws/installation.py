@@ -146,6 +146,11 @@ class Exchange:
         """The type of this name, None where it is not sold here."""
         return self._types.get(name)
 
+    def smallest(self) -> dict[str, int]:
+        """Resource → the least that any type has of it."""
+        names = sorted({name for found in self._types.values() for name in found.capacity})
+        return {name: min(found.capacity.get(name, 0) for found in self._types.values()) for name in names}
+
     def architecture(self, name: str) -> str:
         """The type's architecture under Kubernetes' name; empty where unknown."""
         instance_type = self._types.get(name)

@@ -107,6 +107,7 @@ def read_remains(world: World) -> Remains:
         dead_letters={queue.name: len(queue.dead) for queue in queues},
         explained=frozenset(d["subject"] for d in world.decisions.entries if d["kind"] == "unschedulable"),
         failures=tuple(world.sandboxes.failures),
+        smallest=world.account.exchange.smallest(),
     )
 
 

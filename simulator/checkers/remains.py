@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from core import api
 from core.model.node_pool import GROUP_COUNTER
 from core.pools import charges_of, share_in
 from simulator.checkers.disruption import Ledger, PodDisruptionBudgetJudge, PodFacts, is_protected
@@ -202,6 +203,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
         dead_letters: Queue → the number of messages in its dead-letter queue.
         explained: Pods with an event that explains why they have no node.
         failures: Exceptions of handlers, with tracebacks.
+        smallest: Resource → the least that any instance has of it; without it, caps are no excuse for a missing node.
     """
 
     claims: Sequence[Row]
@@ -210,6 +212,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: Mapping[str, int]
     explained: frozenset[str]
     failures: Sequence[str]
+    smallest: Mapping[str, int] = {}
 
 
 def _reserved(claim: Row) -> dict[str, dict[str, int]]:
@@ -339,7 +342,7 @@ class RemainsJudge:
                 self._report("strayTaints", f"node {name} is tainted for {node.disrupted_for} since {since:%H:%M:%S}")
 
     def _replicas(self) -> None:
-        """Check that a static NodePool has its replicas, as far as its limits allow; leaving nodes do not count."""
+        """Check that a static NodePool has its replicas, as far as limits and caps allow; leaving nodes do not count."""
         for pool in self._ledger.of_kind("NodePool"):
             name, spec = pool["metadata"]["name"], pool.get("spec") or {}
             if spec.get("replicas") is None:
@@ -350,8 +353,21 @@ class RemainsJudge:
                 facts.pool == name and facts.ended_at is None and instance not in going
                 for instance, facts in self._ledger.instances.items()
             )
-            if staying != wanted:
+            if staying != wanted and not (staying < wanted and self._is_capped(name)):
                 self._report("staticReplicas", f"NodePool {name} has {staying} nodes that stay, wanted {wanted}")
+
+    def _is_capped(self, pool: str) -> bool:
+        """Whether a cap that counts all nodes of the pool has no room for the smallest instance."""
+        calendars = (api.calendar(dict(written)) for written in self._ledger.of_kind("Calendar"))
+        for calendar in calendars:
+            if calendar.node_pools and pool not in calendar.node_pools:
+                continue
+            for cap in calendar.caps:
+                used = self._remains.usage.get(GROUP_COUNTER + cap.name, {})
+                room = {name: limit - used.get(f"r:{name}", 0) for name, limit in cap.limits.items()}
+                if cap.is_for_all_pods and any(room[name] < self._remains.smallest.get(name, 0) for name in room):
+                    return True
+        return False
 
     def _groups(self, now: datetime) -> None:
         """Check that no node stays that was bought for a group or a ProvisioningRequest and has no pods; buffers may use it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import boto3
 import msgspec
@@ -27,8 +27,8 @@ from core.model.catalogue import Catalogue, InstanceType
 from installation.settings import Settings
 from lambdas.application.controllers import Application
 from tests.builders import NOW, a_class_manifest, a_type
-from tests.fakes.account import FakeBrakes, create_table
-from tests.fakes.store import MemoryLeases, MemoryProposals, MemorySweeps, MemoryTargets, Rows
+from tests.fakes.account import create_table
+from tests.fakes.store import CLUSTER, Hooked, Rows
 from tests.fakes.world import (
     FakeCatalogues,
     FakeClock,
@@ -41,7 +41,7 @@ from tests.fakes.world import (
 )
 
 SETTINGS = Settings(
-    cluster_name="test",
+    cluster_name=CLUSTER,
     table_name="fleetwright",
     bucket_name="bucket",
     wake_up_queue_url="https://queue/wake-ups",
@@ -78,18 +78,19 @@ class LabAdapters(Adapters):
             pause=lab.clock.pause,
             run_tasks=TaskRunners(in_turn, in_turn),
         )
-        stores = lab.rows.stores(lab.brakes)
+        rows = lab.rows
+        self.table, self.quotas = rows.table, rows.quotas
+        self.brakes = self.brake_rows = rows.brakes
+        stores = rows.hooked(self.stores, rows.brakes)
         self.claims = ObservedClaims(stores.claims)
         self.stores = msgspec.structs.replace(stores, claims=self.claims)
-        self.pod_ends = self.stores.pod_ends
-        self.targets = MemoryTargets(lab.rows)
-        self.proposals = MemoryProposals(lab.rows)
+        self.pod_ends = cast(Any, stores.pod_ends)
+        self.targets, self.proposals, self.leases, self.sweep_log = (
+            cast(Any, Hooked(store, rows)) for store in (self.targets, self.proposals, self.leases, self.sweep_log)
+        )
         self.approval_topic = lab.topic
         self.command_topic = lab.command_topic
-        self.leases = MemoryLeases(lab.rows)
-        self.sweep_log = MemorySweeps(lab.rows)
         self.cloud = lab.cloud
-        self.brakes = self.brake_rows = lab.brakes
         self.queues = FunctionQueues(wake_ups=lab.wake_ups, work=lab.work, run_requests=lab.run_requests)
         self.windows = lab.windows
         self.ledger = LedgerWriter(
@@ -101,12 +102,12 @@ class Lab:
     """One cluster for tests of controllers. `boot` and `tick` act as kubelet, queue and clock."""
 
     def __init__(self, *, types: tuple[InstanceType, ...] = (), **settings: Any) -> None:
-        self.rows = Rows()
         self.settings = msgspec.structs.replace(SETTINGS, **settings)
         self.types = types or (a_type("m5.large"), a_type("m5.xlarge", cpu="4", memory="16Gi", price=0.2))
         self.clock = FakeClock(NOW)
         self.kubernetes = FakeKubernetes(self.clock)
-        self.brakes = FakeBrakes(self.clock)
+        self.rows = Rows(self.clock)
+        self.brakes = self.rows.brakes
         self.ledger = MemoryObjects()
         self.topic = FakeTopic()
         self.command_topic = FakeTopic()
@@ -122,7 +123,7 @@ class Lab:
 
     @property
     def claims(self) -> tuple[ClaimRecord, ...]:
-        return self.app.adapters.stores.claims.all()
+        return tuple(self.rows.claims.values())
 
     @property
     def claim(self) -> ClaimRecord:

@@ -1,621 +1,343 @@
-"""The table's ports in memory. The same contract tests run on these and on DynamoDB."""
+"""The simulator's table, with the real adapters over it, as tests arrange and read it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from datetime import UTC, datetime
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from adapters.aws.brakes import DynamoBrakes
+from adapters.aws.dynamodb.claims import InstanceRows, ShardedItems, UsageItems, shard_partition
+from adapters.aws.dynamodb.commands import DynamoNominations
+from adapters.aws.dynamodb.launch_memory import MEMORY, PARTITION
+from adapters.aws.dynamodb.table import DynamoTable, RecordItems, key, number, partition_of, readable_rows
+from adapters.composition.functions import Adapters
 from adapters.observation.stores import Stores
-from adapters.ports import ConflictError
-from adapters.store import (
-    ClaimChange,
-    CommandChange,
-    Disrupted,
-    Lease,
-    OfferingProbe,
-    PoolUsage,
-    RefusedOfferings,
-    Requested,
-    SweepState,
-    UnreadableRow,
-    UnreadableRowError,
-)
-from core.approval.proposal import Proposal, ProposalVerdict, deciding
+from adapters.store import CLAIMS, COMMANDS, OfferingProbe, PoolUsage, SweepState
+from core.approval.proposal import Proposal
+from core.brakes import EngagedBrakes
 from core.disruption.move_history import MoveHistory
-from core.disruption.target.stored import decode, encode
 from core.forecast import Forecast, GrowthHistory
-from core.launch.denials import PROBE, LaunchDenial
+from core.launch.denials import LaunchDenial
 from core.lifecycle.metering import SpendMeter
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
-from core.model.plan import StoredTarget
-from core.model.values import quantity
-from tests.fakes.account import FakeBrakes, MemoryQuotas
+from installation.wiring import TABLE
+from tests.builders import NOW
+from tests.fakes.account import FakeAccount
+from tests.fakes.world import FakeClock
+
+CLUSTER: Final = "test"
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+READS: Final = frozenset(
+    {"all", "forecast", "get", "indexed", "last", "latest", "meters", "readable", "read", "refused"}
+)
+KINDS: Final = {**dict.fromkeys(READS | {"until", "usage"}, "read"), "of_instance": "read one", "record": "record"}
+"""Method of a store → what its hooks are told; the others are writes."""
+
+UNHOOKED: Final = frozenset({"history", "listen", "verdict_on"})
+
+SPOILED: Final = {"body": {"S": "spoiled"}, "version": number(1)}
+"""The attributes of a row that nobody can read."""
+
+
+class Hooked:
+    """A store whose calls can be followed, and fail, as the table's port: see `Rows`."""
+
+    def __init__(self, store: Any, rows: Rows) -> None:
+        self._store = store
+        self._rows = rows
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+        if name in UNHOOKED:
+            return method
+        kind = KINDS.get(name, "write")
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            if arguments[:1] == (OfferingProbe(),):  # nothing was tried, so nothing ends
+                return method(*arguments, **named)
+            self._rows.before_call(kind)
+            answer = method(*arguments, **named)
+            if kind == "write":
+                self._rows.after_call(kind)
+            return answer
+
+        return call
+
+
+class Records(MutableMapping[K, R], Generic[K, R]):
+    """The rows of one kind as records. What is written here passes no condition and no counter: a person wrote it."""
+
+    def __init__(
+        self,
+        read: Callable[[], Mapping[K, R]],
+        put: Callable[[K, R], object] | None = None,
+        drop: Callable[[K], object] | None = None,
+    ) -> None:
+        self._read, self._put, self._drop = read, put, drop
+
+    def __getitem__(self, name: K) -> R:
+        return self._read()[name]
+
+    def __setitem__(self, name: K, record: R) -> None:
+        assert self._put is not None, "rows of this kind are written by functions alone"
+        self._put(name, record)
+
+    def __delitem__(self, name: K) -> None:
+        assert self._drop is not None, "rows of this kind are removed by functions alone"
+        if name not in self._read():
+            raise KeyError(name)
+        self._drop(name)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def values(self) -> Any:
+        return self._read().values()
+
+    def items(self) -> Any:
+        return self._read().items()
+
+    def clear(self) -> None:
+        for name in list(self._read()):
+            del self[name]
+
+    def __repr__(self) -> str:
+        return repr(dict(self._read()))
+
+
+class TableBrakes(DynamoBrakes):
+    """The brakes in the table, which are read anew for each question."""
+
+    def engaged(self) -> EngagedBrakes:
+        return EngagedBrakes(self.read())
+
+    def forget_reading(self) -> None:
+        """Nothing is kept."""
 
 
 class Rows:
-    """The stored rows. They outlive the stores, as a table outlives functions; hooks are called for every call."""
+    """One cluster's rows in the simulated table. They outlive the stores, as a table outlives functions.
 
-    def __init__(self) -> None:
-        self.claims: dict[str, ClaimRecord] = {}
-        self.commands: dict[str, CommandRecord] = {}
-        self.proposals: dict[str, Proposal] = {}
-        self.verdicts: dict[tuple[str, str, str], ProposalVerdict] = {}
-        self.unindexed: set[str] = set()
-        self.usage: dict[str, PoolUsage] = {}
-        self.meters: dict[str, SpendMeter] = {}
-        self.leases: dict[str, tuple[str, int, datetime | None]] = {}
-        self.refused: dict[OfferingKey, datetime] = {}
-        self.probed: dict[OfferingKey, datetime] = {}
-        self.nominated: dict[str, datetime] = {}
-        self.denials: dict[tuple[str, str], LaunchDenial] = {}
-        self.sweeps: dict[str, SweepState] = {}
-        self.moves = MoveHistory()
-        self.target: bytes | None = None
-        self.changed_at: datetime | None = None
-        self.pod_ends: dict[str, datetime] = {}
-        self.quotas = MemoryQuotas()
-        self.growth: GrowthHistory | None = None
-        self.forecast: Forecast | None = None
-        self.unreadable: dict[str, UnreadableRow] = {}
+    Each attribute holds the rows of one kind. The hooks are called for every call of a store with its kind: `read`, `write`,
+    `record` for the mark of a change, and `read one` for the claim of an instance.
+    """
+
+    claims: MutableMapping[str, ClaimRecord]
+    commands: MutableMapping[str, CommandRecord]
+    proposals: MutableMapping[str, Proposal]
+    usage: MutableMapping[str, PoolUsage]
+    denials: MutableMapping[tuple[str, str], LaunchDenial]
+    refused: MutableMapping[OfferingKey, datetime]
+    probed: MutableMapping[OfferingKey, datetime]
+    sweeps: MutableMapping[str, SweepState]
+    nominated: MutableMapping[str, datetime]
+    leases: Mapping[str, tuple[str, datetime | None]]
+    """Name → holder, and until when."""
+
+    def __init__(self, clock: FakeClock | None = None, account: FakeAccount | None = None) -> None:
+        self.clock = clock or FakeClock(NOW)
+        self.account = account or FakeAccount(clock=self.clock, spend=lambda _: None, validates=False)
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
+        client = self.account.client("dynamodb")
+        self.table = table = DynamoTable(client, self.account.table, lambda _: None)
+        settings = msgspec.structs.replace(self.account.account.settings, cluster_name=CLUSTER)
+        self.adapters = Adapters(settings, self.account.account.session, self.clock, pause=lambda _: None)
+        self.adapters.table = table
+        self.brakes = TableBrakes(table, CLUSTER, self.clock)
+        self.quotas = self.adapters.quotas
+        self.targets, self.leasing = Hooked(self.adapters.targets, self), Hooked(self.adapters.leases, self)
+        self._claims = ShardedItems(table, CLUSTER, CLAIMS, ClaimRecord)
+        self._index = InstanceRows(table, CLUSTER)
+        self.claims = Records(self._present_claims, self._put_claim, self._drop_claim)
+        self.commands = self._records(COMMANDS, CommandRecord)
+        self.proposals = self._records("proposals", Proposal)
+        denials = self._records("denials", LaunchDenial)
+        self.denials = Records(
+            lambda: {(denial.node_class, denial.code): denial for denial in denials.values()},
+            lambda name, denial: denials.__setitem__("#".join(name), denial),
+            lambda name: denials.__delitem__("#".join(name)),
+        )
+        counters = UsageItems(CLUSTER)
+        self.usage = Records(
+            lambda: {usage.node_pool: usage for usage in self.adapters.claims.usage()},
+            lambda _, usage: table.put(counters.item(usage)),
+            lambda name: table.delete(counters.partition, name),
+        )
+        self._arrange_offerings()
+        self._arrange_marks()
 
-    def stores(self, brakes: FakeBrakes) -> Stores:
-        """The stores of one cluster."""
-        return Stores(
-            claims=MemoryClaims(self),
-            commands=MemoryCommands(self),
-            unavailable=MemoryOfferings(self),
-            denials=MemoryDenials(self),
-            nominations=MemoryNominations(self),
-            changes=MemoryChanges(self),
-            pod_ends=MemoryPodEnds(self),
-            moves=MemoryMoves(self),
-            brakes=brakes,
-            breakers=brakes,
-            quotas=self.quotas,
-            unreadable=MemoryUnreadableRows(self),
-            forecasts=MemoryForecasts(self),
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Replace the rows of a kind by those of a mapping."""
+        present = self.__dict__.get(name)
+        if isinstance(present, Records):
+            present.clear()
+            present.update(value)
+        else:
+            super().__setattr__(name, value)
+
+    def stores(self, brakes: TableBrakes | None = None) -> Stores:
+        """The stores of one cluster, as a sandbox has them."""
+        return self.hooked(self.adapters.stores, brakes or self.brakes)
+
+    def hooked(self, stores: Stores, brakes: Any) -> Stores:
+        """The same stores with these brakes, whose calls are followed."""
+        unhooked = {"brakes": brakes, "breakers": self.brakes, "quotas": self.quotas, "unreadable": stores.unreadable}
+        names = (name for name in Stores.__struct_fields__ if name not in unhooked)
+        return msgspec.structs.replace(
+            stores, **unhooked, **{name: Hooked(getattr(stores, name), self) for name in names}
         )
 
+    def spoil(self, kind: str, name: str) -> None:
+        """Make the row unreadable, as a person may who edits it."""
+        partition = partition_of(CLUSTER, kind) if kind != CLAIMS else shard_partition(CLUSTER, CLAIMS, name)
+        self.table.put({**key(partition, name), **SPOILED, TABLE.expiry: number(int(NOW.timestamp()) + 10**8)})
 
-class MemoryForecasts:
-    """`adapters.store.ForecastStore`."""
+    @property
+    def spoiled(self) -> list[str]:
+        """The names of the rows that were made unreadable and are still there."""
+        items = self.account.account.table.all()
+        return [item[TABLE.sort_key]["S"] for item in items if item.get("body") == SPOILED["body"]]
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+    def unindex(self, instance_id: str) -> None:
+        """Lose the row by which the instance's claim is found."""
+        self.table.delete(partition_of(CLUSTER, "instances"), instance_id)
 
-    def history(self) -> GrowthHistory | None:
-        return self._rows.growth
+    @property
+    def moves(self) -> MoveHistory:
+        return self.adapters.stores.moves.readable(self.clock.now())
 
-    def write_history(self, history: GrowthHistory) -> None:
-        self._rows.before_call("write")
-        self._rows.growth = history
+    @moves.setter
+    def moves(self, moves: MoveHistory) -> None:
+        partition = partition_of(CLUSTER, "moves")
+        for item in list(self.table.query(partition)):
+            self.table.delete(partition, item[TABLE.sort_key]["S"])
+        self.adapters.stores.moves.write(moves, self.clock.now())
 
-    def forecast(self) -> Forecast | None:
-        self._rows.before_call("read")
-        return self._rows.forecast
+    @property
+    def changed_at(self) -> datetime | None:
+        return self.adapters.stores.changes.last()
 
-    def write_forecast(self, forecast: Forecast) -> None:
-        self._rows.before_call("write")
-        self._rows.forecast = forecast
+    @changed_at.setter
+    def changed_at(self, moment: datetime) -> None:
+        self.adapters.stores.changes.record(moment)
 
-
-class MemoryUnreadableRows:
-    """`adapters.store.UnreadableRows`."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def all(self) -> tuple[UnreadableRow, ...]:
-        return tuple(row for _, row in sorted(self._rows.unreadable.items()))
-
-
-class MemoryChanges:
-    """`adapters.store.Changes`."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def last(self) -> datetime | None:
-        self._rows.before_call("read")
-        return self._rows.changed_at
-
-    def record(self, now: datetime) -> None:
-        self._rows.before_call("record")
-        self._rows.changed_at = now
-
-
-class MemoryPodEnds:
-    """`adapters.store.PodEnds`."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def latest(self, now: datetime) -> dict[str, datetime]:
-        self._rows.before_call("read")
-        return {node: at for node, at in self._rows.pod_ends.items() if now - at < timedelta(hours=3)}
-
-    def record(self, ended: Mapping[str, datetime], now: datetime) -> None:
-        self._rows.before_call("write")
-        for node, at in ended.items():
-            self._rows.pod_ends[node] = max(at, self._rows.pod_ends.get(node, at))
-        self._rows.after_call("write")
-
-
-class MemoryTargets:
-    """`adapters.store.Targets`."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def read(self) -> StoredTarget | None:
-        self._rows.before_call("read")
-        return None if self._rows.target is None else decode(self._rows.target)
-
-    def write(self, target: StoredTarget | None) -> None:
-        self._rows.before_call("write")
-        self._rows.target = None if target is None else encode(target)
-        self._rows.after_call("write")
-
-
-class MemoryClaims:
-    """`adapters.store.ClaimStore`."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def all(self) -> tuple[ClaimRecord, ...]:
-        self._rows.before_call("read")
-        return tuple(
-            self._rows.claims[name] for name in sorted(self._rows.claims.keys() - self._rows.unreadable.keys())
-        )
-
-    def get(self, name: str) -> ClaimRecord | None:
-        self._rows.before_call("read")
-        if name in self._rows.unreadable:
-            raise UnreadableRowError("store", self._rows.unreadable[name])
-        return self._rows.claims.get(name)
-
-    def of_instance(self, instance_id: str) -> ClaimRecord | None:
-        self._rows.before_call("read one")
-        found = (record for record in self._rows.claims.values() if record.instance_id == instance_id)
-        record = next(found, None) if instance_id not in self._rows.unindexed else None
-        return self.get(record.name) if record is not None else None
-
-    def indexed(self) -> frozenset[str]:
-        self._rows.before_call("read")
-        known = {record.instance_id for record in self._rows.claims.values() if record.machine is not None}
-        return frozenset(known - self._rows.unindexed)
-
-    def index(self, claim: ClaimRecord) -> None:
-        self._rows.before_call("write")
-        self._rows.unindexed.discard(claim.instance_id)
-        self._rows.after_call("write")
-
-    def request(
-        self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease | None
-    ) -> Requested:
-        self._rows.before_call("write")
-        accepted, refused = [], []
-        for claim in claims:
-            if lease is not None and self._rows.leases[lease.name][1] != lease.fence:
-                raise ConflictError("store", "the lease is another's")
-            stored = self._rows.claims.get(claim.name)
-            new = msgspec.structs.replace(claim, version=1)
-            if stored is not None:
-                (accepted if stored.token == claim.token else refused).append(new)
-            elif not all(self._has_room(counter, claim.reserved_in(counter), limits) for counter in claim.counters):
-                refused.append(new)
-            else:
-                self._rows.claims[claim.name] = new
-                self._move(None, new)
-                accepted.append(new)
-        self._rows.after_call("write")
-        return Requested(tuple(accepted), tuple(refused))
-
-    def restore(self, claim: ClaimRecord) -> ClaimRecord | None:
-        self._rows.before_call("write")
-        if claim.name in self._rows.claims:
-            return None
-        first = msgspec.structs.replace(claim, version=1)
-        self._rows.claims[claim.name] = first
-        self._move(None, first)
-        self._rows.after_call("write")
-        return first
-
-    def discard_unreadable(self, name: str) -> None:
-        self._rows.before_call("write")
-        if self._rows.unreadable.pop(name, None) is not None:
-            del self._rows.claims[name]
-        self._rows.after_call("write")
-
-    def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
-        self._rows.before_call("write")
-        self._expect(before)
-        stored = msgspec.structs.replace(after, version=before.version + 1)
-        others = (record for record in self._rows.claims.values() if record.name != before.name)
-        is_launched = stored.machine is not None and before.machine is None and stored.shares > 1
-        if is_launched and any(record.instance_id == stored.instance_id for record in others):
-            raise ConflictError("store", f"{stored.instance_id} is another claim's")
-        self._rows.claims[before.name] = stored
-        self._move(before, stored)
-        self._rows.after_call("write")
-        return stored
-
-    def change_within(
-        self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, Mapping[str, int]]
-    ) -> ClaimRecord | None:
-        self._expect(before)
-        for counter in after.counters:
-            grown = quantity.subtract(after.reserved_in(counter), before.reserved_in(counter))
-            used = quantity.add(self._used(counter).reserved, grown)
-            bounds = limits.get(counter, {})
-            if any(grown.get(name, 0) > 0 and used.get(name, 0) > limit for name, limit in bounds.items()):
-                return None
-        return self.change(before, after)
-
-    def disrupt(
-        self,
-        claims: Sequence[ClaimChange],
-        bounds: Mapping[str, int],
-        *,
-        command: CommandChange | None = None,
-        lease: Lease | None = None,
-    ) -> Disrupted:
-        self._rows.before_call("write")
-        if lease is not None and self._rows.leases[lease.name][1] != lease.fence:
-            raise ConflictError("store", "the lease is another's")
-        for change in claims:
-            self._expect(change.before)
-        if command is not None:
-            expect_command(self._rows, command.before)
-        spent = self._spent(claims, bounds)
-        if spent:
-            return Disrupted((), None, spent)
-        stored = [
-            msgspec.structs.replace(change.after, is_disrupting=True, version=change.before.version + 1)
-            for change in claims
-        ]
-        for change, record in zip(claims, stored, strict=True):
-            self._rows.claims[record.name] = record
-            self._move(change.before, record)
-        moved = None
-        if command is not None:
-            moved = msgspec.structs.replace(command.after, version=command.before.version + 1)
-            self._rows.commands[moved.id] = moved
-        self._rows.after_call("write")
-        return Disrupted(tuple(stored), moved)
-
-    def _spent(self, claims: Sequence[ClaimChange], bounds: Mapping[str, int]) -> tuple[str, ...]:
-        new = [change.before.plan.node_pool for change in claims if not change.before.is_disrupting]
-        return tuple(
-            pool
-            for pool in sorted(set(new))
-            if pool in bounds and self._used(pool).disrupting + new.count(pool) > bounds[pool]
-        )
-
-    def forget(self, record: ClaimRecord, costs: Mapping[str, int] = {}) -> None:
-        self._rows.before_call("write")
-        if record.name in self._rows.claims:
-            self._expect(record)
-            del self._rows.claims[record.name]
-            self._move(record, None)
-            for cap, amount in costs.items():
-                meter = self._meter(cap)
-                self._rows.meters[cap] = msgspec.structs.replace(meter, ended=meter.ended + amount)
-        self._rows.after_call("write")
-
+    @property
     def meters(self) -> dict[str, SpendMeter]:
-        self._rows.before_call("read")
-        return dict(sorted(self._rows.meters.items()))
+        return self.adapters.claims.meters()
 
-    def read_meter(self, cap: str, period: str, since: datetime, reading: int) -> None:
-        self._rows.before_call("write")
-        meter = self._meter(cap)
-        if period not in meter.readings or meter.readings[period][0] < since:
-            readings = {**meter.readings, period: (since, reading)}
-            self._rows.meters[cap] = msgspec.structs.replace(meter, readings=readings)
-        self._rows.after_call("write")
+    @property
+    def pod_ends(self) -> dict[str, datetime]:
+        return self.adapters.pod_ends.latest(self.clock.now())
 
-    def _meter(self, cap: str) -> SpendMeter:
-        return self._rows.meters.get(cap, SpendMeter(cap=cap))
+    @property
+    def forecast(self) -> Forecast | None:
+        return self.adapters.stores.forecasts.forecast()
 
-    def usage(self) -> tuple[PoolUsage, ...]:
-        self._rows.before_call("read")
-        return tuple(self._rows.usage[pool] for pool in sorted(self._rows.usage))
+    @property
+    def growth(self) -> GrowthHistory | None:
+        return self.adapters.stores.forecasts.history()
 
-    def recount(self, before: PoolUsage, after: PoolUsage) -> None:
-        self._rows.before_call("write")
-        if self._used(before.node_pool).version != before.version:
-            raise ConflictError("store", f"counters of {before.node_pool} have moved")
-        self._rows.usage[before.node_pool] = msgspec.structs.replace(
-            after, node_pool=before.node_pool, version=before.version + 1
-        )
-        self._rows.after_call("write")
+    @growth.setter
+    def growth(self, history: GrowthHistory) -> None:
+        self.adapters.stores.forecasts.write_history(history)
 
-    def _has_room(self, counter: str, reserved: Mapping[str, int], limits: Mapping[str, Mapping[str, int]]) -> bool:
-        used = quantity.add(self._used(counter).reserved, reserved)
-        return all(used.get(name, 0) <= limit for name, limit in limits.get(counter, {}).items())
-
-    def _used(self, pool: str) -> PoolUsage:
-        return self._rows.usage.get(pool, PoolUsage(node_pool=pool))
-
-    def _expect(self, record: ClaimRecord) -> None:
-        stored = self._rows.claims.get(record.name)
-        if stored is None or stored.version != record.version:
-            raise ConflictError("store", f"claim {record.name} has changed")
-
-    def _move(self, before: ClaimRecord | None, after: ClaimRecord | None) -> None:
-        if _holds(before) == _holds(after):
-            return
-        claim = next(record for record in (before, after) if record is not None)
-        had, has = _holds(before)[1], _holds(after)[1]
-        for counter in claim.counters:
-            old, new = (record.reserved_in(counter) if record is not None else {} for record in (before, after))
-            used = self._used(counter)
-            reserved = quantity.add(quantity.subtract(used.reserved, old), new)
-            self._rows.usage[counter] = PoolUsage(
-                node_pool=counter,
-                reserved={name: amount for name, amount in sorted(reserved.items()) if amount},
-                disrupting=used.disrupting + (has - had if counter == claim.plan.node_pool else 0),
-                version=used.version + 1,
-            )
-
-
-def _holds(record: ClaimRecord | None) -> tuple[dict[str, int], int]:
-    return (record.reserved, int(record.is_disrupting)) if record is not None else ({}, 0)
-
-
-def expect_command(rows: Rows, record: CommandRecord) -> None:
-    stored = rows.commands.get(record.id)
-    if stored is None or stored.version != record.version:
-        raise ConflictError("store", f"command {record.id} has changed")
-
-
-class MemoryCommands:
-    """`adapters.store.CommandStore`."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def all(self) -> tuple[CommandRecord, ...]:
-        for row in self._rows.unreadable.values():
-            if row.is_command:
-                raise UnreadableRowError("store", row)
-        return self.readable()
-
-    def readable(self) -> tuple[CommandRecord, ...]:
-        self._rows.before_call("read")
-        return tuple(
-            self._rows.commands[name] for name in sorted(self._rows.commands.keys() - self._rows.unreadable.keys())
+    def _records(self, kind: str, type_: Any) -> Records[str, Any]:
+        items: RecordItems[Any] = RecordItems(self.table, partition_of(CLUSTER, kind), type_)
+        return Records(
+            lambda: dict(items.named()),
+            lambda name, record: self.table.put(items.item(name, record)),
+            lambda name: self.table.delete(items.partition, name),
         )
 
-    def get(self, command_id: str) -> CommandRecord | None:
-        self._rows.before_call("read")
-        return self._rows.commands.get(command_id)
+    def _present_claims(self) -> dict[str, ClaimRecord]:
+        """The readable claims by name, without the eight queries that a list takes."""
+        prefix = partition_of(CLUSTER, CLAIMS) + "#"
+        items = [item for item in self.account.account.table.all() if item[TABLE.partition_key]["S"].startswith(prefix)]
+        names = sorted(item[TABLE.sort_key]["S"] for item in items if item["body"] != SPOILED["body"])
+        return {name: record for name in names if (record := self._claims.get(name)) is not None}
 
-    def add(self, record: CommandRecord) -> None:
-        self._rows.before_call("write")
-        if record.id in self._rows.commands:
-            raise ConflictError("store", f"command {record.id} exists")
-        self._rows.commands[record.id] = msgspec.structs.replace(record, version=1)
-        self._rows.after_call("write")
+    def _put_claim(self, name: str, record: ClaimRecord) -> None:
+        assert name == record.name
+        self.table.put(self._claims.item(name, record))
+        if record.instance_id:
+            self._index.add(record)
 
-    def change(self, before: CommandRecord, after: CommandRecord) -> CommandRecord:
-        self._rows.before_call("write")
-        expect_command(self._rows, before)
-        self._rows.commands[before.id] = msgspec.structs.replace(after, version=before.version + 1)
-        self._rows.after_call("write")
-        return self._rows.commands[before.id]
+    def _drop_claim(self, name: str) -> None:
+        record = self._claims.get(name)
+        if record is not None and self._index.claim_of(record.instance_id or "none") == name:
+            self.unindex(record.instance_id)
+        self.table.delete(self._claims.partition(name), name)
 
-    def remove(self, record: CommandRecord) -> None:
-        self._rows.before_call("write")
-        if record.id in self._rows.commands:
-            expect_command(self._rows, record)
-            del self._rows.commands[record.id]
-        self._rows.after_call("write")
+    def _arrange_offerings(self) -> None:
+        table = self.table
 
+        def moments(attribute: str) -> dict[OfferingKey, datetime]:
+            rows = readable_rows(table, PARTITION, lambda item: item.get(attribute, {}).get("N"))
+            return {
+                OfferingKey(*sort.split("#")): datetime.fromtimestamp(int(seconds), UTC)
+                for sort, seconds in rows.items()
+                if seconds is not None
+            }
 
-class MemoryProposals:
-    """`adapters.store.ProposalStore`."""
+        def refuse(offering: OfferingKey, until: datetime) -> None:
+            times = {"until": _seconds(until), TABLE.expiry: _seconds(until + MEMORY)}
+            table.put({**key(PARTITION, _sort(offering)), "refusals": number(1), **times})
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+        def probe(offering: OfferingKey, until: datetime) -> None:
+            item = table.get(PARTITION, _sort(offering)) or {}
+            table.put({**item, "probing_until": _seconds(until)})
 
-    def all(self) -> tuple[Proposal, ...]:
-        self._rows.before_call("read")
-        found = [self._rows.proposals[name] for name in sorted(self._rows.proposals)]
-        return tuple(
-            msgspec.structs.replace(one, verdict=self.verdict_on(one)) if one.end is None else one for one in found
+        def end_probe(offering: OfferingKey) -> None:
+            item = table.get(PARTITION, _sort(offering)) or {}
+            table.put({name: value for name, value in item.items() if name != "probing_until"})
+
+        self.refused = Records(
+            lambda: moments("until"), refuse, lambda offering: table.delete(PARTITION, _sort(offering))
+        )
+        self.probed = Records(lambda: moments("probing_until"), probe, end_probe)
+
+    def _arrange_marks(self) -> None:
+        log, nominations = self.adapters.sweep_log, DynamoNominations(self.table, CLUSTER)
+
+        def without(name: str) -> dict[str, SweepState]:
+            return {sweep: state for sweep, state in log.read().items() if sweep != name}
+
+        self.sweeps = Records(
+            log.read,
+            lambda name, state: log.write({**log.read(), name: state}),
+            lambda name: log.write(without(name)),
+        )
+        self.nominated = Records(
+            lambda: nominations.until(datetime.min.replace(tzinfo=UTC)),
+            lambda name, until: nominations.nominate([name], now=self.clock.now(), until=until),
+        )
+        self.leases = Records(
+            lambda: {
+                item[TABLE.sort_key]["S"]: (item["owner"]["S"], _held_until(item))
+                for item in self.table.query(partition_of(CLUSTER, "leases"))
+            }
         )
 
-    def add(self, proposal: Proposal) -> Proposal:
-        self._rows.before_call("write")
-        if proposal.id in self._rows.proposals:
-            raise ConflictError("store", f"proposal {proposal.id} exists")
-        self._rows.proposals[proposal.id] = msgspec.structs.replace(proposal, version=1)
-        self._rows.after_call("write")
-        return self._rows.proposals[proposal.id]
 
-    def change(self, before: Proposal, after: Proposal) -> Proposal:
-        self._rows.before_call("write")
-        if self._rows.proposals[before.id].version != before.version:
-            raise ConflictError("store", f"proposal {before.id} has changed")
-        self._rows.proposals[before.id] = msgspec.structs.replace(after, version=before.version + 1)
-        self._rows.after_call("write")
-        return self._rows.proposals[before.id]
-
-    def answer(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
-        self._rows.before_call("write")
-        self._rows.verdicts[proposal.id, proposal.digest, verdict.by] = verdict
-        self._rows.after_call("write")
-
-    def verdict_on(self, proposal: Proposal) -> ProposalVerdict | None:
-        said = self._rows.verdicts.items()
-        return deciding(verdict for key, verdict in said if key[:2] == (proposal.id, proposal.digest))
+def _held_until(item: Mapping[str, Any]) -> datetime | None:
+    held = item.get("held_until")
+    return None if held is None else datetime.fromtimestamp(int(held["N"]) / 1000, UTC)
 
 
-class MemoryLeases:
-    """`adapters.store.Leases`."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def acquire(self, name: str, owner: str, *, now: datetime, for_: timedelta) -> Lease | None:
-        self._rows.before_call("write")
-        holder, fence, until = self._rows.leases.get(name, ("", 0, None))
-        if until is not None and until > now and holder != owner:
-            return None
-        fence = max(fence + 1, int(now.timestamp() * 1000))
-        self._rows.leases[name] = (owner, fence, now + for_)
-        self._rows.after_call("write")
-        return Lease(name, fence)
-
-    def release(self, lease: Lease) -> None:
-        self._rows.before_call("write")
-        holder, fence, _ = self._rows.leases[lease.name]
-        if fence == lease.fence:
-            self._rows.leases[lease.name] = (holder, fence, None)
-        self._rows.after_call("write")
+def _sort(offering: OfferingKey) -> str:
+    return "#".join(msgspec.structs.astuple(offering)).removesuffix("#")
 
 
-HALF_OPEN = timedelta(hours=1)
-
-
-class MemoryOfferings:
-    """`adapters.store.UnavailableOfferings`, with one pause for all refusals."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def refused(self, now: datetime) -> RefusedOfferings:
-        self._rows.before_call("read")
-        return self._refused(now)
-
-    def _refused(self, now: datetime) -> RefusedOfferings:
-        known, probed = self._rows.refused, self._rows.probed
-        avoided = frozenset(key for key, until in known.items() if until > now or probed.get(key, now) > now)
-        half_open = (key for key, until in known.items() if key not in avoided and until + HALF_OPEN > now)
-        return RefusedOfferings(avoided, frozenset(half_open))
-
-    def mark(self, keys: Iterable[OfferingKey], now: datetime, choices: int | None = None) -> None:
-        self._rows.before_call("write")
-        marked = dict.fromkeys(keys, now + timedelta(minutes=3))
-        self._rows.refused |= marked
-        self._rows.probed = {key: until for key, until in self._rows.probed.items() if key not in marked}
-        self._rows.after_call("write")
-
-    def probe(self, keys: Iterable[OfferingKey], now: datetime) -> OfferingProbe:
-        self._rows.before_call("write")
-        found, until = frozenset(keys) & self._refused(now).half_open, now + PROBE
-        self._rows.probed |= dict.fromkeys(found, until)
-        self._rows.after_call("write")
-        return OfferingProbe(found, until)
-
-    def end(self, probe: OfferingProbe, launched: Iterable[OfferingKey]) -> None:
-        if probe.until is None:
-            return
-        self._rows.before_call("write")
-        works = frozenset(launched)
-        for key in sorted(probe.offerings):
-            if self._rows.probed.get(key) == probe.until:
-                del self._rows.probed[key]
-                if key in works:
-                    del self._rows.refused[key]
-        self._rows.after_call("write")
-
-
-class MemoryDenials:
-    """`adapters.store.LaunchDenials`."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def all(self) -> tuple[LaunchDenial, ...]:
-        self._rows.before_call("read")
-        return tuple(denial for _, denial in sorted(self._rows.denials.items()))
-
-    def change(self, before: LaunchDenial | None, after: LaunchDenial) -> LaunchDenial:
-        self._rows.before_call("write")
-        self._expect(after, before.version if before is not None else 0)
-        stored = msgspec.structs.replace(after, version=(before.version if before is not None else 0) + 1)
-        self._rows.denials[after.node_class, after.code] = stored
-        self._rows.after_call("write")
-        return stored
-
-    def remove(self, denial: LaunchDenial) -> None:
-        self._rows.before_call("write")
-        if (denial.node_class, denial.code) in self._rows.denials:
-            self._expect(denial, denial.version)
-            del self._rows.denials[denial.node_class, denial.code]
-        self._rows.after_call("write")
-
-    def _expect(self, denial: LaunchDenial, version: int) -> None:
-        known = self._rows.denials.get((denial.node_class, denial.code))
-        if (known.version if known is not None else 0) != version:
-            raise ConflictError("write", f"denial {denial.node_class} {denial.code}")
-
-
-class MemoryNominations:
-    """`adapters.store.Nominations`."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def until(self, now: datetime) -> dict[str, datetime]:
-        self._rows.before_call("read")
-        return {name: moment for name, moment in sorted(self._rows.nominated.items()) if moment > now}
-
-    def nominate(self, names: Iterable[str], *, now: datetime, until: datetime) -> None:
-        self._rows.before_call("write")
-        self._rows.nominated = self.until(now) | dict.fromkeys(names, until)
-        self._rows.after_call("write")
-
-
-class MemoryMoves:
-    """`adapters.store.MoveHistoryStore`."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def read(self, now: datetime) -> MoveHistory:
-        found = self.readable(now)
-        for name, row in sorted(self._rows.unreadable.items()):
-            if name.startswith(("rollout#", "failed#")):
-                raise UnreadableRowError("dynamodb:Query", row)
-        return found
-
-    def readable(self, now: datetime) -> MoveHistory:
-        self._rows.before_call("read")
-        return self._rows.moves
-
-    def write(self, changed: MoveHistory, now: datetime) -> None:
-        self._rows.before_call("write")
-        self._rows.moves = MoveHistory(
-            workloads=self._rows.moves.workloads | changed.workloads,
-            outcomes=self._rows.moves.outcomes | changed.outcomes,
-            failures=self._rows.moves.failures | changed.failures,
-            rollouts=self._rows.moves.rollouts | changed.rollouts,
-            evicted_nodes=self._rows.moves.evicted_nodes | changed.evicted_nodes,
-        )
-        self._rows.after_call("write")
-
-
-class MemorySweeps:
-    """`adapters.store.SweepLog`."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def read(self) -> dict[str, SweepState]:
-        self._rows.before_call("read")
-        return dict(self._rows.sweeps)
-
-    def write(self, states: Mapping[str, SweepState]) -> None:
-        self._rows.before_call("write")
-        self._rows.sweeps = dict(states)
-        self._rows.after_call("write")
+def _seconds(moment: datetime) -> dict[str, str]:
+    return number(int(moment.timestamp()))

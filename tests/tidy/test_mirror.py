@@ -16,10 +16,10 @@ FOLDERS = sorted(path.parent.name for path in (ROOT / "core").glob("*/__init__.p
 
 DATA_ONLY = {
     "core.model.node_pool",
+    "core.reasons.groups",
     "core.reasons.nodes",
     "core.reasons.pods",
     "core.reasons.runs",
-    "core.reasons.takeover",
 }
 """Modules without a rule of their own: structs and enumerations. Those who use them test them."""
 

@@ -52,7 +52,6 @@ from core.model.plan import Plan
 from core.model.pod import Pod
 from lambdas.controllers.forecast import ForecastRuns
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
-from tests.fakes.account import FakeBrakes
 from tests.fakes.lab import SETTINGS
 from tests.fakes.store import Rows
 from tests.fakes.world import FakeClock, MemoryObjects
@@ -371,7 +370,7 @@ class Course:
         runs = ForecastRuns(
             observer=SimpleNamespace(observe=lambda: view),  # type: ignore[arg-type]  # what it uses of it
             recorded=RecordedSnapshots(self.objects, "test", self.clock),
-            store=self.rows.stores(FakeBrakes(self.clock)).forecasts,
+            store=self.rows.stores().forecasts,
             ledger=self.writer,
             kubernetes=None,  # type: ignore[arg-type]  # no ramp stops here
             settings=chosen,

@@ -23,8 +23,8 @@ from core.model.values.quantity import add, subtract
 from core.model.values.quotas import quota_of
 from core.model.values.requirements import Requirement, Requirements
 from core.pools import node_prices, shared_limits
-from core.reasons.code import Refusal, Stated
-from core.reasons.pods import PodReason
+from core.reasons.code import Refusal
+from core.reasons.pods import QuotaSpent, QuotasSpent
 from core.scheduling.constraints.caps import RemainingCaps
 from core.scheduling.constraints.constraint import CommitmentCharges, Constraint, PlanStart
 from core.scheduling.constraints.registry import ConstraintTypes
@@ -330,12 +330,11 @@ class Ec2Quotas(Constraint):
                 code = quota.code(capacity_type)
                 if code in self._quotas.left:
                     least[code] = min(least.get(code, (vcpus, "")), (vcpus, quota.described(capacity_type)))
-        parts = (self._described(code, *instance_type) for code, instance_type in sorted(least.items()))
-        return Stated(PodReason.QUOTA_REACHED, "; ".join(parts))
-
-    def _described(self, code: str, least: int, quota: str) -> str:
-        vcpus_left = max(0, self._quotas.left[code]) // VCPU
-        return f"EC2's {quota}, leaves {vcpus_left} vCPUs and the smallest suitable instance type has {least // VCPU}"
+        spent = (
+            QuotaSpent(quota, max(0, self._quotas.left[code]) // VCPU, vcpus // VCPU)
+            for code, (vcpus, quota) in sorted(least.items())
+        )
+        return QuotasSpent(tuple(spent))
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Whether none of the claim's quotas refused a pod; for those that did, the greedy plan decides who gets the rest."""

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from core import labels
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Refusal, Stated
-from core.reasons.pods import PodReason
+from core.reasons.code import Refusal
+from core.reasons.pods import SubnetsFull
 from core.scheduling.addresses import RemainingAddresses, fitted, in_one_scarce_zone, zones_of
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.new_node import ClaimDraft, InFlightClaim
@@ -56,12 +56,8 @@ class FreeAddresses(Constraint):
     def shortage(self, draft: ClaimDraft) -> Refusal:
         """Name the subnets without addresses, by zone."""
         scarce = self._addresses.scarce_zones(draft.template)
-        named = "; ".join(f"{zone}: {', '.join(scarce[zone].subnets)}" for zone in self._full(draft))
-        name = draft.template.pool.node_class.name
-        return Stated(
-            PodReason.NO_FREE_ADDRESS,
-            f"no subnet of EC2NodeClass {name} has the free addresses that its node takes ({named})",
-        )
+        zones = tuple((zone, tuple(scarce[zone].subnets)) for zone in self._full(draft))
+        return SubnetsFull(draft.template.pool.node_class.name, zones)
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Only claims in zones with plenty: the greedy plan decides who gets the last addresses."""

@@ -14,8 +14,8 @@ from core import labels
 from core.model.pod import EBS_DRIVER, HostPort
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Refusal, Stated
-from core.reasons.pods import PodReason
+from core.reasons.code import Refusal
+from core.reasons.pods import RESERVATIONS_FULL, DollarsSpent, LimitsSpent, PodReason
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.existing_node import Attachments, ExistingNode
 from core.scheduling.instance_types import OFFERING_KEYS, unmet
@@ -243,18 +243,20 @@ class NodePoolLimits(Constraint):
                 quantity.render(max(0, amount), quantity.HOURLY)
                 for amount in (dollars_left, cap, cheapest, cheapest - dollars_left)
             )
-            spent = remaining.spending_of(group) if group else ""
-            message = (
-                f"{_owner(group)} limit {quantity.HOURLY} leaves ${left} of ${whole}{f' ({spent})' if spent else ''}, "
-                f"and the cheapest suitable type may cost ${price}: "
-                f"a node comes once others that cost ${lacking} an hour have left, or the limit is raised"
+            return DollarsSpent(
+                owner=_owner(group),
+                resource=quantity.HOURLY,
+                left=left,
+                whole=whole,
+                spent=remaining.spending_of(group) if group else "",
+                price=price,
+                lacking=lacking,
             )
-            return Stated(PodReason.BUDGET_EXHAUSTED, message)
-        spent = ", ".join(
-            f"{name} {quantity.render(max(0, amount), name)}{in_group(remaining.binding(name))}"
+        amounts = (
+            (name, quantity.render(max(0, amount), name), in_group(remaining.binding(name)))
             for name, amount in limits_left.items()
         )
-        return Stated(PodReason.LIMIT_REACHED, f"its limits leave {spent}, too little for another node")
+        return LimitsSpent(tuple(amounts))
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Not if pods wait for a NodePool with limits: the greedy plan decides which pods get its last room."""
@@ -409,7 +411,7 @@ class Reservations(Constraint):
 
     def shortage(self, draft: ClaimDraft) -> Refusal:
         """Report that all places are assigned."""
-        return Stated(PodReason.NO_OFFERING_AVAILABLE, "all suitable capacity reservations are full")
+        return RESERVATIONS_FULL
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Only claims without a reservation: the greedy plan decides who gets the places."""

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple, TypeVar
 
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Refusal, Stated
-from core.reasons.pods import PodReason
+from core.reasons.code import Refusal
+from core.reasons.pods import PodReason, SpreadsBroken, VolumeCause, VolumeUnusable
 from core.scheduling.constraints.commitments import Commitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.per_node import AttachLimits, DaemonCompany, HostPorts, NodePoolLimits, Reservations
@@ -54,9 +54,7 @@ class ExclusiveClaims(Constraint):
     def exhausted(self, pods: PodGroup) -> Refusal | None:
         """Return which claim another pod of the plan uses; None if all are free."""
         taken = next((name for name in pods.volumes.exclusive if name in self._users), "")
-        claim = f"PersistentVolumeClaim {taken}"
-        message = f"{claim} is ReadWriteOncePod, and another pod that gets a node uses it"
-        return Stated(self.reason, message) if taken else None
+        return VolumeUnusable(VolumeCause.USED_IN_PLAN, taken) if taken else None
 
     def reserve_on_node(self, node: ExistingNode, pods: PodGroup) -> None:
         """Record the pod's claims as used."""
@@ -133,9 +131,7 @@ class VacantDomains(Constraint):
 
     def shortage(self, draft: ClaimDraft) -> Refusal:
         """Report the domains."""
-        names = sorted({f"{domain.key} {domain.value or 'of a further node'}" for domain in self._vacant})
-        message = f"a new node in {' or '.join(names)} would break the spread of pods that have their place"
-        return Stated(self.reason, message)
+        return SpreadsBroken(tuple((domain.key, domain.value) for domain in self._vacant))
 
     def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
         """Whether none of the claims found by repacking may enter a domain."""

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from core import labels
 from core.model.pod import (
@@ -532,7 +533,7 @@ class Topology:
         self._namespaces = namespaces
         self._numbers: dict[TopologyGroup, TopologyGroupId] = {}
         self._hard: set[TopologyGroupId] = set()
-        self._rules: dict[tuple[int, PodDemands], tuple[TopologyRule, ...]] = {}
+        self._rules: dict[tuple[int, int], tuple[TopologyRule, ...]] = {}
         self._daemons = daemons
         for signature in signatures:
             self._register(signature)
@@ -553,9 +554,9 @@ class Topology:
         self.may_run_anywhere: Callable[[PodSignature, str], bool] = memo(PodSignature.may_run_anywhere)
         self.may_run_at: Callable[[PodSignature, str, str], bool] = memo(PodSignature.may_run_at)
 
-    def rules(self, signature: PodSignature, demands: PodDemands) -> tuple[TopologyRule, ...]:
-        """Return the rules that pods obey at one relaxation step, including those that other pods impose."""
-        question = (signature.index, demands)
+    def rules(self, signature: PodSignature, number: int, demands: PodDemands) -> tuple[TopologyRule, ...]:
+        """Return the rules that pods obey at the relaxation step of this number, including those that other pods impose."""
+        question = (signature.index, number)
         known = self._rules.get(question)
         if known is None:
             of_affinity = self._affinity_of(signature, demands)
@@ -575,9 +576,9 @@ class Topology:
         """
         if not self._daemons:
             return
-        spec, near, away = signature.spec, [], []
+        near, away = [], []
         affinity = self._affinity_of(signature, _everything(signature))
-        apart = [self._of_anti_affinity(term, signature.namespace, signature.labels) for term in spec.anti_affinity]
+        apart = [self.groups[number] for number in signature.avoids]
         for position, daemon in enumerate(self._daemons):
             if affinity and affinity[0].selects(daemon.namespace, daemon.labels):
                 near.append(position)
@@ -604,17 +605,11 @@ class Topology:
                 self._hard.add(
                     self._number(spread_group(spread, signature.spreads, spec, signature.namespace, signature.labels))
                 )
-        for group in (*self._affinity_of(signature, _everything(signature)), *_groups_of_claims(signature)):
-            self._hard.add(self._number(group))
-        for kind in (ANTI_AFFINITY, INVERSE):
-            for term in spec.anti_affinity:
-                group = affinity_group(kind, term, signature.namespace, signature.labels, self._namespaces)
-                self._hard.add(self._number(group))
-        inverse = (
-            affinity_group(INVERSE, term, signature.namespace, signature.labels, self._namespaces)
-            for term in spec.anti_affinity
-        )
-        signature.avoids = tuple(dict.fromkeys(self._number(group) for group in inverse))
+        apart = [self._of_anti_affinity(term, signature.namespace, signature.labels) for term in spec.anti_affinity]
+        inverse = [replace(group, kind=INVERSE) for group in apart]
+        near = self._affinity_of(signature, _everything(signature))
+        self._hard.update(map(self._number, (*near, *_groups_of_claims(signature), *apart, *inverse)))
+        signature.avoids = tuple(dict.fromkeys(map(self._number, inverse)))
 
     def _groups_of(self, signature: PodSignature, demands: PodDemands) -> list[TopologyGroup]:
         near = [weighted.term for weighted in demands.preferred_affinity]

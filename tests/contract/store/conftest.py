@@ -1,13 +1,12 @@
-"""Each test on the simulator's table, DynamoDB Local, and the stores in memory of other tests."""
+"""Each test on the simulator's table, which all other tests use, and on DynamoDB Local."""
 
 from __future__ import annotations
 
 import pytest
 
 from adapters.aws.dynamodb.table import DynamoTable
-from tests.contract.store.stores import NO_BRAKES, Store, a_table_at, dynamo
+from tests.contract.store.stores import Store, a_table_at, dynamo
 from tests.fakes.account import FakeAccount
-from tests.fakes.store import MemoryLeases, MemorySweeps, Rows
 
 SIMULATED = "simulated"
 LOCAL = pytest.param("local", marks=pytest.mark.e2e)
@@ -30,10 +29,7 @@ def table(request: pytest.FixtureRequest) -> DynamoTable:
     return found
 
 
-@pytest.fixture(params=[SIMULATED, LOCAL, "memory"])
+@pytest.fixture(params=[SIMULATED, LOCAL])
 def store(request: pytest.FixtureRequest) -> Store:
-    if request.param == "memory":
-        rows = Rows()
-        return Store(rows.stores(NO_BRAKES), MemoryLeases(rows), MemorySweeps(rows))
     table = request.getfixturevalue("in_simulator" if request.param == SIMULATED else "on_dynamodb_local")
     return dynamo(table, request.node.name)

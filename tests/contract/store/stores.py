@@ -9,16 +9,14 @@ from uuid import uuid4
 import boto3
 import msgspec
 
-from adapters.aws.dynamodb.claims import DynamoClaims
-from adapters.aws.dynamodb.commands import DynamoCommands, DynamoMoves, DynamoNominations
-from adapters.aws.dynamodb.coordination import DynamoChanges, DynamoForecasts, DynamoLeases, DynamoPodEnds, DynamoSweeps
-from adapters.aws.dynamodb.launch_memory import DynamoDenials, DynamoOfferings
-from adapters.aws.dynamodb.table import DynamoTable, DynamoUnreadableRows
+from adapters.aws.dynamodb.table import DynamoTable
+from adapters.composition.functions import Adapters
 from adapters.observation.stores import Stores
 from adapters.store import PLANNER, ClaimChange, Lease, Leases, PoolUsage, SweepLog
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import OfferingKey
-from tests.fakes.account import FakeBrakes, MemoryQuotas, create_table
+from tests.fakes.account import create_table
+from tests.fakes.lab import SESSION, SETTINGS
 from tests.fakes.world import FakeClock
 from tests.unit.lifecycle.records_for_tests import a_plan, a_record
 
@@ -26,8 +24,6 @@ MINUTE = timedelta(minutes=1)
 NOW = datetime.now(UTC).replace(microsecond=0)
 """Real time: DynamoDB deletes expired items by its own clock."""
 KEY = OfferingKey("m5.large", "us-east-1a", "spot")
-
-NO_BRAKES = FakeBrakes(FakeClock(NOW))
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -44,22 +40,10 @@ class Store(msgspec.Struct, frozen=True):
 
 
 def dynamo(table: DynamoTable, cluster: str) -> Store:
-    stores = Stores(
-        claims=DynamoClaims(table, cluster),
-        commands=DynamoCommands(table, cluster),
-        unavailable=DynamoOfferings(table),
-        denials=DynamoDenials(table, cluster),
-        nominations=DynamoNominations(table, cluster),
-        changes=DynamoChanges(table, cluster),
-        pod_ends=DynamoPodEnds(table, cluster),
-        moves=DynamoMoves(table, cluster),
-        brakes=NO_BRAKES,
-        breakers=NO_BRAKES,
-        quotas=MemoryQuotas(),
-        unreadable=DynamoUnreadableRows([table]),
-        forecasts=DynamoForecasts(table, cluster),
-    )
-    return Store(stores, DynamoLeases(table, cluster), DynamoSweeps(table, cluster))
+    """The stores of a cluster as its functions have them, on this table."""
+    adapters = Adapters(msgspec.structs.replace(SETTINGS, cluster_name=cluster), SESSION, FakeClock(NOW))
+    adapters.table = table
+    return Store(adapters.stores, adapters.leases, adapters.sweep_log)
 
 
 def a_table_at(endpoint: str) -> DynamoTable:

@@ -21,7 +21,6 @@ from core.model.catalogue import Offering
 from core.model.plan import Move, StoredDrain
 from tests.builders import a_stored_target
 from tests.contract.store.stores import MINUTE, NOW, Store, claim, counters, dynamo, going, noise, requested
-from tests.fakes.store import MemoryTargets, Rows
 from tests.unit.approval.test_proposal import PROPOSAL
 from tests.unit.lifecycle.records_for_tests import a_command
 
@@ -305,14 +304,14 @@ def test_a_command_that_another_function_continued_is_not_removed(store: Store) 
 
 def test_a_target_is_kept_until_it_is_replaced(table: DynamoTable, request: pytest.FixtureRequest) -> None:
     """Otherwise, each run plans everything again."""
-    for targets in (DynamoTargets(table, request.node.name), MemoryTargets(Rows())):
-        assert targets.read() is None
-        drains = tuple(StoredDrain(f"node-{number}", 10**9, 7) for number in range(300))
-        target = a_stored_target(*drains, settings="s", kept_price=1, new_price=2)
-        targets.write(target)
-        assert targets.read() == target
-        targets.write(None)
-        assert targets.read() is None
+    targets = DynamoTargets(table, request.node.name)
+    assert targets.read() is None
+    drains = tuple(StoredDrain(f"node-{number}", 10**9, 7) for number in range(300))
+    target = a_stored_target(*drains, settings="s", kept_price=1, new_price=2)
+    targets.write(target)
+    assert targets.read() == target
+    targets.write(None)
+    assert targets.read() is None
 
 
 def test_a_proposal_is_changed_only_from_its_last_version(table: DynamoTable, request: pytest.FixtureRequest) -> None:

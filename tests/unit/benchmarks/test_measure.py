@@ -393,6 +393,14 @@ def test_a_larger_cluster_costs_what_the_line_of_the_two_largest_says() -> None:
     assert bill.calculated(5000, measured) == {"table": 50.0, "metrics": 3.0}
 
 
+@pytest.mark.parametrize(
+    ("nodes", "distribute_from", "dollars"), [(20_000, 0, 0.0), (15_000, 15_000, 0.0), (20_000, 15_000, 21.9)]
+)
+def test_transitions_are_paid_from_the_size_that_is_divided(nodes: int, distribute_from: int, dollars: float) -> None:
+    """Eight parts make twenty transitions at $0.025 for a thousand, once a minute (docs/how-to/steer-a-node-pool.md)."""
+    assert bill.transitions(nodes, 2_500, distribute_from) == dollars
+
+
 def test_the_costs_on_the_page_are_below_their_goals() -> None:
     kept = json.loads((DOCS / "cost.json").read_text(encoding="utf-8"))
     assert {name: total(kept[name]) <= goal for name, goal in GOALS.items()} == dict.fromkeys(GOALS, True)

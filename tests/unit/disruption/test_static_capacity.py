@@ -18,6 +18,7 @@ from core.disruption.static_capacity import (
     surplus,
     template_claim,
     waiting_for_addresses,
+    waiting_for_limits,
 )
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodeClass
@@ -100,6 +101,35 @@ def test_a_limited_static_node_names_as_many_types_as_min_values_demand(limited:
     pool = a_pool("default", ON_DEMAND, flexible, replicas=1, shared_limits={"all": {limited: 10**15}})
     (claim,) = static_claims(world(node_pools=(pool,), options=ON))
     assert len(claim.instance_types) >= 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "number"), [({"cpu": 0}, 0), ({"cpu": 9000}, 2), ({"cpu": 10**9}, 3), ({"nodes": 2}, 2), ({}, 3)]
+)
+@pytest.mark.parametrize("group", ["all", "costs/all"])
+def test_static_nodes_stay_within_limits_and_caps_that_they_share(
+    group: str, limit: dict[str, int], number: int
+) -> None:
+    """Each minute a node was planned and told that the cap refused when its row was stored (seed 339)."""
+    small = a_type("small", cpu="4")
+    pool = a_pool("default", ON_DEMAND, replicas=3, shared_limits={group: limit})
+    snapshot = a_snapshot(types=(small,), node_pools=(pool,), options=ON)
+    assert (len(static_claims(snapshot)), lacks_nodes(snapshot)) == (number, number > 0)
+    assert waiting_for_limits(snapshot) == ({"default": (3 - number, group)} if number < 3 else {})
+
+
+def test_claims_for_pods_and_running_nodes_of_the_group_take_their_part_of_it_first() -> None:
+    small = a_type("small", cpu="4")
+    pool = a_pool("default", ON_DEMAND, replicas=2, shared_limits={"costs/all": {"cpu": 9000}})
+    snapshot = a_snapshot(types=(small,), node_pools=(pool,), options=ON)
+    (first, _) = static_claims(snapshot)
+    assert len(static_claims(snapshot, (first,))) == 1
+    assert waiting_for_limits(snapshot, (first,)) == {"default": (1, "costs/all")}
+    (other,) = fleet(1, 0).node_claims
+    of_group = a_pool("other", ON_DEMAND, shared_limits=pool.shared_limits)
+    running = msgspec.structs.replace(other, labels={labels.NODEPOOL: "other"}, capacity={"cpu": 8000})
+    full = msgspec.structs.replace(snapshot, node_pools=(pool, of_group), node_claims=(running,))
+    assert (static_claims(full), lacks_nodes(full)) == ((), False)
 
 
 def test_a_node_may_take_several_addresses() -> None:

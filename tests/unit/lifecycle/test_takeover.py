@@ -35,7 +35,7 @@ from core.model.catalogue import Offering
 from core.model.node_pool import NodePool
 from core.model.plan import Condition, Hold, NodeClaim
 from core.model.values.taints import DISRUPTED, HELD, Taint
-from core.reasons.takeover import AdoptionReason, ReleaseReason
+from core.reasons.code import AdoptionReason, ReleaseReason
 from simulator.cluster.store import merged
 from tests.builders import NOW, a_pool, a_snapshot
 from tests.unit.lifecycle.records_for_tests import PROVIDER_ID as RELEASE_PROVIDER_ID

@@ -16,22 +16,24 @@ from core import labels
 from core.brakes import Action, BrakeKind, action_of
 from core.lifecycle.deletion import VOLUNTARY
 from core.reasons import code as base
-from core.reasons import nodes, pods, runs, takeover
+from core.reasons import groups, nodes, pods, runs
 from core.reasons.code import (
     BUDGETED,
+    AdoptionReason,
     ClaimReason,
     DecisionKind,
     DocumentedCode,
     ReasonCode,
     Refusal,
+    ReleaseReason,
     Stated,
     TargetReason,
     TerminationReason,
 )
+from core.reasons.groups import RequestReason
 from core.reasons.nodes import DrainReason, DriftReason, NodeReason
-from core.reasons.pods import BindingReason, EvictionReason, HeldPodReason, PodReason, RequestReason
+from core.reasons.pods import BindingReason, EvictionReason, HeldPodReason, PodReason
 from core.reasons.runs import CommandReason, FailureReason, RunReason
-from core.reasons.takeover import AdoptionReason, ReleaseReason
 from tests import reference
 
 ROOT = Path(__file__).parents[3]
@@ -57,9 +59,36 @@ ENUMERATIONS: tuple[type[DocumentedCode], ...] = (
 )
 
 
-HOMES = (base, nodes, pods, runs, takeover)
+HOMES = (base, groups, nodes, pods, runs)
 AT = datetime(2026, 11, 20, 0, 1, tzinfo=UTC)
 TIME = "2026-11-20T00:01:00Z"
+
+FULL = "no subnet of EC2NodeClass c has the free addresses that its node takes (a: s, t)"
+OF_VOLUMES = {
+    pods.VolumeCause.CLAIM_MISSING: "PersistentVolumeClaim a/c does not exist",
+    pods.VolumeCause.CLAIM_GOES: "PersistentVolumeClaim a/c is being deleted",
+    pods.VolumeCause.CLAIM_LOST: "PersistentVolumeClaim a/c lost its volume",
+    pods.VolumeCause.EXCLUDES_OTHERS: "claim a/c excludes the volumes before it",
+    pods.VolumeCause.VOLUME_MISSING: "PersistentVolumeClaim a/c is bound to o, which does not exist",
+    pods.VolumeCause.VOLUME_GOES: "volume o of PersistentVolumeClaim a/c is being deleted",
+    pods.VolumeCause.BINDS: "PersistentVolumeClaim a/c names o, but binding has not completed",
+    pods.VolumeCause.NO_CLASS: "PersistentVolumeClaim a/c names no StorageClass and there is no default StorageClass",
+    pods.VolumeCause.CLASS_MISSING: "StorageClass o of PersistentVolumeClaim a/c does not exist",
+    pods.VolumeCause.MADE_BY_HAND: "PersistentVolumeClaim a/c waits for a volume that is made by hand",
+    pods.VolumeCause.BINDS_AT_ONCE: "PersistentVolumeClaim a/c binds at once (o), which has not happened yet",
+    pods.VolumeCause.NO_FREE_VOLUME: (
+        "PersistentVolumeClaim a/c: no free volume of StorageClass o fits, and none is made"
+    ),
+}
+
+
+def a_spread(
+    counts: tuple[tuple[str, int], ...], lack: pods.SpreadBehind | pods.FewDomains | None = None
+) -> pods.DomainsRefused:
+    return pods.DomainsRefused(
+        reason=PodReason.TOPOLOGY_SPREAD, key="zone", kind="spread", is_affinity=False, counts=counts, lack=lack
+    )
+
 
 WORDS: tuple[tuple[Refusal, str], ...] = (
     (nodes.BeingDeleted("n"), "node n is being deleted already"),
@@ -223,6 +252,165 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
         "its nodes cost $0.4000 an hour, more than $0.3000; it has 2 nodes, more than 1; it moves pods of a, b",
     ),
     (runs.MovesMore(("a", "b")), "it would now move pods of a, b as well"),
+    (groups.GroupMissing("PodGroup a/g"), "there is no PodGroup a/g, or it cannot be read"),
+    (groups.SizeInvalid("g"), "g: the annotation with its size is not a whole number above zero"),
+    (groups.SizeMissing("g"), "g: annotation fleetwright.dev/group-minimum is missing"),
+    (
+        groups.MembersUnlike("g"),
+        "members of g have different priorities or schedulers, so kube-scheduler starts none",
+    ),
+    (groups.MinimumTooHigh("g", 3, 2), "g starts with 3 members and has only 2"),
+    (groups.SizesDiffer("g", 3, "JobSet j", 4), "g starts with 3 members, and JobSet j with 4"),
+    (groups.MembersStateSizes("g", (2, 3)), "members of g state different numbers of members: 2, 3"),
+    (groups.MembersNameDomains("g", (("b", "a"), ())), "members of g name different domains: b, a; none"),
+    (groups.RunsApart("zone", ("a", "b")), "its members run in several domains of zone: a, b"),
+    (
+        groups.TooManyToCome("a", 9),
+        "the groups of namespace a have more than 9 members to come, and older ones come first",
+    ),
+    (
+        groups.MembersAbsent(1, 3, 1, 1, AT),
+        (
+            "1 of 3 members can be planned for: 1 has not been created and 1 still has a scheduling gate; "
+            "it waits for them since 2026-11-20 00:01 UTC"
+        ),
+    ),
+    (
+        groups.MembersAbsent(1, 5, 4, 0),
+        "1 of 5 members can be planned for: 4 have not been created; it waits for them",
+    ),
+    (
+        groups.MembersUnplaced("a/g", 1, 2, "a/p", (PodReason.POD_AFFINITY, "no zone")),
+        "1 of 2 members of group a/g have a place; a/p has none [PodAffinity]: no zone",
+    ),
+    (
+        groups.MembersUnplaced("a/g", 1, 2, keys=("zone", "rack")),
+        (
+            "1 of 2 members of group a/g have a place; "
+            "no node and no NodePool offers a value of zone and rack that holds them"
+        ),
+    ),
+    (
+        groups.MembersUnplaced("a/g", 1, 2),
+        "1 of 2 members of group a/g have a place; others take what the rest needs",
+    ),
+    (pods.NO_ALTERNATIVE, "every alternative of its required node affinity is empty"),
+    (pods.NAMES_NODES, "its required node affinity names existing nodes (matchFields)"),
+    (pods.ROOM_THERE, "its ProvisioningRequest asks for room on nodes that are there"),
+    (pods.WANTS_NO_POOL, "it demands that karpenter.sh/nodepool does not exist"),
+    (pods.RESERVATIONS_FULL, "all suitable capacity reservations are full"),
+    (pods.HasResourceClaims(("a", "b")), "it has resource claims: a, b"),
+    (pods.LabelRestricted("k"), "it selects nodes by k, which is restricted"),
+    (pods.VolumesInvalid("odd"), "its volumes: odd"),
+    (pods.SubnetsFull("c", (("a", ("s", "t")),)), FULL),
+    (
+        pods.QuotasSpent((pods.QuotaSpent("quota L-1, Standard spot", 1, 2), pods.QuotaSpent("q", 0, 4))),
+        (
+            "EC2's quota L-1, Standard spot, leaves 1 vCPUs and the smallest suitable instance type has 2; "
+            "EC2's q, leaves 0 vCPUs and the smallest suitable instance type has 4"
+        ),
+    ),
+    (
+        pods.DollarsSpent(owner="its", resource="d", left="1", whole="9", spent="8 of 9", price="3", lacking="2"),
+        (
+            "its limit d leaves $1 of $9 (8 of 9), and the cheapest suitable type may cost $3: "
+            "a node comes once others that cost $2 an hour have left, or the limit is raised"
+        ),
+    ),
+    (
+        pods.DollarsSpent(owner="its", resource="d", left="1", whole="9", spent="", price="3", lacking="2"),
+        (
+            "its limit d leaves $1 of $9, and the cheapest suitable type may cost $3: "
+            "a node comes once others that cost $2 an hour have left, or the limit is raised"
+        ),
+    ),
+    (
+        pods.LimitsSpent((("cpu", "0", ""), ("nodes", "1", " in group g"))),
+        "its limits leave cpu 0, nodes 1 in group g, too little for another node",
+    ),
+    (
+        pods.SpreadsBroken((("zone", "b"), ("zone", None))),
+        "a new node in zone b or zone of a further node would break the spread of pods that have their place",
+    ),
+    (
+        pods.KeyLacking(PodReason.POD_AFFINITY, "rack", "affinity"),
+        "its nodes do not have rack, the topologyKey of the pod's affinity",
+    ),
+    (pods.NobodySelected("app=a"), "no pod that has or gets a node matches the pod's affinity: app=a"),
+    (
+        pods.DomainsRefused(reason=PodReason.POD_AFFINITY, key="host", kind="affinity", is_affinity=True, counts=None),
+        "no host satisfies the pod's affinity (a new node has none of the pods that it must be near)",
+    ),
+    (
+        pods.DomainsRefused(
+            reason=PodReason.POD_ANTI_AFFINITY, key="host", kind="anti-affinity", is_affinity=False, counts=None
+        ),
+        "no host satisfies the pod's anti-affinity (on any node)",
+    ),
+    (a_spread(()), "no zone satisfies the pod's spread (pods now: none)"),
+    (
+        a_spread((("a", 1), ("b", 0)), pods.FewDomains(3, 2)),
+        (
+            "no zone satisfies the pod's spread (pods now: a: 1, b: 0); "
+            "minDomains asks for 3 values of zone, and NodePools and nodes have 2"
+        ),
+    ),
+    (
+        a_spread((("a", 1),), pods.SpreadBehind(("b", "c"), "NodePool x", 1)),
+        (
+            "no zone satisfies the pod's spread (pods now: a: 1); b, c must fill up first (maxSkew 1) and count because of "
+            "NodePool x; this NodePool cannot: demand the values of zone that may be used in the pod's node affinity, "
+            "set nodeTaintsPolicy: Honor, or keep NodePool x out of it"
+        ),
+    ),
+    (pods.NoneAvailable(2), "none of the 2 instance types of the claim has an offering that is available"),
+    (
+        pods.MinValuesBeyond((("arch", 2), ("zone", 3)), 70, 60),
+        "minValues demand 2 of arch, 3 of zone, which takes 70 instance types; EC2 is asked for 60",
+    ),
+    (base.NAME_TAKEN, "metadata.name: a claim of another NodeClaim has this name"),
+    (base.FieldsInvalid((("spec.a", "odd"), ("spec.b", "even"))), "spec.a: odd; spec.b: even"),
+    (
+        base.FieldsUnknown(("spec.a", "spec.b")),
+        (
+            "spec.a,spec.b: this version does not know it; update Fleetwright, or launch without it: "
+            "annotate the NodeClaim with fleetwright.dev/ignored-fields: spec.a,spec.b"
+        ),
+    ),
+    (
+        base.FinalizerForeign("a/b"),
+        "metadata.finalizers: a/b is another controller's; nothing is launched for an object that it holds",
+    ),
+    (base.NodeLabelsInvalid("odd"), "its name, class and labels become labels of its node, and odd"),
+    (base.ClassOfOtherKind("AKS"), "spec.nodeClassRef.kind: 'AKS' is not EC2NodeClass"),
+    (base.ClassGone("c", is_deleted=False), "spec.nodeClassRef.name: EC2NodeClass c does not exist"),
+    (base.ClassGone("c", is_deleted=True), "spec.nodeClassRef.name: EC2NodeClass c is being deleted"),
+    (base.ClassUnready("c"), "EC2NodeClass c: its condition Ready is not True"),
+    (base.ClassUnready("c", "no subnets"), "EC2NodeClass c: no subnets"),
+    (base.RequirementsUnmet("k"), "spec.requirements: no instance type meets that on k"),
+    (base.RequirementsUnmet(""), "spec.requirements: no instance type meets them all"),
+    (
+        base.RequestsTooLarge(3),
+        "spec.resources.requests: none of the 3 instance types that spec.requirements admit has as much",
+    ),
+    (base.NoneOpen(3), "none of the 3 suitable instance types is available now"),
+    (
+        base.ZonesFull("c", ("a", "b")),
+        "no subnet of EC2NodeClass c has the free addresses that its node takes (a, b)",
+    ),
+    (base.NoRoomInLimits("d"), "the limits of NodePool d have no room for it"),
+    (base.NoLaunch(base.NO_CAPACITY), "EC2 recently had no capacity for its offerings"),
+    (base.NO_CAPACITY, "EC2 recently had no capacity for its offerings"),
+    (base.OTHER_RETRIES, "another launch is retrying: EC2 recently had no capacity for its offerings"),
+    (base.GROUP_REFUSED, "another node of its group, which starts together, cannot be launched"),
+    (base.GROUP_CHANGED, "another node of its group, which starts together, is not launched"),
+    (base.ONE_TRIES, "instances of its EC2NodeClass ended while they started: one is launched again first"),
+    (base.PODS_ELSEWHERE, "none of its pods waits for a node any more"),
+    (base.DenialsPause(("a", "b")), "a; b"),
+    (base.DenialIsTried("a"), "another claim is retrying: a"),
+    (base.OverLimit("d", "cpu"), "NodePool d is over its limit of cpu without this claim's instance"),
+    (runs.BudgetsSpent(("d", "e"), "Drifted"), "NodePools d, e let no more nodes go for Drifted"),
+    *((pods.VolumeUnusable(cause, "a/c", "o"), words) for cause, words in OF_VOLUMES.items()),
     (runs.TakesApproval(("a", "b")), "it would now move pods of a, b, which takes approval"),
     (runs.ApprovalOver(False, AT), "nobody approved it within a day, until 2026-11-20 00:01 UTC"),
     (
@@ -243,6 +431,8 @@ def test_each_refusal_is_among_the_worded() -> None:
     """A message that no test shows is read by nobody before it is printed."""
     worded = {type(refusal) for refusal, _ in WORDS} - {Stated}
     assert {kind for kind in Refusal.__subclasses__() if kind.__module__.startswith("core.")} - {Stated} == worded
+    of_a_constraint = {pods.VolumeCause.USED_BY, pods.VolumeCause.USED_IN_PLAN}  # worded beside its other tests
+    assert OF_VOLUMES.keys() == {*pods.VolumeCause} - of_a_constraint
     fixed = [value for home in HOMES for value in vars(home).values() if isinstance(value, Stated)]
     assert [value for value in fixed if all(value is not refusal for refusal, _ in WORDS)] == []
 

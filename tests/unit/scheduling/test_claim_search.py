@@ -532,7 +532,7 @@ def test_no_claim_takes_more_than_its_largest_type_has() -> None:
 
 def test_a_claim_without_room_for_the_smallest_pod_is_closed() -> None:
     """It is passed over for good: the next pods do not try it again."""
-    context = context_of(types=(TYPE,), pods=(a_pod("a", cpu="6"), a_pod("fits", cpu="2"), a_pod("not", cpu="2500m")))
+    context = context_of(types=(TYPE,), pods=(a_pod("a", cpu="6"), a_pod("fits", cpu="2"), a_pod("not", cpu="2040m")))
     run = planned(context, "a")
     larger, fits = group_of(context, "not"), group_of(context, "fits")
     assert run.claims.find(larger, larger.steps[0], lambda: larger.requests) is None

@@ -162,7 +162,8 @@ def test_daemonsets_use_room_and_ports_and_do_not_change_prices() -> None:
     types = a_filter(TYPE_FILTER_TYPES, table)
     everything = table.conjunction(())
     assert types.room.fitting(types.full, (2000,)) == types.full
-    less = types.with_overhead([(500,), (0,), (500,), (0,)], [()] * len(TYPE_FILTER_TYPES))
+    less = types.less(((TypeMask(0b0101), (500,), ()), (TypeMask(0b1010), (0,), ())))
+    assert types.less(((TypeMask(0b0101), (500,), ()), (TypeMask(0b1010), (0,), ()))) is less
     assert less.names(less.room.fitting(less.full, (2000,))) == ("a.xlarge", "b.xlarge")
     assert less.room.least_overhead(TypeMask(0b0101)) == (500,)
     assert types.room.fitting(types.full, (2000,)) == types.full
@@ -400,7 +401,7 @@ def test_ports_and_attachments_of_types() -> None:
 
 def test_limits_count_capacity_before_any_reservation() -> None:
     """Otherwise, a NodePool's limits are charged less than the node has."""
-    less = ROOM.with_overhead([(500, 0), (0, 0)], [(), ()])
+    less = ROOM.less([(TypeMask(0b01), (500, 0), ())])
     assert less.capacities("cpu").largest(0b01) == 2000
     assert less.fitting(0b11, (2000, 0)) == 0b10
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from random import Random
 from typing import Any
 
 import msgspec
@@ -37,6 +38,7 @@ from core.scheduling.new_node import (
     ClaimProfiles,
     InFlightClaim,
     RemainingLimits,
+    RoomLevels,
     any_value,
     copies,
     largest_amount,
@@ -98,6 +100,28 @@ def test_no_set_of_claims_with_equal_numbers_of_pods_is_empty() -> None:
         numbers[claim] += 1
         expected = {pods: sum(1 << n for n in range(3) if numbers[n] == pods) for pods in sorted(set(numbers))}
         assert (index.by_count, index.counts) == (expected, list(expected))
+
+
+def test_levels_of_room_rule_out_no_claim_with_room_and_nearly_all_without() -> None:
+    """Ten thousand pods of different sizes would each look at every claim; a claim ruled out wrongly is one too many."""
+    drawn = Random(0)  # noqa: S311 - not for secrets
+    (template,) = context_of(types=(a_type("a", cpu="64", memory="256Gi"),), pods=(a_pod(),)).templates
+    profiles, levels, claims = ClaimProfiles(), RoomLevels(), list[InFlightClaim]()
+    profile = profiles.of(template, template.offered, template.mask)
+    (most,) = template.types.room.vectors
+    for turn in range(400):
+        if turn % 4 == 0:
+            claims.append(InFlightClaim(len(claims), template, profile.reqs, profile.allowed, (0,) * len(most)))
+        claim = drawn.choice(claims) if turn % 4 else claims[-1]
+        claim.used = tuple(drawn.randint(used, room) for used, room in zip(claim.used, most, strict=True))
+        levels.change(claim.index)
+        asked = (drawn.randint(0, most[0]), drawn.randint(0, most[1]), *(0 for _ in most[2:]))
+        lacking = levels.lacking(asked, claims, [profile] * len(claims))
+        shares = [min(((most[k] - c.used[k]) / asked[k] for k in (0, 1) if asked[k]), default=1.0) for c in claims]
+        for share, tried in zip(shares, claims, strict=True):
+            is_out = bool(lacking >> tried.index & 1)
+            assert is_out <= (share < 1), (turn, tried.index)
+            assert is_out >= (share < 15 / 16), (turn, tried.index)
 
 
 # Constraints that many claims share.

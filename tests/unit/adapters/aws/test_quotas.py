@@ -17,7 +17,8 @@ from core.model.values.quotas import STANDARD, QuotaReading
 from core.reasons.runs import RunReason
 from lambdas.controllers.refresh import QuotaRefresh
 from tests.builders import NOW
-from tests.fakes.account import FakeAccount, MemoryQuotas
+from tests.fakes.account import FakeAccount
+from tests.fakes.store import Rows
 from tests.fakes.world import FakeClock
 
 
@@ -126,29 +127,31 @@ def test_what_cannot_be_read_stays_as_it_was_with_its_age(operation: str) -> Non
 
 def test_a_run_that_reads_nothing_says_so_and_goes_on() -> None:
     """The market is more important than its quotas."""
-    aws, store, report = FakeEc2(), MemoryQuotas(), RunReport()
+    aws, store, report = FakeEc2(), Rows().quotas, RunReport()
     aws.fails = {"ListServiceQuotas"}
     QuotaRefresh(AwsQuotas(aws, aws, clock=FakeClock(NOW)), store).refresh(report)
-    assert store.kept is None
+    assert store.reading() is None
     assert [decision.reason for decision in report.decisions] == [RunReason.QUOTAS_NOT_READ]
 
 
 def test_a_reading_that_says_the_same_is_stored_only_before_the_stored_one_is_old() -> None:
     """Writes every five minutes would cost more than all other requests of an idle cluster to its bucket."""
-    aws, store, clock = FakeEc2(), MemoryQuotas(), FakeClock(NOW)
+    aws, store, clock = FakeEc2(), Rows().quotas, FakeClock(NOW)
     refresh = QuotaRefresh(AwsQuotas(aws, aws, clock=clock), store)
     stored = []
     for _ in range(7):
         refresh.refresh(RunReport())
-        assert store.kept is not None
-        assert store.kept.is_fresh(clock.now())
-        stored.append((store.kept.used_read_at - NOW) // timedelta(minutes=1))
+        reading = store.reading()
+        assert reading is not None
+        assert reading.is_fresh(clock.now())
+        stored.append((reading.used_read_at - NOW) // timedelta(minutes=1))
         clock.advance(minutes=5)
     assert stored == [0, 0, 0, 15, 15, 15, 30]
     aws.instances = (an_instance("m5.large", 1),)
     refresh.refresh(RunReport())
-    assert store.kept is not None
-    assert store.kept.used == {"": {STANDARD.on_demand: 2}}
+    reading = store.reading()
+    assert reading is not None
+    assert reading.used == {"": {STANDARD.on_demand: 2}}
 
 
 def test_the_simulated_account_answers_alike_and_the_store_keeps_it() -> None:

@@ -42,7 +42,6 @@ from core.model.pod import Owner, Pod
 from core.model.snapshot import CapacityBuffer, EvictedNode, MovedWorkload, Node, Snapshot
 from core.model.values.quotas import QuotaReading
 from tests.builders import NOW, ZONES, a_class_manifest, a_node_of, a_pod, a_pool, a_snapshot, a_type
-from tests.fakes.account import FakeBrakes
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.store import Rows
 from tests.fakes.world import FakeCatalogues, FakeClock
@@ -245,9 +244,9 @@ class World:
 
     def __init__(self) -> None:
         clock = FakeClock(NOW)
-        self.rows, self.brakes, self.catalogues = Rows(), FakeBrakes(clock), FakeCatalogues(CATALOGUE)
-        stores = self.rows.stores(self.brakes)
-        self.market = OpenMarket(self.catalogues, stores.unavailable, stores.denials, self.brakes, stores.quotas)
+        self.rows, self.catalogues = Rows(clock), FakeCatalogues(CATALOGUE)
+        stores = self.rows.stores()
+        self.market = OpenMarket(self.catalogues, stores.unavailable, stores.denials, self.rows.brakes, stores.quotas)
 
 
 @pytest.fixture
@@ -322,7 +321,7 @@ def test_a_denial_counts_while_it_pauses_a_class_that_exists_and_has_not_changed
 def test_nothing_is_launched_where_traffic_is_shifted_away_from(world: World, zone: str, name: str) -> None:
     """Brakes name zones by their ids, which nodes know; a name stays a name."""
     if zone:
-        world.brakes.hold(Brake(BrakeKind.ZONAL_SHIFT, "away", zone=zone), NOW)
+        world.rows.brakes.hold(Brake(BrakeKind.ZONAL_SHIFT, "away", zone=zone), NOW)
     node = Node(name="n", labels={labels.ZONE_ID: "use1-az2", labels.ZONE: ZONES[1]})
     snapshot = a_snapshot(types=(TYPE,), nodes=(node,))
     found = world.market.without_shifted_zones(snapshot)
@@ -336,7 +335,7 @@ def test_quotas_are_those_that_others_leave_and_none_where_they_cannot_be_read(
     snapshot = a_snapshot()
     assert world.market.with_quotas(snapshot) == snapshot
     used = {"test": {"q": 8}, "": {"q": 30}}
-    world.rows.quotas.kept = QuotaReading(limits={"q": 100}, used=used, limits_read_at=NOW, used_read_at=NOW)
+    world.rows.quotas.save(QuotaReading(limits={"q": 100}, used=used, limits_read_at=NOW, used_read_at=NOW))
     assert world.market.with_quotas(snapshot) == msgspec.structs.replace(snapshot, vcpu_quotas={"q": 70})
 
     def fail() -> None:
@@ -360,7 +359,7 @@ def test_free_addresses_are_known_where_any_class_has_few_and_none_in_a_subnet_t
 def test_without_refusals_everything_but_shifted_zones_is_open(world: World) -> None:
     """It says what a plan would cost if EC2 had not refused anything."""
     world.rows.refused = {REFUSED: LATER}
-    world.brakes.hold(Brake(BrakeKind.ZONAL_SHIFT, "away", zone=ZONES[2]), NOW)
+    world.rows.brakes.hold(Brake(BrakeKind.ZONAL_SHIFT, "away", zone=ZONES[2]), NOW)
     refusing = world.market.catalogue((CLASS, OTHER), NOW)
     view = ClusterState(
         snapshot=a_snapshot(catalogue=refusing),

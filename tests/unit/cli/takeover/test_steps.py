@@ -35,7 +35,7 @@ from core.lifecycle.takeover import (
     ReleaseObjection,
 )
 from core.manifests.wire import resources
-from core.reasons.takeover import AdoptionReason, ReleaseReason
+from core.reasons.code import AdoptionReason, ReleaseReason
 from tests.builders import NOW, a_class_manifest
 from tests.unit.cli.simulated_installation import OF_PROD, SimulatedInstallation, failing_once
 from tests.unit.cli.takeover.site import a_site, an_instance

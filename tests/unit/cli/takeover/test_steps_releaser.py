@@ -14,8 +14,8 @@ from core import labels
 from core.lifecycle.claims import node_claim
 from core.lifecycle.records import ClaimPhase
 from core.model.snapshot import Node
+from core.reasons.code import ReleaseReason
 from core.reasons.nodes import DriftReason
-from core.reasons.takeover import ReleaseReason
 from tests.builders import NOW, a_pool
 from tests.unit.cli.takeover.site import a_site, an_instance
 from tests.unit.lifecycle.records_for_tests import PROVIDER_ID, a_node, a_record

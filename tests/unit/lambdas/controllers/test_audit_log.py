@@ -32,7 +32,6 @@ from lambdas.controllers.audit_log import (
     reason_to_wake,
 )
 from tests.builders import NOW
-from tests.fakes.account import FakeBrakes
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.fakes.store import Rows
 from tests.fakes.world import FakeClock, FakeQueue
@@ -94,7 +93,7 @@ def scheduler_error(message: str) -> dict[str, Any]:
 
 
 def pod_ends() -> PodEnds:
-    return Rows().stores(FakeBrakes(FakeClock(NOW))).pod_ends
+    return Rows().stores().pod_ends
 
 
 def an_entry(verb: str = "patch", resource: str = "pods", part: str = "status", **changes: Any) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from core.reasons.code import ClaimReason, TerminationReason
 from installation.metric_names import INSTANCES_TERMINATED
 from lambdas.controllers.claim_deletion import ClaimDeletion, end_outcome, launch_outcome
 from tests.builders import NOW
-from tests.fakes.account import FakeBrakes
-from tests.fakes.store import MemoryClaims, Rows
+from tests.fakes.store import Rows
 from tests.fakes.world import FakeClock, FakeCloud, FakeQueue
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_plan, a_record
 
@@ -98,9 +97,9 @@ class World:
 
     def __init__(self) -> None:
         self.clock = FakeClock(NOW)
-        self.rows, self.cloud, self.wake_ups = Rows(), FakeCloud(self.clock), FakeQueue()
-        self.brakes, self.report = FakeBrakes(self.clock), RunReport()
-        claims = MemoryClaims(self.rows)
+        self.rows, self.cloud, self.wake_ups = Rows(self.clock), FakeCloud(self.clock), FakeQueue()
+        self.brakes, self.report = self.rows.brakes, RunReport()
+        claims = self.rows.stores().claims
         self.deletion = ClaimDeletion(self.cloud, claims, self.brakes, self.wake_ups, self.clock)
         self.rows.usage["default"] = PoolUsage(node_pool="default")
 

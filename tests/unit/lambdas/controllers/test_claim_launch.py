@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -16,8 +17,10 @@ from core.brakes import Action
 from core.breakers import OPENS_AFTER
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimPhase
+from core.lifecycle.steps import ASKED_FOR, ASKS_FOR
 from core.manifests.wire import resources
 from core.reasons.code import ClaimReason
+from installation.wiring import BY_NAME
 from lambdas.controllers.claim_launch import THROTTLED_FOR
 from lambdas.controllers.execution import AFTER_CONFLICT
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
@@ -239,6 +242,51 @@ def test_a_claim_whose_class_is_gone_is_forgotten() -> None:
     ((reason, message),) = forgotten(execute(lab))
     assert (reason, lab.claims, lab.cloud.orders) == (ClaimReason.NODE_CLASS_NOT_FOUND, (), [])
     assert "default" in message
+
+
+def _bind_its_pod(lab: Lab) -> None:
+    lab.kubernetes.amend(resources.PODS, "p", {"spec": {"nodeName": "elsewhere"}}, "default")
+
+
+def _drop_its_class(lab: Lab) -> None:
+    lab.kubernetes.drop(resources.EC2_NODE_CLASSES, "default")
+
+
+def _remember_its_offerings_as_refused(lab: Lab) -> None:
+    lab.rows.refused |= {offering.key: lab.clock.now() + 2 * ASKED_FOR for offering in lab.claim.offerings}
+
+
+@pytest.mark.parametrize("change", [_bind_its_pod, _drop_its_class, _remember_its_offerings_as_refused])
+def test_a_claim_is_not_forgotten_while_another_run_asks_ec2_for_its_instance(change: Callable[[Lab], None]) -> None:
+    """The instance would count towards no limit until it is found by its tags."""
+    lab = requested(awaits_pods=True)
+
+    def overtake(call: str) -> None:
+        if call == "launch":
+            lab.cloud.before_call = lambda _: None
+            change(lab)
+            assert forgotten(execute(lab)) == []
+
+    lab.cloud.before_call = overtake
+    execute(lab)
+    assert lab.claim.machine is not None
+    assert lab.claim.moments.asked_at is None
+
+
+@pytest.mark.parametrize("change", [_bind_its_pod, _drop_its_class, _remember_its_offerings_as_refused])
+def test_a_claim_is_forgotten_once_no_run_can_be_asking_for_it(change: Callable[[Lab], None]) -> None:
+    lab = requested(awaits_pods=True)
+    stored = lab.claim
+    asked = msgspec.structs.replace(stored.moments, asked_at=lab.clock.now())
+    lab.rows.claims[stored.name] = msgspec.structs.replace(stored, moments=asked)
+    change(lab)
+    assert forgotten(execute(lab)) == []
+    lab.clock.advance(seconds=ASKED_FOR.total_seconds())
+    assert len(forgotten(execute(lab))) == 1
+
+
+def test_no_run_asks_for_longer_than_its_time_out() -> None:
+    assert max(BY_NAME[name].timeout for name in ("provision", "execute")) <= ASKS_FOR
 
 
 def test_pods_of_a_refused_launch_are_planned_again_at_once() -> None:

@@ -12,7 +12,7 @@ import pytest
 from adapters.messages import work_on_claim
 from adapters.ports import DeniedError, JsonObject, TransientError
 from adapters.run_report import RunReport
-from adapters.store import DISRUPTION, ClaimChange, Disrupted, UnreadableRow
+from adapters.store import DISRUPTION, ClaimChange, Disrupted
 from core import labels
 from core.approval.proposal import ProposalVerdict
 from core.brakes import Brake, BrakeKind
@@ -77,7 +77,7 @@ def test_nothing_starts_while_what_forbids_it_cannot_be_read(kind: str, row: str
     lab = fleet("2")
     lab.disrupt()
     if row:
-        lab.rows.unreadable[row] = UnreadableRow(f"cluster#{kind}", row, f"row {row} cannot be read")
+        lab.rows.spoil(kind, row)
     lab.tick(4)
     assert any(claim.is_disrupting for claim in lab.claims) is not bool(row)
 
@@ -201,7 +201,7 @@ def test_a_failed_listing_delays_no_command() -> None:
 
     once(lab, "list nodes", fail)
     lab.tick(seconds=16)
-    assert lab.rows.leases[DISRUPTION][2] is None
+    assert lab.rows.leases[DISRUPTION][1] is None
     lab.tick(seconds=10)
     assert lab.rows.usage["default"].disrupting == 1
 

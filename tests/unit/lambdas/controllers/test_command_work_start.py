@@ -147,7 +147,7 @@ def test_a_lease_that_a_dead_run_left_is_asked_for_less_and_less_often() -> None
 def test_the_lease_is_free_for_the_planner_afterwards() -> None:
     lab, record = validated()
     start(lab, record)
-    assert lab.rows.leases[PLANNER][2] is None
+    assert lab.rows.leases[PLANNER][1] is None
 
 
 def test_replacements_beyond_a_limit_are_not_stored_and_the_command_ends() -> None:

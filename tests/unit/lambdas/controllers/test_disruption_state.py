@@ -13,7 +13,6 @@ import pytest
 from adapters.observation.observer import ClusterState
 from adapters.ports import ConflictError, DeniedError, NotFoundError, PortError
 from adapters.run_report import RunReport
-from adapters.store import UnreadableRow
 from core import labels
 from core.disruption import disrupt
 from core.disruption.command import carried_out
@@ -44,7 +43,7 @@ from lambdas.controllers.disruption_state import (
 from lambdas.controllers.run_requests import GATHERED, SPACING
 from tests.builders import CLASS_REF, NOW, a_node_of, a_snapshot, a_stored_target
 from tests.fakes.lab import Lab, a_pending_pod
-from tests.fakes.store import MemoryLeases, MemoryMoves, MemoryTargets, Rows
+from tests.fakes.store import Rows
 from tests.fakes.world import FakeClock, FakeKubernetes, FakeQueue
 from tests.unit.disruption.nodes_for_tests import SMALL, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import half_full
@@ -160,7 +159,7 @@ def after(
     command = Command(reason=command_reason, method="drift", nodes=("n", "gone"), claims=("c", "gone"))
     facts = CommandFacts(claims={"c": a_record()})
     step = steps.Abandon(reason, "no replacement came")
-    failed_rollouts(MemoryMoves(rows), a_command(command=command), facts, step, NOW)
+    failed_rollouts(rows.stores().moves, a_command(command=command), facts, step, NOW)
     return rows.moves.rollouts.get("default")
 
 
@@ -188,14 +187,14 @@ def test_a_new_rollout_is_stored_once_and_lets_one_node_go() -> None:
     rows.before_call = lambda call: writes.append(call) if call == "write" else None
     pair = drifted(a_node_of(SMALL))
     view = view_of(world(pair, pods=(pod_on("node-1"),)))
-    found = with_rollouts(MemoryMoves(rows), view, report)
+    found = with_rollouts(rows.stores().moves, view, report)
     gate = found.snapshot.rollouts["default"]
     assert (gate.allowed, gate.is_settling) == (0, True), "it may be taken back"
     assert rows.moves.rollouts["default"].started_at == NOW
     assert [told.reason for told in report.decisions] == ["RolloutSettling"]
     report = RunReport()
     later = msgspec.structs.replace(view.snapshot, now=NOW + CHANGE_SETTLES_AFTER)
-    found = with_rollouts(MemoryMoves(rows), msgspec.structs.replace(view, snapshot=later), report)
+    found = with_rollouts(rows.stores().moves, msgspec.structs.replace(view, snapshot=later), report)
     gate = found.snapshot.rollouts["default"]
     assert (gate.allowed, gate.is_stopped, gate.is_settling) == (1, False, False)
     assert writes == ["write"]
@@ -205,10 +204,10 @@ def test_a_new_rollout_is_stored_once_and_lets_one_node_go() -> None:
 def test_a_stopped_rollout_is_reported() -> None:
     rows, report = Rows(), RunReport()
     view = view_of(world(drifted(a_node_of(SMALL)), pods=(pod_on("node-1"),)))
-    with_rollouts(MemoryMoves(rows), view, RunReport())
+    with_rollouts(rows.stores().moves, view, RunReport())
     failed = rows.moves.rollouts["default"].after_failure("command x: late", NOW)
     rows.moves = MoveHistory(rollouts={"default": failed})
-    found = with_rollouts(MemoryMoves(rows), view, report)
+    found = with_rollouts(rows.stores().moves, view, report)
     assert found.snapshot.rollouts["default"].is_stopped
     assert report.counts == {ROLLOUTS_STOPPED: 1}
     (decision,) = report.decisions
@@ -218,7 +217,7 @@ def test_a_stopped_rollout_is_reported() -> None:
 
 def test_without_drift_the_view_is_the_same_object() -> None:
     view = view_of(world(a_node_of(SMALL)))
-    assert with_rollouts(MemoryMoves(Rows()), view, RunReport()) is view
+    assert with_rollouts(Rows().stores().moves, view, RunReport()) is view
 
 
 def test_a_command_that_is_validated_late_is_asked_for_less_and_less_often() -> None:
@@ -271,7 +270,7 @@ class Sandbox:
 
     def __init__(self, rows: Rows | None = None) -> None:
         self.queue, self.clock, self.report = FakeQueue(), FakeClock(NOW), RunReport()
-        self.turns = RunCoordination(MemoryLeases(rows or Rows()), self.queue, self.clock)
+        self.turns = RunCoordination((rows or Rows()).leasing, self.queue, self.clock)
 
     def ended(self, *, is_new: bool = True, found: bool = False, **state: Any) -> None:
         fields = {"claims": {}, "commands": (), "node_pools": {}, "node_classes": {}, "snapshot": a_snapshot()}
@@ -354,7 +353,7 @@ def test_only_commands_that_wait_for_their_validation_are_awaited() -> None:
 
 
 def progress(rows: Rows) -> TargetProgress:
-    return TargetProgress(MemoryTargets(rows), DeletionCostWriter(FakeKubernetes(FakeClock(NOW)), is_on=False))
+    return TargetProgress(rows.targets, DeletionCostWriter(FakeKubernetes(FakeClock(NOW)), is_on=False))
 
 
 def a_look(snapshot: Snapshot, keeper: TargetProgress) -> tuple[Snapshot, DisruptionPlan, RunReport]:
@@ -373,7 +372,7 @@ def test_the_next_run_continues_the_target_until_nothing_is_left_of_it() -> None
     assert report.counts["targetMade"] == 1
     assert first.target is not None
     gone = [node for command in first.commands for node in command.nodes]
-    while rows.target is not None:
+    while rows.targets.read() is not None:
         snapshot, plan, report = a_look(snapshot, keeper)
         assert report.counts["targetContinued"] == 1
         assert plan.commands
@@ -445,7 +444,7 @@ SPOT = "EC2 Spot Instance Interruption Warning"
 @pytest.fixture
 def spoiled(lab: Lab) -> Lab:
     """The lab with a command in its table that nobody can read."""
-    lab.rows.unreadable["x"] = UnreadableRow("cluster#commands", "x", "row x cannot be read; correct or delete it")
+    lab.rows.spoil("commands", "x")
     lab.clock.advance(minutes=2)
     return lab
 
@@ -477,8 +476,8 @@ def test_a_round_rebuilds_lost_claims_and_counts_the_row(spoiled: Lab) -> None:
 
 def test_no_node_is_chosen(spoiled: Lab) -> None:
     """The nodes of the command look as if they were in none."""
-    with pytest.raises(DeniedError, match="row x cannot be read"):
+    with pytest.raises(DeniedError, match="row x of partition test#commands cannot be read"):
         spoiled.disrupt()
     view = spoiled.app.shared.observer.observe()
-    with pytest.raises(DeniedError, match="row x cannot be read"):
+    with pytest.raises(DeniedError, match="row x of partition test#commands cannot be read"):
         view.require_commands()

@@ -10,7 +10,6 @@ import pytest
 from adapters.messages import work_on_claim
 from adapters.ports import JsonObject, TransientError
 from adapters.run_report import RunReport
-from adapters.store import UnreadableRow
 from core import labels
 from core.lifecycle.deletion import SPOT_NOTICE
 from core.manifests.wire import resources
@@ -69,7 +68,7 @@ def test_a_notice_outlives_the_row_of_its_claim(lab: Lab) -> None:
 def spoil_row(lab: Lab) -> tuple[str, str]:
     """Make the row of the only claim unreadable; the claim's name and instance."""
     name, instance_id = lab.claim.name, lab.claim.instance_id
-    lab.rows.unreadable[name] = UnreadableRow("cluster#claims#1", name, f"row {name} cannot be read")
+    lab.rows.spoil("claims", name)
     return name, instance_id
 
 
@@ -95,7 +94,7 @@ def test_a_notice_of_what_may_come_leaves_a_row_that_cannot_be_read(lab: Lab) ->
     name, instance_id = spoil_row(lab)
     notify(lab, instance_id, REBALANCE)
     report = lab.execute()
-    assert list(lab.rows.unreadable) == [name]
+    assert lab.rows.spoiled == [name]
     assert RunReason.CANNOT_BE_READ in {told.reason for told in report.decisions}
 
 
@@ -104,7 +103,7 @@ def test_a_row_whose_claim_cannot_be_rebuilt_is_left(lab: Lab) -> None:
     lab.kubernetes.drop(resources.NODE_POOLS, "default")
     notify(lab, instance_id)
     lab.execute()
-    assert list(lab.rows.unreadable) == [name]
+    assert lab.rows.spoiled == [name]
 
 
 def test_other_events_leave_a_row_that_cannot_be_read(lab: Lab) -> None:
@@ -112,9 +111,9 @@ def test_other_events_leave_a_row_that_cannot_be_read(lab: Lab) -> None:
     name, instance_id = spoil_row(lab)
     (told,) = notify(lab, instance_id, STATE, state="terminated").decisions
     assert (told.kind, told.subject, told.reason) == (DecisionKind.SKIP, name, RunReason.CANNOT_BE_READ)
-    assert f"row {name} cannot be read" in told.message
+    assert f"row {name} of partition" in told.message
     lab.execute()
-    assert list(lab.rows.unreadable) == [name]
+    assert lab.rows.spoiled == [name]
 
 
 def test_a_notice_of_an_instance_that_is_gone_tells_of_its_unreadable_row(lab: Lab) -> None:
@@ -133,7 +132,7 @@ def test_a_recommendation_that_is_ignored_is_ignored_for_an_unreadable_row_too(l
 
 
 def test_a_row_that_the_index_has_lost_is_enough(lab: Lab) -> None:
-    lab.rows.unindexed.add(lab.claim.instance_id)
+    lab.rows.unindex(lab.claim.instance_id)
     notify(lab, lab.claim.instance_id)
     lab.execute()
     assert lab.claim.deletion is not None

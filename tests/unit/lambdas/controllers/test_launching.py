@@ -30,10 +30,10 @@ from core.model.catalogue import OfferingKey
 from core.model.plan import LaunchOrder
 from core.model.snapshot import BEST_EFFORT, STRICT, Options
 from core.model.values.requirements import Requirement
-from core.reasons.code import ClaimReason, Refusal
+from core.reasons.code import NO_CAPACITY, OTHER_RETRIES, ClaimReason, DenialIsTried, DenialsPause, Refusal
 from core.scheduling import schedule
 from lambdas.controllers.launch_answers import LaunchAnswer
-from lambdas.controllers.launching import NO_CAPACITY, Admission, order_of, requested, with_decision
+from lambdas.controllers.launching import Admission, order_of, requested, with_decision
 from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.lambdas.controllers.launching.gate_for_tests import CALL, World, admitted, refusal
 from tests.unit.lambdas.controllers.test_launching_launching import CALL as LAUNCH_REQUESTS_CALL
@@ -256,11 +256,11 @@ class TestAClaimThatIsHeldBack:
         for code in ("UnauthorizedOperation", "VcpuLimitExceeded"):
             world.learn(code)
         denials = [denial for _, denial in sorted(world.rows.denials.items())]
-        assert refusal(world.admit()) == "; ".join(denial.explanation() for denial in denials)
+        assert world.admit() == DenialsPause(tuple(denial.explanation() for denial in denials))
 
     def test_by_offerings_that_refused_says_so(self, world: World) -> None:
         world.rows.refused = {offering.key: NOW + FIRST_PAUSE for offering in world.record.offerings}
-        assert refusal(world.admit()) == NO_CAPACITY
+        assert world.admit() == NO_CAPACITY
 
     def test_by_another_claim_that_retries_a_denied_launch_names_the_denial(self, world: World) -> None:
         world.learn("UnauthorizedOperation")
@@ -273,7 +273,7 @@ class TestAClaimThatIsHeldBack:
                 world.rows.denials["default", denial.code] = msgspec.structs.replace(denial, version=denial.version + 1)
 
         world.rows.before_call = other_is_first
-        assert refusal(world.admit(later)) == f"another claim is retrying: {denial.explanation()}"
+        assert world.admit(later) == DenialIsTried(denial.explanation())
 
     def test_by_another_cluster_that_retries_says_so(self, world: World) -> None:
         world.refused_a_while_ago()
@@ -283,7 +283,7 @@ class TestAClaimThatIsHeldBack:
                 world.rows.probed = dict.fromkeys(world.rows.refused, NOW + PROBE)
 
         world.rows.before_call = other_is_first
-        assert refusal(world.admit()) == f"another launch is retrying: {NO_CAPACITY}"
+        assert world.admit() == OTHER_RETRIES
 
 
 def test_denials_of_another_class_hold_nothing_back(world: World) -> None:
@@ -567,7 +567,7 @@ class TestAFailure:
         assert (
             launch_requests_world.rows.refused,
             launch_requests_world.rows.denials,
-            launch_requests_world.brakes.breakers(),
+            launch_requests_world.rows.brakes.breakers(),
         ) == ({}, {}, ())
 
 

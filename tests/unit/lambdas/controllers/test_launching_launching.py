@@ -26,6 +26,7 @@ from adapters.run_report import RunReport
 from adapters.runtime import Task, TaskRunners, in_turn
 from adapters.store import PoolUsage, Requested
 from core import labels
+from core.launch.denials import FIRST_PAUSE
 from core.ledger.outcome import OutcomeState
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.manifests.wire import resources
@@ -36,7 +37,6 @@ from core.scheduling import schedule
 from lambdas.controllers.launch_answers import STORE_ATTEMPTS
 from lambdas.controllers.launching import Launcher, LaunchRequests, ParallelLaunches
 from tests.builders import NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
-from tests.fakes.account import FakeBrakes
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.store import Rows
 from tests.fakes.world import CrashError, FakeClock, FakeCloud
@@ -50,8 +50,8 @@ class World:
 
     def __init__(self, **settings: Any) -> None:
         self.clock = FakeClock(NOW)
-        self.rows, self.cloud, self.brakes = Rows(), FakeCloud(self.clock), FakeBrakes(self.clock)
-        self.stores = self.rows.stores(self.brakes)
+        self.rows, self.cloud = Rows(self.clock), FakeCloud(self.clock)
+        self.stores = self.rows.stores()
         self.requests = LaunchRequests(self.cloud, self.stores, cluster="shop", **settings)
         self.launcher = Launcher(self.requests, self.stores.claims, cluster="shop")
         pods = tuple(a_pod(name, cpu="1500m") for name in ("a", "b"))
@@ -122,7 +122,7 @@ def test_what_is_asked_for_is_stored_before_it_is_asked(world: World) -> None:
     world.cloud.before_call = note
     record = world.stored()[0]
     gone = record.offerings[0].key
-    world.rows.refused[gone] = NOW.replace(year=2030)
+    world.rows.refused[gone] = NOW + FIRST_PAUSE
     world.launch(record)
     (asked,) = seen
     assert gone not in {offering.key for offering in asked.offerings}
@@ -191,7 +191,7 @@ class TestRefused:
         assert world.outcomes() == [("c0", OutcomeState.REFUSED, ClaimReason.INSUFFICIENT_CAPACITY)]
         assert world.report.outcomes[0].message == str(error)
         assert set(world.rows.refused) == {offering.key for offering in record.offerings}
-        assert world.brakes.breakers() == ()
+        assert world.rows.brakes.breakers() == ()
 
     @pytest.mark.parametrize("names_offerings", [True, False])
     def test_for_good_reasons(self, world: World, *, names_offerings: bool) -> None:
@@ -206,12 +206,12 @@ class TestRefused:
         assert world.outcomes() == [("c0", OutcomeState.REFUSED, ClaimReason.LAUNCH_DENIED)]
         (denial,) = world.rows.denials.values()
         assert (denial.code, denial.message) == ("UnauthorizedOperation", "not allowed")
-        (breaker,) = world.brakes.breakers()
+        (breaker,) = world.rows.brakes.breakers()
         assert breaker.node_pool == "default"
 
     def test_before_ec2_is_asked(self, world: World) -> None:
         record = world.stored()[0]
-        world.rows.refused = {offering.key: NOW.replace(year=2030) for offering in record.offerings}
+        world.rows.refused = {offering.key: NOW + FIRST_PAUSE for offering in record.offerings}
         assert world.launch(record) is None
         assert (world.report.counts, world.cloud.orders) == ({"heldBackLaunches": 1}, [])
         assert world.outcomes() == [("c0", OutcomeState.REFUSED, ClaimReason.LAUNCH_HELD_BACK)]

@@ -15,7 +15,6 @@ from adapters.observation.observer import ClusterState
 from adapters.ports import TransientError
 from adapters.run_report import RunReport
 from adapters.runtime import Task, in_turn
-from adapters.store import UnreadableRow
 from core import labels
 from core.api.objects import JsonObject
 from core.lifecycle.node_claim_objects import Mirrored, mirrored, new_object
@@ -420,7 +419,7 @@ def test_where_claims_are_not_shown_those_that_were_go(lab: Lab) -> None:
     off = Lab(mirror_node_claims=False)
     off.kubernetes.put(by_hand("a"))
     put_mirror(off, "old")
-    off.rows.claims["old"] = a_record()
+    off.rows.claims["old"] = msgspec.structs.replace(a_record(), name="old")
     sweep(off, NAME)
     assert (names(off), off.work.sent) == (["a"], [])
 
@@ -490,6 +489,6 @@ def test_the_node_claim_of_a_claim_that_cannot_be_read_stays(lab: Lab) -> None:
     """Its claim is not gone, and one that a user made by hand would not come back."""
     name = lab.claim.name
     put_mirror(lab, name)
-    lab.rows.unreadable[name] = UnreadableRow("cluster#claims#1", name, "cannot be read")
+    lab.rows.spoil("claims", name)
     sweep(lab, NAME)
     assert names(lab) == [name]

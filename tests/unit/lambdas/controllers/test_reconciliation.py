@@ -12,7 +12,7 @@ import pytest
 from adapters.observation.stores import OwnRows
 from adapters.ports import Instance, TransientError
 from adapters.run_report import RunReport
-from adapters.store import SweepState, UnreadableRow
+from adapters.store import SweepState
 from core import labels
 from core.brakes import Brake, BrakeKind
 from core.lifecycle.records import ClaimRecord
@@ -39,8 +39,8 @@ from lambdas.controllers.reconciliation import (
 from lambdas.controllers.status import ObjectStatus
 from lambdas.controllers.sweeps.sweep import MARGIN, ReconcileRound, Sweep
 from tests.builders import NOW, a_pool, a_snapshot
-from tests.fakes.account import FakeBrakes
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+from tests.fakes.store import Rows
 from tests.fakes.world import FakeClock
 from tests.unit.lifecycle.records_for_tests import a_command
 
@@ -56,7 +56,7 @@ class ObservedPoolsWorld:
 
     def __init__(self) -> None:
         self.clock = FakeClock(NOW)
-        self.brakes = FakeBrakes(self.clock)
+        self.brakes = Rows(self.clock).brakes
         self.forgotten = 0
         self.brakes.forget_reading = self._forget  # type: ignore[method-assign]
 
@@ -98,7 +98,7 @@ def test_brakes_of_other_kinds_are_left_alone() -> None:
 def test_a_round_without_an_observation_counts_unreadable_rows(lab: Lab) -> None:
     """The alarm waits for two periods of five minutes, and a cluster at rest is observed less often."""
     rounds = []
-    lab.rows.unreadable["workload#x"] = UnreadableRow("cluster#moves", "workload#x", "row workload#x cannot be read")
+    lab.rows.spoil("moves", "workload#x")
     for _ in range(6):
         lab.clock.advance(minutes=2)
         rounds.append(lab.reconcile().counts)
@@ -516,7 +516,7 @@ def test_a_sweep_that_is_not_clean_for_half_an_hour_is_counted_across_sandboxes(
 def test_clean_rounds_write_only_every_few_minutes(lab: Lab) -> None:
     """Otherwise, a quiet cluster pays for a write a round."""
     lab.reconcile()
-    first = lab.rows.sweeps
+    first = dict(lab.rows.sweeps)
     lab.clock.advance(minutes=2)
     lab.reconcile()
     assert lab.rows.sweeps == first

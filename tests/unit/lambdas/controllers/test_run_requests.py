@@ -34,7 +34,7 @@ from lambdas.controllers.run_requests import (
 )
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
-from tests.fakes.store import MemoryClaims, Rows
+from tests.fakes.store import Rows
 from tests.fakes.world import FakeClock, FakeQueue
 from tests.unit.lifecycle.records_for_tests import a_plan, a_record
 
@@ -201,7 +201,7 @@ class Table:
 
     def __init__(self, *claims: ClaimRecord) -> None:
         self.rows = Rows()
-        self.store = MemoryClaims(self.rows)
+        self.store = self.rows.stores().claims
         self.rows.claims = {claim.name: claim for claim in claims}
         self.counted(cpu=2000 * len(claims), nodes=len(claims), disrupting=sum(c.is_disrupting for c in claims))
 

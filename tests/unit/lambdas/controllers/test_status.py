@@ -46,8 +46,8 @@ from lambdas.controllers.status import (
 )
 from lambdas.controllers.status_writer import UnknownFields, condition
 from tests.builders import NOW, a_class_manifest, a_pool
-from tests.fakes.account import MemoryQuotas
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+from tests.fakes.store import Rows
 from tests.fakes.world import FakeCatalogues, FakeClock, FakeCloud, FakeKubernetes
 from tests.unit.test_pool_admission import P_SHORT, READING, STANDARD_SHORT
 
@@ -667,18 +667,18 @@ def test_a_failed_reading_keeps_the_last_and_is_repeated_at_the_next_round() -> 
 
 def test_the_condition_has_code_and_numbers_and_is_read_now_and_then() -> None:
     """A person raises the quota by its code."""
-    store, clock = MemoryQuotas(), FakeClock(NOW)
+    store, clock = Rows().quotas, FakeClock(NOW)
     conditions = QuotaConditions(store, clock)
     conditions.read()
     assert conditions.of(a_pool())["status"] == "Unknown"
-    store.kept = READING
+    store.save(READING)
     conditions.read()
     assert conditions.of(a_pool())["status"] == "Unknown"
     clock.advance(seconds=READ_EVERY.total_seconds())
     conditions.read()
     told = conditions.of(a_pool())
     assert (told["status"], told["message"]) == ("True", f"{STANDARD_SHORT}; {P_SHORT}")
-    store.kept = msgspec.structs.replace(READING, used={}, used_read_at=NOW + timedelta(minutes=10))
+    store.save(msgspec.structs.replace(READING, used={}, used_read_at=NOW + timedelta(minutes=10)))
     clock.advance(seconds=READ_EVERY.total_seconds())
     conditions.read()
     assert conditions.of(a_pool())["status"] == "False"

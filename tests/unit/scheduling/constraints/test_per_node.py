@@ -9,8 +9,7 @@ from core import labels
 from core.model.catalogue import Offering
 from core.model.pod import EBS_DRIVER, WAIT_FOR_FIRST_CONSUMER, HostPort, Pod, StorageClass, VolumeUse
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.code import Stated
-from core.reasons.pods import PodReason
+from core.reasons.pods import LimitsSpent, PodReason
 from core.scheduling.constraints.constraint import PlanStart
 from core.scheduling.constraints.per_node import AttachLimits, HostPorts, NodePoolLimits, Reservations
 from core.scheduling.context import SchedulingContext
@@ -102,7 +101,7 @@ def test_a_claim_is_charged_its_largest_type_and_a_copy_is_not() -> None:
     assert limits.launchable(template, template.mask) == NO_TYPES
     draft = ClaimDraft(template, template.offered, template.mask, context.axis.zero)
     refusal = limits.shortage(draft)
-    assert refusal == Stated(PodReason.LIMIT_REACHED, "its limits leave cpu 0, too little for another node")
+    assert refusal == LimitsSpent((("cpu", "0", ""),))
 
 
 def test_with_pods_left_over_a_pool_with_limits_is_not_repacked() -> None:

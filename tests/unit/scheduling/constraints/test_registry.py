@@ -17,7 +17,7 @@ from core.model.pod import (
     VolumeUse,
 )
 from core.model.values.requirements import Requirement
-from core.reasons.pods import PodReason
+from core.reasons.pods import PodReason, VolumeCause, VolumeUnusable
 from core.scheduling.constraints.constraint import Constraint
 from core.scheduling.constraints.per_node import HostPorts
 from core.scheduling.constraints.registry import CONSTRAINTS, ExclusiveClaims, VacantDomain, VacantDomains, reads_of
@@ -112,6 +112,16 @@ def test_a_pod_without_a_place_leaves_its_claim_to_the_next() -> None:
     first = with_claim("first", cpu="64", priority=9)
     plan = plan_of(types=(TYPE,), pods=(first, with_claim("second")), **CLAIMS)
     assert sorted(places(plan)) == ["second"]
+
+
+def test_the_claim_in_use_is_named_with_its_user() -> None:
+    used = {
+        VolumeCause.USED_BY: "PersistentVolumeClaim a/c is ReadWriteOncePod, and pod o uses it",
+        VolumeCause.USED_IN_PLAN: (
+            "PersistentVolumeClaim a/c is ReadWriteOncePod, and another pod that gets a node uses it"
+        ),
+    }
+    assert {cause: VolumeUnusable(cause, "a/c", "o").message for cause in used} == used
 
 
 def test_a_copy_keeps_its_own_claims_in_use() -> None:

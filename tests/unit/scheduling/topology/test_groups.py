@@ -724,7 +724,7 @@ def test_only_requirements_of_pods_are_hard() -> None:
     context = context_of(types=(a_type("m"),), pods=(a_pod("w", labels={"app": "web"}, spreads=(a_spread(), soft)),))
     topology, group = context.topology, group_of(context, "w")
     assert isinstance(topology, Topology)
-    rules = topology.rules(group.signature, group.steps[0].demands)
+    rules = topology.rules(group.signature, 0, group.steps[0].demands)
     assert [(rule.kind, rule.key, rule.selects_self) for rule in rules] == [
         (SPREAD_KIND, labels.ZONE, True),
         (SPREAD_KIND, labels.HOSTNAME, True),

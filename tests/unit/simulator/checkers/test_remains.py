@@ -6,8 +6,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
+from core.model.node_pool import GROUP_COUNTER
 from simulator.checkers.disruption import Ledger, NodeFacts, PodFacts
 from simulator.checkers.remains import (
     EVICTIONS_EACH,
@@ -153,6 +155,19 @@ def test_limits_bound_a_static_node_pool() -> None:
         NOW, Event("", "objectApplied", {"kind": "NodePool", "name": "default", "namespace": "", "object": written})
     )
     assert laws(ledger, remains()) == set()
+
+
+@pytest.mark.parametrize(("used", "is_broken"), [(10_000, True), (11_000, False), (12_000, False)])
+def test_caps_bound_a_static_node_pool(used: int, is_broken: bool) -> None:
+    ledger = world()
+    cap = {"name": "all", "limits": {"cpu": "12"}}
+    for kind, name, spec in (("NodePool", "default", {"replicas": 2}), ("Calendar", "costs", {"caps": [cap]})):
+        written = {"metadata": {"name": name}, "spec": spec}
+        ledger.see(NOW, Event("", "objectApplied", {"kind": kind, "name": name, "namespace": "", "object": written}))
+    usage = {"default": {"r:cpu": 4000}, f"{GROUP_COUNTER}costs/all": {"r:cpu": used}}
+    full = claim() | {"limit_groups": ["costs/all"]}
+    found = msgspec.structs.replace(remains(full), usage=usage, smallest={"cpu": 2000})
+    assert ("staticReplicas" in laws(ledger, found)) is is_broken
 
 
 GOING = {"reason": "Drifted", "asked_at": LONG_AGO.isoformat()}

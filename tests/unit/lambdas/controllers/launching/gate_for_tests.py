@@ -11,7 +11,7 @@ from core.reasons.code import ClaimReason, Refusal
 from core.scheduling import schedule
 from lambdas.controllers.launching import Admission, LaunchGate, requested
 from tests.builders import NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
-from tests.fakes.store import MemoryDenials, MemoryOfferings, Rows
+from tests.fakes.store import Rows
 
 CALL = "ec2:CreateFleet"
 
@@ -26,7 +26,7 @@ class World:
         assert isinstance(record, ClaimRecord)
         self.record = record
         self.rows = Rows()
-        self.gate = LaunchGate(MemoryDenials(self.rows), MemoryOfferings(self.rows))
+        self.gate = LaunchGate(self.rows.stores().denials, self.rows.stores().unavailable)
         zones = sorted({offering.zone for offering in record.offerings})
         subnets = [{"id": f"subnet-{zone}{n}", "zone": zone} for zone in zones for n in (1, 2)]
         self.node_class = a_class_manifest(metadata={"generation": 1}, status={"subnets": subnets})
@@ -37,7 +37,7 @@ class World:
 
     def of_another_cluster(self) -> LaunchGate:
         """The gate of a cluster of the same account and region: it has the refused offerings in common, and no denials."""
-        return LaunchGate(MemoryDenials(Rows()), MemoryOfferings(self.rows))
+        return LaunchGate(Rows().stores().denials, self.rows.stores().unavailable)
 
     def refused_a_while_ago(self) -> None:
         """EC2 had no capacity for anything, and every pause has just ended."""

@@ -27,9 +27,8 @@ from installation.metric_names import CHAINS_CUT
 from lambdas.controllers.launching import Launcher, LaunchRequests
 from lambdas.controllers.provisioning import ClaimRecords, NextRun, note_launches
 from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
-from tests.fakes.account import FakeBrakes
 from tests.fakes.lab import Lab, a_pending_pod
-from tests.fakes.store import MemoryMoves, Rows
+from tests.fakes.store import Rows
 from tests.fakes.world import FakeClock, FakeCloud, FakeQueue
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_plan, a_record
 
@@ -42,7 +41,7 @@ class ClaimRecordsWorld:
 
     def __init__(self, *pods: Pod, at_most: int = 10) -> None:
         clock = FakeClock(NOW)
-        stores = Rows().stores(FakeBrakes(clock))
+        stores = Rows(clock).stores()
         launcher = Launcher(LaunchRequests(FakeCloud(clock), stores, cluster="c"), stores.claims, cluster="c")
         self.records = ClaimRecords(launcher, clock, at_most=at_most)
         self.snapshot = a_snapshot(
@@ -181,7 +180,7 @@ class World:
             node_classes={},
         )
         record = a_record(plan=a_plan(**{"pods": (pod.key,), "price": 100, **plan}))
-        note_launches(MemoryMoves(self.rows), [record], view, NOW, self.report)
+        note_launches(self.rows.stores().moves, [record], view, NOW, self.report)
 
     @property
     def spent(self) -> int:
@@ -252,7 +251,7 @@ def test_without_launches_nothing_is_read(world: World) -> None:
     calls: list[str] = []
     world.rows.before_call = calls.append
     view = ClusterState(snapshot=a_snapshot(), claims={}, commands=(), node_pools={}, node_classes={})
-    note_launches(MemoryMoves(world.rows), [], view, NOW, world.report)
+    note_launches(world.rows.stores().moves, [], view, NOW, world.report)
     assert calls == []
 
 

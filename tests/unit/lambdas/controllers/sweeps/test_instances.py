@@ -306,7 +306,7 @@ def test_a_half_open_breaker_stops_repair(*, is_stopped: bool) -> None:
 
 def test_claims_older_than_the_index_are_found_by_their_instances(lab: Lab) -> None:
     """Otherwise, a spot interruption of such an instance is ignored, and its pods die with it."""
-    lab.rows.unindexed.add(lab.claim.instance_id)
+    lab.rows.unindex(lab.claim.instance_id)
     assert lab.app.adapters.stores.claims.of_instance(lab.claim.instance_id) is None
     lab.reconcile()
     assert lab.app.adapters.stores.claims.of_instance(lab.claim.instance_id) == lab.claim
