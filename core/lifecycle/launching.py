@@ -267,16 +267,16 @@ def may_start_for_nobody(records: Iterable[ClaimRecord], waiting: Collection[str
 
 
 def _has_pods(record: ClaimRecord, snapshot: Snapshot, *, is_known: bool) -> bool:
-    """Whether any of the pods that it was launched for waits, runs on it or is still to come.
+    """Whether any of the pods that it was launched for waits, is expected or runs on it, or is still to come.
 
-    `is_known`: whether its group exists.
+    A snapshot of a plan places pods that wait for a node without a name on its claim. `is_known`: whether its group exists.
     """
     if record.plan.buffer_pods:
         requests = {f"{request.namespace}/{request.name}" for request in snapshot.provisioning_requests}
         _, _, name = record.plan.annotations[labels.GROUP_OF_CLAIM].partition("/")
         return is_known or name in requests
     wanted = frozenset(record.plan.pods)
-    return not wanted or any(pod.key in wanted and pod.node_name in ("", record.node_name) for pod in snapshot.pods)
+    return not wanted or any(pod.key in wanted and pod.node_name in ("", record.name, record.node_name) for pod in snapshot.pods)
 
 
 # Distributes the claims of a plan over the subnets of a zone, where all of them have few free addresses.
