@@ -159,7 +159,7 @@ class _Admission:
 
     def _unit(self, gang: Gang) -> _Unit | None:
         """Return a group with its members; None, if nothing is to be planned for it."""
-        members = [self._pending[key] for pod in _all(gang) if (key := pod.key) in self._pending]
+        members = [self._pending[key] for key in gang.keys if key in self._pending]
         if gang.refusal is not None:
             self._held.append(HeldGang(gang, len(gang.settled), gang.refusal))
             return None
@@ -310,10 +310,10 @@ def whole_groups(
 
 def _broken(context: SchedulingContext, solution: Solution) -> list[Gang]:
     """Return the groups of whose minimum some member has no place."""
-    if not context.gang_plan.turns:
+    without = [pod.key for group in solution.unplaced for pod in group.pods[group.placed :]]
+    if not (without and context.gang_plan.turns):
         return []
-    turns, gangs = context.gang_plan.turns, {pod.key: gang for gang in context.gangs for pod in _all(gang)}
-    without = (pod.key for group in solution.unplaced for pod in group.pods[group.placed :])
+    turns, gangs = context.gang_plan.turns, {key: gang for gang in context.gangs for key in gang.keys}
     by_name = {gangs[key].identity: gangs[key] for key in without if key in turns and key in gangs}
     return [by_name[name] for name in sorted(by_name)]
 
@@ -322,7 +322,7 @@ def _without(context: SchedulingContext, broken: Sequence[Gang], solution: Solut
     turns = context.gang_plan.turns
     held = []
     for gang in broken:
-        core = tuple(pod for pod in _all(gang) if pod.key in turns)
+        core = tuple(pod for pod, key in zip(_all(gang), gang.keys, strict=True) if key in turns)
         held.append(_incomplete(gang, core, *_lack(context, core, solution)))
     gone = _members(held)
     plan = msgspec.structs.replace(
@@ -358,10 +358,10 @@ def _outranking(context: SchedulingContext, solution: Solution) -> tuple[Pod, ..
     if not solution.unplaced:
         return ()
     buying = {pod.key for claim in solution.claims for pod in claim.pods}
-    ranks = [gang.rank for gang in context.gangs if any(p.key in buying and p.key in plan.turns for p in _all(gang))]
+    ranks = [gang.rank for gang in context.gangs if any(key in buying and key in plan.turns for key in gang.keys)]
     if not ranks:
         return ()
-    members = {pod.key for gang in context.gangs for pod in _all(gang)}
+    members = {key for gang in context.gangs for key in gang.keys}
     last = max(ranks)
     outranking = (
         pod
@@ -375,9 +375,8 @@ def _outranking(context: SchedulingContext, solution: Solution) -> tuple[Pod, ..
 
 def named_for_groups(context: SchedulingContext, claims: tuple[PlannedClaim, ...]) -> tuple[PlannedClaim, ...]:
     """Return the claims, each with the name of its group if all of its pods must start together with others'."""
-    group_of = {
-        pod.key: gang.identity for gang in context.gangs for pod in _all(gang) if pod.key in context.gang_plan.turns
-    }
+    turns = context.gang_plan.turns
+    group_of = {key: gang.identity for gang in context.gangs for key in gang.keys if key in turns}
     named = []
     for claim in claims:
         names = {group_of.get(key, "") for key in (*claim.pods, *claim.buffer_pods)}
@@ -408,7 +407,7 @@ def _planned_group(
     nodes: Mapping[str, StateNode],
     new: Mapping[str, PlannedClaim],
 ) -> PlannedGroup:
-    keys = [pod.key for pod in (*gang.waiting, *gang.coming)]
+    keys = gang.keys
     placed = sum(key in nodes or key in new for key in keys)
     there = {new[key].name: new[key] for key in keys if key in new}
     zones = {zone for claim in there.values() for zone in claim.zones}
@@ -464,7 +463,7 @@ def _all(gang: Gang) -> tuple[Pod, ...]:
 
 
 def _members(held: Iterable[HeldGang]) -> frozenset[str]:
-    return frozenset(pod.key for held_gang in held for pod in _all(held_gang.gang))
+    return frozenset(key for held_gang in held for key in held_gang.gang.keys)
 
 
 def _name_of(held: HeldGang) -> str:

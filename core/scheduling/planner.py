@@ -95,7 +95,7 @@ def proven_later(
         settings: When to stop.
         out_of_time: Returns the elapsed share of the time for the proof.
     """
-    if context.gang_plan.domains or not solution.claims or cost.lower_bound == cost.hourly:
+    if not solution.claims or cost.lower_bound == cost.hourly:
         return cost.lower_bound
     from core.scheduling.fleet_rows import LowerBound
 
@@ -322,8 +322,6 @@ class Planner:
             self._context = _with_groups(with_fitting_volumes(self._context))
         search = partial(_searched, out_of_time=out_of_time, search=self._search, proves=proves)
         self._context, (solution, cost) = _fairly(self._context, search)
-        if cost is not None and self._context.gang_plan.domains:
-            cost = Cost(cost.hourly)  # the bound is that of plans with these domains, not with others
         plan = self._results(solution, []).plan
         if cost is not None:
             bound = cost.lower_bound

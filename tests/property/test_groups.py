@@ -110,6 +110,37 @@ def test_no_plan_buys_a_part_of_a_group(seed: int) -> None:
     assert faults(world, Planner(world).results().plan) == []
 
 
+def with_groups_in(zone: str, snapshot: Snapshot) -> Snapshot:
+    """The same pods; those that need one zone name this one, as if it had been chosen for all groups."""
+
+    def there(pod: Pod) -> Pod:
+        if labels.GROUP_TOPOLOGY not in pod.annotations:
+            return pod
+        spec = msgspec.structs.replace(pod.spec, node_selector=(Requirement.one_of(labels.ZONE, zone),))
+        return msgspec.structs.replace(pod, spec=spec)
+
+    return msgspec.structs.replace(snapshot, pods=tuple(map(there, snapshot.pods)))
+
+
+def test_the_bound_of_a_plan_with_groups_holds_for_every_choice_of_their_zone() -> None:
+    compared = 0
+    for seed in SEEDS:
+        world = msgspec.structs.replace(a_world(seed), nodes=(), node_claims=())
+        plan = Planner(world).plan(lambda: 0.0)
+        if not any(group.domain for group in plan.groups):
+            continue
+        assert plan.cost.lower_bound is not None
+        others = [Planner(with_groups_in(zone, world)).plan(lambda: 0.0) for zone in ZONES]
+        alike = [other for other in others if bought(other) == bought(plan)]
+        assert all(other.cost.hourly >= plan.cost.lower_bound for other in [plan, *alike])
+        compared += len(alike)
+    assert compared > len(SEEDS) // 2
+
+
+def bought(plan: Plan) -> set[str]:
+    return {pod for claim in plan.claims for pod in claim.pods}
+
+
 @pytest.mark.parametrize("seed", SEEDS[:40])
 def test_the_same_groups_are_bought_whatever_the_order_of_the_input(seed: int) -> None:
     world = a_world(seed)

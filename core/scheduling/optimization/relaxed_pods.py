@@ -151,7 +151,7 @@ class RelaxedPods:
 
     Each pod keeps its own requirements on a node, in every NodePool that it tolerates. Pods with hostname anti-affinity to each
     other need separate nodes, which they may share with other pods. Spreads are left out: how many of their pods may share a
-    node depends on the number of nodes.
+    node depends on the number of nodes. Domains that a plan chose for groups are left out, too: a bound holds for every choice.
 
     Attributes:
         counts: How many pods each item group has.

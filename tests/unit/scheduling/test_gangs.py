@@ -137,7 +137,6 @@ def test_the_zone_is_chosen_for_the_whole_group() -> None:
     plan = schedule(a_cluster(*pods, catalogue=catalogue))
     assert {claim.zones for claim in plan.claims} == {(ZONES[1],)}
     assert group_of(plan, "g").domain == {labels.ZONE: ZONES[1]}
-    assert plan.cost.lower_bound is None
 
 
 def test_room_that_is_there_decides_the_zone() -> None:
