@@ -29,6 +29,7 @@ _ROUNDED_TO: Final = {CPU: 10, MEMORY: 1 << 20}
 """Requests of the room's pods are rounded up to ten thousandths of a CPU and to mebibytes."""
 
 DAY: Final = timedelta(days=1)
+SLOT: Final = timedelta(minutes=5)
 _SECOND: Final = timedelta(seconds=1)
 
 # The pods of a recorded period.
@@ -95,7 +96,7 @@ class ForecastRules(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     time_zone: str
-    slot: timedelta = timedelta(minutes=5)
+    slot: timedelta = SLOT
     percentile: int = 90
     days_min: int = 3
     used_min_percent: int = 50
@@ -127,15 +128,17 @@ class Ramp(msgspec.Struct, frozen=True, kw_only=True):
         hourly: What nodes for the room cost, in nano-dollars an hour.
         is_capped: Whether the limit on dollars an hour made the room smaller.
         recent: The last days, `RECENT` at most.
+
+    A row of an earlier release has one slot, and a place for each pod.
     """
 
     pool: str
     weekdays: tuple[int, ...]
     starts: timedelta
-    lasts: timedelta
+    lasts: timedelta = SLOT
     pods: int
-    amounts: dict[str, int]
-    places: int
+    amounts: dict[str, int] = {}
+    places: int = 0
     requests: dict[str, int]
     days: int
     used_percent: int
@@ -144,6 +147,13 @@ class Ramp(msgspec.Struct, frozen=True, kw_only=True):
     hourly: int = 0
     is_capped: bool = False
     recent: tuple[RoomUse, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Complete a row of an earlier release; room of no place has no pods either."""
+        if self.pods and not self.places:
+            msgspec.structs.force_setattr(self, "places", self.pods)
+            amounts = {name: amount * self.pods for name, amount in self.requests.items()}
+            msgspec.structs.force_setattr(self, "amounts", amounts)
 
     @property
     def recent_percent(self) -> int:
@@ -166,6 +176,8 @@ class SlotGrowth(msgspec.Struct, frozen=True, array_like=True):
         waited: The median wait of the pods that came, in seconds.
         pods_after, cpu_after, memory_after: By how much it had grown in the end; negative if it became smaller.
         cpu_most, memory_most: The largest requests of one of the pods that came.
+
+    Rows of earlier releases end after `waited`.
     """
 
     slot: int
@@ -173,11 +185,23 @@ class SlotGrowth(msgspec.Struct, frozen=True, array_like=True):
     cpu: int
     memory: int
     waited: int
-    pods_after: int
-    cpu_after: int
-    memory_after: int
-    cpu_most: int
-    memory_most: int
+    pods_after: int | None = None
+    cpu_after: int | None = None
+    memory_after: int | None = None
+    cpu_most: int | None = None
+    memory_most: int | None = None
+
+    def in_the_end(self) -> dict[str, int]:
+        """Return by how much it had grown in the end; without a record, as if all that came had stayed."""
+        ends = {PODS: (self.pods_after, self.pods), CPU: (self.cpu_after, self.cpu)}
+        ends[MEMORY] = (self.memory_after, self.memory)
+        return {name: most if after is None else after for name, (after, most) in ends.items()}
+
+    def largest_requests(self) -> dict[str, int]:
+        """Return the largest requests of a pod that came; without a record, the mean."""
+        largest = {CPU: (self.cpu_most, self.cpu), MEMORY: (self.memory_most, self.memory)}
+        pods = max(1, self.pods)
+        return {name: -(-grown // pods) if most is None else most for name, (most, grown) in largest.items()}
 
 
 Growths = Mapping[str, Mapping[str, Sequence[SlotGrowth]]]
@@ -390,10 +414,10 @@ class _DayGrowth(msgspec.Struct, frozen=True):
         waits: list[int] = []
         for slot in slots:
             grew = {PODS: slot.pods, CPU: slot.cpu, MEMORY: slot.memory}
-            after = {PODS: slot.pods_after, CPU: slot.cpu_after, MEMORY: slot.memory_after}
+            after, largest = slot.in_the_end(), slot.largest_requests()
             peak = {name: max(peak[name], level[name] + grew[name]) for name in RESOURCES}
             level = {name: level[name] + after[name] for name in RESOURCES}
-            most = {CPU: max(most[CPU], slot.cpu_most), MEMORY: max(most[MEMORY], slot.memory_most)}
+            most = {name: max(most[name], largest[name]) for name in most}
             waits += [slot.waited] * slot.pods
         return cls(peak, most, waits)
 
@@ -417,7 +441,7 @@ def _ramp(
     used, covered = _backtest(pods, rules)
     amounts = {name: _quantile([growth.amounts[name] for growth in seen], rules.percentile) for name in (CPU, MEMORY)}
     most = {name: _quantile([growth.most[name] for growth in seen], rules.percentile) for name in (CPU, MEMORY)}
-    places = min(grown, *(-(-amounts[name] // most[name]) for name in amounts if amounts[name] and most[name]))
+    places = min([grown, *(-(-amounts[name] // most[name]) for name in amounts if amounts[name] and most[name])])
     return Ramp(
         pool=pool,
         weekdays=weekdays,

@@ -45,6 +45,7 @@ from core.forecast import (
     pays,
     priced,
     ramps,
+    recurring,
 )
 from core.ledger.entry import PROVISION, DecisionSummary, LedgerPart
 from core.ledger.reading import DECISIONS
@@ -427,6 +428,32 @@ def test_other_clocks_start_an_empty_history(course: Course) -> None:
     assert course.rows.growth is not None
     assert course.rows.growth.time_zone == "Europe/Berlin"
     assert [growth.slot for growth in course.growth["2026-11-30"]["base"]] == [108]
+
+
+def test_rows_of_an_earlier_release_are_evidence_and_keep_their_room(course: Course) -> None:
+    """Slots had five values, and ramps one slot: a row that is lost leaves four weeks without warm room."""
+    dates = [f"2026-11-{day:02}" for day in (2, 9, 16, 23)]
+    row = {
+        "time_zone": "UTC",
+        "since": "2026-11-01T00:00:00Z",
+        "read_until": "2026-11-30T00:00:00Z",
+        "days": {day: {"base": [[108, 10, 10000, 10 * GIB, 60], [109, 10, 20000, 10 * GIB, 60]]} for day in dates},
+    }
+    course.rows.growth = msgspec.json.decode(msgspec.json.encode(row), type=GrowthHistory)
+    (ramp,) = recurring(course.growth, HOUR - timedelta(days=29), HOUR, ForecastRules(time_zone="UTC"))
+    assert (clock_text(ramp.starts), ramp.lasts, ramp.pods, ramp.days) == ("09:00", 10 * MINUTE, 20, 4)
+    assert (ramp.places, ramp.requests) == (15, {"cpu": 2000, "memory": -(-20 * GIB // (15 << 20)) << 20})
+    assert course.run(HOUR + timedelta(hours=1, minutes=15)).counts["forecastHours"] == 9, "the rest is read"
+
+    forecast = Forecast(at=HOUR, rules=ForecastRules(time_zone="UTC"), ramps=(a_ramp(),), noted={"base": "2026-11-30"})
+    old = msgspec.to_builtins(forecast)
+    old["ramps"] = [{k: v for k, v in old["ramps"][0].items() if k not in ("lasts", "amounts", "places")}]
+    assert msgspec.json.decode(msgspec.json.encode(old), type=Forecast) == forecast
+
+
+def test_pods_without_requests_are_a_ramp() -> None:
+    (ramp,) = found(weekday_ramps(requests={"pods": 1, "cpu": 0, "memory": 0}))
+    assert (ramp.pods, ramp.places, ramp.requests) == (10, 10, {"cpu": 0, "memory": 0})
 
 
 def test_entries_that_cannot_be_read_are_left_out(course: Course) -> None:
