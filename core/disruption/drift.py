@@ -55,6 +55,15 @@ class DriftCheck:
             return DriftReason.INSTANCE_TYPE_NOT_FOUND
         return self._class_reason(claim, pool, instance_type)
 
+    def deselected(self, claim: NodeClaim, pool: NodePool) -> tuple[str, ...]:
+        """Return the claim's subnet and reservation, as far as they are drift: the EC2NodeClass no longer names them."""
+        node_class = self._classes.get((claim.node_class or pool.node_class).name)
+        if node_class is None or not claim.is_true(plan.LAUNCHED):
+            return ()
+        subnet = claim.subnet_id if _is_outside_subnets(node_class, claim) else ""
+        reservation = claim.labels.get(labels.RESERVATION_ID, "") if _reservation_reason(node_class, claim) else ""
+        return tuple(filter(None, (subnet, reservation)))
+
     def _types_of(self, node_class: str) -> dict[str, InstanceType]:
         """Return the types of a class by name."""
         if node_class not in self._types:
@@ -97,10 +106,15 @@ class DriftCheck:
 
 def _network_reason(node_class: NodeClass, claim: NodeClaim) -> str:
     """Compare subnet and security groups. An unknown value on either side is not drift."""
-    groups, subnets = frozenset(node_class.security_groups), [subnet for subnet, _ in node_class.subnets]
+    groups = frozenset(node_class.security_groups)
     if groups and claim.security_groups and groups != frozenset(claim.security_groups):
         return DriftReason.SECURITY_GROUP_DRIFT
-    return DriftReason.SUBNET_DRIFT if subnets and claim.subnet_id and claim.subnet_id not in subnets else ""
+    return DriftReason.SUBNET_DRIFT if _is_outside_subnets(node_class, claim) else ""
+
+
+def _is_outside_subnets(node_class: NodeClass, claim: NodeClaim) -> bool:
+    subnets = [subnet for subnet, _ in node_class.subnets]
+    return bool(subnets and claim.subnet_id) and claim.subnet_id not in subnets
 
 
 def _reservation_reason(node_class: NodeClass, claim: NodeClaim) -> str:

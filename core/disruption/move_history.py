@@ -91,7 +91,8 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     """The stored state of a NodePool's last rollout.
 
     Attributes:
-        target: Digest of the specification that nodes are replaced by.
+        target: Digest of the specification that nodes are replaced by, see `target_of`.
+        deselected: Subnets and reservations whose nodes drift because the EC2NodeClass no longer names them.
         is_proven: Whether pods are ready on a new node; from then on only budgets limit how many nodes go.
         stopped_until: When it resumes after the last failure, None if nothing failed.
         message: The last failure.
@@ -100,6 +101,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 
     node_pool: str
     target: str
+    deselected: tuple[str, ...] = ()
     started_at: datetime
     is_proven: bool = False
     failures: int = 0
@@ -119,11 +121,28 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the specification changes too often to be followed now."""
         return now < self.settles_at
 
-    def changed_to(self, target: str, now: datetime) -> Rollout:
+    def followed_to(self, target: str, deselected: tuple[str, ...], now: datetime) -> Rollout:
+        """Return the rollout of what is specified now: this one, or a new one if that differs.
+
+        A row of a release with another form of digest takes the target over, with its failures, stop and proof: a stopped
+        rollout does not start again because of an upgrade. Nodes that are gone change nothing; only without any deselected one
+        are these forgotten, so that the same selection made again is a change.
+        """
+        if self.target.partition(":")[0] != _TARGET_FORM:
+            return msgspec.structs.replace(self, target=target, deselected=deselected)
+        if self.target == target and set(deselected) <= set(self.deselected):
+            return self if deselected else msgspec.structs.replace(self, deselected=())
+        return self.changed_to(target, deselected, now)
+
+    def changed_to(self, target: str, deselected: tuple[str, ...], now: datetime) -> Rollout:
         """Return the rollout of a specification that has just replaced this one's."""
         recent = [at for at in (*self.changed_at, self.started_at) if now - at < PERIOD]
         return Rollout(
-            node_pool=self.node_pool, target=target, started_at=now, changed_at=tuple(recent[-CHANGES_KEPT:])
+            node_pool=self.node_pool,
+            target=target,
+            deselected=deselected,
+            started_at=now,
+            changed_at=tuple(recent[-CHANGES_KEPT:]),
         )
 
     def is_stopped(self, now: datetime) -> bool:
@@ -161,20 +180,27 @@ def rollouts(snapshot: Snapshot, known: Mapping[str, Rollout]) -> dict[str, Pool
         if not drifted and before is None:
             continue
         target = target_of(pool, snapshot)
+        deselected = tuple(sorted({part for claim in pool_claims for part in drift.deselected(claim, pool)}))
         if before is None:
-            before = Rollout(node_pool=pool.name, target=target, started_at=snapshot.now)
-        elif before.target != target:
-            before = before.changed_to(target, snapshot.now)
+            before = Rollout(node_pool=pool.name, target=target, deselected=deselected, started_at=snapshot.now)
+        else:
+            before = before.followed_to(target, deselected, snapshot.now)
+        if before != known.get(pool.name):
             by_pool[pool.name] = PoolRollout(before, None)
         if drifted:
             by_pool[pool.name] = _advanced(before, pool_claims, drifted, pods, snapshot)
     return by_pool
 
 
+_TARGET_FORM: Final = "2"
+"""Begins each target; change it with what `target_of` digests, or every rollout starts again with the next release."""
+
+
 def target_of(pool: NodePool, snapshot: Snapshot) -> str:
     """Return a digest of what a new node of the pool is, as far as drift compares it.
 
-    The hashes leave out requirements and selectors (`core.disruption.drift`), so these count by their meaning.
+    The hashes leave out requirements and selectors (`core.disruption.drift`), so these count by their meaning. One more subnet
+    or reservation is no drift, and a deselected one is drift of its nodes alone (`Rollout.deselected`).
     """
     node_class = next(
         (candidate for candidate in snapshot.node_classes if candidate.name == pool.node_class.name), None
@@ -189,11 +215,9 @@ def target_of(pool: NodePool, snapshot: Snapshot) -> str:
             node_class.own_annotations.get(labels.NODECLASS_HASH, ""),
             [image for image, _ in node_class.amis],
             sorted(node_class.security_groups),
-            sorted(subnet for subnet, _ in node_class.subnets),
-            sorted(node_class.reservations or ()),
             node_class.placement_group,
         ]
-    return blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()
+    return f"{_TARGET_FORM}:{blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()}"
 
 
 def _advanced(

@@ -484,7 +484,11 @@ def test_what_a_new_node_would_be_decides_whether_a_rollout_is_another_one() -> 
     own = NodeClass(name="default", amis=(("ami-1", ()),), own_annotations={labels.NODECLASS_HASH: "1"})
     other = NodeClass(name="other", amis=(("ami-9", ()),))
     before = a_rollout_of(pool, other, own).target
-    same = (a_rollout_of(pool, own), a_rollout_of(msgspec.structs.replace(pool, weight=9), own))
+    same = (
+        a_rollout_of(pool, own),
+        a_rollout_of(msgspec.structs.replace(pool, weight=9), own),
+        a_rollout_of(pool, msgspec.structs.replace(own, subnets=(("subnet-2", "zone"),), reservations=("cr-2",))),
+    )
     different = (
         a_rollout_of(msgspec.structs.replace(pool, own_annotations={labels.NODEPOOL_HASH: "2"}), own),
         a_rollout_of(pool, msgspec.structs.replace(own, own_annotations={labels.NODECLASS_HASH: "2"})),
@@ -495,14 +499,51 @@ def test_what_a_new_node_would_be_decides_whether_a_rollout_is_another_one() -> 
             a_rollout_of(pool, msgspec.structs.replace(own, **selected))
             for selected in (
                 {"security_groups": ("sg-2",)},
-                {"subnets": (("subnet-2", "zone"),)},
-                {"reservations": ("cr-2",)},
                 {"placement_group": "pg-2"},
             )
         ),
     )
     assert {rollout.target for rollout in same} == {before}
     assert before not in {rollout.target for rollout in different}
+
+
+def test_a_stopped_rollout_stays_stopped_after_an_upgrade() -> None:
+    """The last release digested less; each pool's target differed at the first run of this one."""
+    cluster = world(OLD)
+    stopped = begun(cluster, failures=3, stopped_until=NOW + HOUR, message="pod p is not ready on a new node")[
+        "default"
+    ]
+    earlier = msgspec.structs.replace(stopped, target="0123456789abcdef")
+    (pool,) = cluster.node_pools
+    changed = rollouts(cluster, {"default": earlier})["default"]
+    assert (changed.rollout, changed.gate is not None and changed.gate.is_stopped) == (stopped, True)
+    proven = msgspec.structs.replace(earlier, is_proven=True, failures=0, stopped_until=None, message="")
+    seen = rollouts(world(a_node_of(MIDDLE)), {"default": proven})["default"]
+    assert (seen.rollout, seen.gate) == (msgspec.structs.replace(proven, target=target_of(pool, cluster)), None)
+
+
+def test_only_a_deselected_subnet_or_reservation_of_a_node_begins_another_rollout() -> None:
+    def seen(
+        known: Rollout | None, *subnets: str, reservations: tuple[str, ...] = ("cr-1",), at: str = "one"
+    ) -> Rollout:
+        claim = msgspec.structs.replace(OLD[0], subnet_id=at, labels=OLD[0].labels | {labels.RESERVATION_ID: "cr-1"})
+        own = NodeClass(name="default", subnets=tuple((name, "z") for name in subnets), reservations=reservations)
+        return rollouts(world((claim, OLD[1]), node_classes=(own,)), {"default": known} if known else {})[
+            "default"
+        ].rollout
+
+    stopped = msgspec.structs.replace(
+        seen(None, "one", "two"), failures=1, stopped_until=NOW + HOUR, started_at=NOW - HOUR
+    )
+    assert seen(stopped, "one", "two", "three", reservations=("cr-1", "cr-2")) == stopped
+    assert seen(stopped, "one") == stopped, "no node is in the other"
+    for changed in (seen(stopped, "two"), seen(stopped, "one", "two", reservations=())):
+        assert (changed.started_at, changed.failures, changed.stopped_until) == (NOW, 0, None)
+    again = msgspec.structs.replace(seen(stopped, "two"), started_at=NOW - HOUR)
+    assert seen(again, "two") == again
+    taken_back = seen(again, "one", "two")
+    assert taken_back == msgspec.structs.replace(again, deselected=())
+    assert seen(taken_back, "two").started_at == NOW
 
 
 def test_each_pool_has_its_own_rollout() -> None:
@@ -536,13 +577,13 @@ def test_a_second_change_within_an_hour_waits_and_each_further_one_longer() -> N
     waits = []
     for number in range(6):
         moment += timedelta(minutes=1)
-        rollout = rollout.changed_to(f"t{number}", moment)
+        rollout = rollout.changed_to(f"t{number}", (), moment)
         waits.append(rollout.settles_at - moment)
         assert rollout.is_settling(moment)
         assert not rollout.is_settling(rollout.settles_at)
     minutes = [wait / timedelta(minutes=1) for wait in waits]
     assert minutes == [4, 8, 16, 30, 30, 30]
-    late = rollout.changed_to("late", moment + PERIOD)
+    late = rollout.changed_to("late", (), moment + PERIOD)
     assert late.settles_at - late.started_at == timedelta(minutes=2), "an hour without a change forgets them all"
 
 
@@ -571,7 +612,7 @@ def test_a_change_that_is_taken_back_within_two_minutes_rolls_nothing(*, known: 
 def test_what_is_taken_back_counts_as_a_change_though_nothing_has_drifted() -> None:
     cluster = world(a_node_of(MIDDLE))
     (pool,) = cluster.node_pools
-    known = {pool.name: Rollout(node_pool=pool.name, target="other", started_at=cluster.now - timedelta(minutes=5))}
+    known = {pool.name: Rollout(node_pool=pool.name, target="2:other", started_at=cluster.now - timedelta(minutes=5))}
     found = rollouts(cluster, known)[pool.name]
     assert (found.gate, found.rollout.target) == (None, target_of(pool, cluster))
     assert found.rollout.changed_at == (cluster.now - timedelta(minutes=5),)
