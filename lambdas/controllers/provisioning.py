@@ -385,7 +385,7 @@ class Provisioning:
     _recorded_digest: str = field(default="", init=False)
     """The last digest of the cluster that `disrupt` and `reconcile` were notified of."""
     _room_checked_at: datetime | None = field(default=None, init=False)
-    """When this sandbox last looked for static NodePools and warm room."""
+    """When this sandbox last looked for static NodePools and warm room, with nothing in its way."""
 
     def run(
         self,
@@ -416,8 +416,8 @@ class Provisioning:
             return
         lease = self.leases.acquire(PLANNER, owner, now=heard_at, for_=max(deadline - heard_at, MARGIN))
         if lease is None:
-            cluster, reason = self.settings.cluster_name, RunReason.PLANNER_BUSY
-            report.decide(DecisionKind.SKIP, cluster, reason, "another run is planning")
+            cluster = self.settings.cluster_name
+            report.decide(DecisionKind.SKIP, cluster, RunReason.PLANNER_BUSY, "another run is planning")
             self.next_run.ask("planner was busy", until, BUSY)
             return
         decided: Sequence[DecidedPlan] = ()
@@ -426,6 +426,7 @@ class Provisioning:
             if rows is not None or (checks_room and self._lacks_static_nodes()):
                 decided = self._plan_in_rounds(rows, lease, report, heard_at, deadline, until)
                 self.next_run.planned()
+            self._room_checked_at = heard_at if decided or checks_room else self._room_checked_at
         except Exception:
             self.leases.release(lease)
             raise
@@ -434,14 +435,9 @@ class Provisioning:
             self._count_bound(plan, report, deadline)
 
     def _checks_room(self, cause: WokenBy, now: datetime) -> bool:
-        """Whether the run looks for static NodePools and warm room: after an event, and if no event came for long."""
-        if self._room_checked_at is None:
-            self._room_checked_at = now
-        is_overdue = cause is WokenBy.SCHEDULE and now - self._room_checked_at >= ROOM_CHECKED_EVERY
-        if cause is WokenBy.NEWS or is_overdue:
-            self._room_checked_at = now
-            return True
-        return False
+        """Whether the run looks for static NodePools and warm room: after an event, and if no run has looked for long."""
+        is_overdue = self._room_checked_at is None or now - self._room_checked_at >= ROOM_CHECKED_EVERY
+        return cause is WokenBy.NEWS or (cause is WokenBy.SCHEDULE and is_overdue)
 
     def _may_plan(self, cause: WokenBy, report: RunReport, *, checks_room: bool) -> bool:
         """Whether the run is due, work may wait, and no brake stops it. Brakes come last: a quiet run has nothing to stop."""
@@ -482,8 +478,15 @@ class Provisioning:
         return not may_start_for_nobody(records, (), started_at)
 
     def _wants_room(self) -> bool:
-        """Whether a calendar keeps room warm, or a static NodePool lacks nodes: `reconcile` reports both by messages."""
-        return self.observer.keeps_warm() or self._lacks_static_nodes()
+        """Whether a calendar keeps room warm, or a static NodePool lacks nodes: `reconcile` reports both by messages.
+
+        If so, the plan is the look: a brake or another planner may still prevent it.
+        """
+        now = self.clock.now()
+        if self.observer.keeps_warm() or self._lacks_static_nodes():
+            return True
+        self._room_checked_at = now
+        return False
 
     def _rows_with_work(self, report: RunReport, deadline: datetime, until: datetime) -> OwnRows | None:
         """Return the rows for the plan, read after the batch of pods is complete; None if there is nothing to plan."""

@@ -400,7 +400,7 @@ def test_a_pod_without_a_verdict_causes_no_further_run_if_others_are_planned(lab
     assert lab.wake_ups.take() == []
 
 
-@pytest.mark.parametrize(("cause", "launched"), [({"wakeUp": "static"}, [2]), (None, [0, 0, 0, 2])])
+@pytest.mark.parametrize(("cause", "launched"), [({"wakeUp": "static"}, [2]), (None, [2])])
 @pytest.mark.parametrize("gate", [True, False])
 def test_static_nodes_are_launched_after_an_event_or_soon_by_the_schedule(
     cause: JsonObject | None, launched: list[int], *, gate: bool
@@ -412,6 +412,31 @@ def test_static_nodes_are_launched_after_an_event_or_soon_by_the_schedule(
         lab.provision(*([cause] if cause else []))
         assert len(lab.claims) == (number if gate else 0)
         lab.clock.advance(minutes=1)
+
+
+@pytest.mark.parametrize("obstacle", ["brake", "busy", "spaced"])
+def test_a_look_that_something_prevents_is_made_by_the_next_run(obstacle: str) -> None:
+    lab = Lab(feature_gates="StaticCapacity=true")
+    lab.kubernetes.put(a_node_pool(replicas=2))
+    now, leases = lab.clock.now(), lab.app.adapters.leases
+    if obstacle == "brake":
+        lab.brakes.hold(Brake(BrakeKind.STOP, "engaged"), now)
+    elif obstacle == "busy":
+        leases.acquire(PLANNER, "another", now=now, for_=timedelta(seconds=30))
+    else:
+        lab.app.provisioning.next_run.planned()
+    lab.provision(*([{"wakeUp": "static"}] if obstacle == "spaced" else []))
+    assert lab.claims == ()
+    if obstacle == "brake":
+        lab.brakes.release(BrakeKind.STOP)
+    lab.clock.advance(minutes=1)
+    lab.provision()
+    assert len(lab.claims) == 2
+    lab.kubernetes.put(a_node_pool("more", replicas=2))
+    for minutes, number in ((1, 2), (1, 2), (1, 4)):
+        lab.clock.advance(minutes=minutes)
+        lab.provision()
+        assert len(lab.claims) == number, "each look lists all nodes"
 
 
 def test_an_event_without_missing_static_nodes_plans_nothing() -> None:
