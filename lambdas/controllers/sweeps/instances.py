@@ -296,7 +296,8 @@ class UnknownInstances:
         if len(joined) > may_end:
             wanted = _brake(joined, fleet, may_end)
         elif len(unknown) > may_end:
-            wanted = _foreign(unknown, may_end)
+            foreign = [found for found in unknown if found.node is None or found.is_copy]
+            wanted = _foreign(foreign, len(joined), may_end)
         held = self._held.held()
         if wanted is not None:
             report.count(SWEEP_BRAKE)
@@ -356,13 +357,20 @@ def _brake(unknown: Sequence[UnclaimedInstance], fleet: int, may_end: int) -> Br
     )
 
 
-def _foreign(unknown: Sequence[UnclaimedInstance], may_end: int) -> Brake:
-    """Return the brake for instances without a node or with copied tags; it names them, and says how to clear it."""
+def _foreign(foreign: Sequence[UnclaimedInstance], joined: int, may_end: int) -> Brake:
+    """Return the brake for instances without a node or with copied tags; it names them, and says how to clear it.
+
+    The nodes of the `joined` others may run pods: they are counted, and drained as soon as there are fewer.
+    """
+    others = (
+        f"; {joined} more that have a node of their own are drained once there are no more than that" if joined else ""
+    )
     return Brake(
         BrakeKind.FOREIGN_INSTANCES,
-        f"{len(unknown)} instances have this cluster's tags but no claim, and no node or the tags of another instance. At most "
-        f"{may_end} of them are terminated at once: {_named(unknown)}. Find out who launched them (CloudTrail, RunInstances); "
-        "terminate those that nothing uses, or take the tag fleetwright.dev/claim off them",
+        f"{len(foreign)} instances have this cluster's tags but no claim, and no node or the tags of another instance: "
+        f"{_named(foreign)}. At most {may_end} unknown instances are terminated at once{others}. Find out who launched them "
+        "(CloudTrail, RunInstances); of those named, terminate the ones that nothing uses, or take the tag "
+        "fleetwright.dev/claim off them",
     )
 
 

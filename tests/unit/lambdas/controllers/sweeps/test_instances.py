@@ -599,6 +599,19 @@ def test_instances_with_copied_tags_are_named_and_stop_nothing_else(*, joins: bo
     assert [d.reason for d in report.decisions if d.kind == "abandon"] == [BrakeKind.FOREIGN_INSTANCES]
 
 
+def test_a_joined_instance_beside_a_foreign_one_is_counted_and_not_named_as_foreign() -> None:
+    """The advice is to terminate what the message names; pods may run on a node."""
+    lab = a_fleet(1)
+    foreign = an_untracked(lab, "one", pool="gone")
+    joined = an_untracked(lab, "two", pool="gone", joins=True)
+    lab.clock.advance(hours=1)
+    lab.reconcile()
+    (brake,) = lab.brakes.held()
+    assert brake.message.startswith("1 instances have this cluster's tags but no claim, and no node")
+    assert (foreign in brake.message, joined in brake.message) == (True, False)
+    assert "1 more that have a node of their own are drained" in brake.message
+
+
 def test_while_too_many_are_unknown_no_node_goes_with_its_node_pool() -> None:
     lab = a_fleet(1)
     lab.brakes.hold(Brake(BrakeKind.UNKNOWN_INSTANCES, "as of the round before"), lab.clock.now())
