@@ -7,7 +7,9 @@ The row contains the object's UID, so each step can be repeated, and the next ch
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from adapters.brakes import Brakes, skipped
@@ -22,6 +24,8 @@ from core.lifecycle.node_claim_objects import KIND, hand_made_plan, is_made_by_h
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.resources import NODE_CLAIMS
 from core.model.plan import LAUNCHED, READY
+from core.model.snapshot import Snapshot
+from core.model.values import quantity
 from core.pools import limits_by_counter
 from core.reasons.code import NAME_TAKEN, ClaimReason, DecisionKind, NoLaunch, NoRoomInLimits, Refusal
 from lambdas.controllers.events import about_node_claim
@@ -35,6 +39,35 @@ afterwards, each round of `reconcile` over NodeClaims requests a check."""
 
 _LASTING: Final = (ClaimReason.NODE_CLAIM_INVALID, ClaimReason.NODE_CLAIM_NAME_TAKEN)
 """Reasons that are permanent, since the spec of a NodeClaim never changes."""
+
+
+class _Market:
+    """What may be launched: read for the first claim that needs it, and for the next ones with what was stored since.
+
+    A reading takes requests to the cluster and to the table; hundreds of claims that are refused would each repeat them.
+    """
+
+    def __init__(self, observer: Observer, claims: ClaimStore) -> None:
+        self._observer = observer
+        self._claims = claims
+        self._snapshot: Snapshot | None = None
+        self._used: dict[str, dict[str, int]] = {}
+
+    def read(self) -> tuple[Snapshot, dict[str, dict[str, int]]]:
+        """Return the market, and NodePool → what its claims hold of its limits. Raises PortError."""
+        if self._snapshot is None:
+            snapshot = self._observer.market()
+            self._used = {usage.node_pool: usage.reserved for usage in self._claims.usage()}
+            self._snapshot = snapshot
+        return self._snapshot, self._used
+
+    def take(self, record: ClaimRecord) -> None:
+        """Count a claim that is now stored; where addresses or reservations are scarce, the next claim reads anew."""
+        reserves = labels.RESERVED in record.plan.capacity_types
+        if self._snapshot is not None and (self._snapshot.subnet_addresses or reserves):
+            self._snapshot = None
+        pool = record.plan.node_pool
+        self._used[pool] = quantity.add(self._used.get(pool, {}), record.reserved)
 
 
 class HandMadeClaims:
@@ -69,6 +102,13 @@ class HandMadeClaims:
         Raises:
             PortError: If a step fails; the next check continues.
         """
+        return self.checks()(name, report)
+
+    def checks(self) -> Callable[[str, RunReport], timedelta | None]:
+        """Return `check` for the claims of one round, which share what is read of the market."""
+        return partial(self._check, _Market(self._observer, self._claims))
+
+    def _check(self, market: _Market, name: str, report: RunReport) -> timedelta | None:
         if not self._mirror.is_on:
             return None
         try:
@@ -84,9 +124,11 @@ class HandMadeClaims:
         if obj["metadata"].get("deletionTimestamp"):
             tolerate_gone(lambda: remove_finalizer(self._kubernetes, obj))
             return None
-        return self._take_on(obj, record, report) if self._mirror.may_create() else None
+        return self._take_on(obj, record, market, report) if self._mirror.may_create() else None
 
-    def _take_on(self, obj: JsonObject, other: ClaimRecord | None, report: RunReport) -> timedelta | None:
+    def _take_on(
+        self, obj: JsonObject, other: ClaimRecord | None, market: _Market, report: RunReport
+    ) -> timedelta | None:
         name = str(obj["metadata"]["name"])
         brake = self._brakes.engaged().stopping(Action.LAUNCH)
         if brake is not None:
@@ -94,19 +136,19 @@ class HandMadeClaims:
             return CHECKED_AGAIN
         if other is not None:
             return self._refuse(obj, NAME_TAKEN, report)
-        market, now = self._observer.market(), self._clock.now()
-        used = {usage.node_pool: usage.reserved for usage in self._claims.usage()}
-        planned = hand_made_plan(obj, market, used)
+        (snapshot, used), now = market.read(), self._clock.now()
+        planned = hand_made_plan(obj, snapshot, used)
         if isinstance(planned, Refusal):
             return self._refuse(obj, planned, report)
-        record = self._launcher.record(planned, name, market, now)
+        record = self._launcher.record(planned, name, snapshot, now)
         if isinstance(record, Refusal):
             return self._refuse(obj, NoLaunch(record), report)
         self._hold(obj)
-        limits = limits_by_counter(market.node_pools)
-        requested = self._claims.request(with_subnets([record], market), limits, None)
+        limits = limits_by_counter(snapshot.node_pools)
+        requested = self._claims.request(with_subnets([record], snapshot), limits, None)
         if requested.refused:
             return self._refuse(obj, NoRoomInLimits(planned.node_pool), report)
+        market.take(record)
         self._mark(record)
         if not self._is_held(obj):
             message = "another run has released the NodeClaim since this one read it"

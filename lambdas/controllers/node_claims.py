@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -310,11 +311,25 @@ and Consolidatable. With every second observation, an idle cluster stays below t
 
 
 class TakesOn(Protocol):
-    """Stores the claim of a NodeClaim that was made by hand."""
+    """Stores the claims of NodeClaims that were made by hand."""
 
-    def check(self, name: str, report: RunReport) -> timedelta | None:
+    def checks(self) -> Callable[[str, RunReport], timedelta | None]:
         """See `lambdas.controllers.hand_made_claims.HandMadeClaims`, which imports this module."""
         ...
+
+
+class _InTurn:
+    """Bounds what rounds do: each continues after the last name of the round before, so that none waits behind failures."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def next_of(self, names: Sequence[str]) -> list[str]:
+        """Return the next of these names, which are sorted; `CLAIMS_A_ROUND` at most."""
+        behind = bisect_right(names, self._last)
+        batch = [*names[behind:], *names[:behind]][:CLAIMS_A_ROUND]
+        self._last = batch[-1] if batch else ""
+        return batch
 
 
 class NodeClaims(Sweep):
@@ -344,6 +359,7 @@ class NodeClaims(Sweep):
         self._hand_made = hand_made
         self._work = work
         self._last = ""
+        self._bare, self._missing, self._by_hand = _InTurn(), _InTurn(), _InTurn()
 
     def run(self, round_: ReconcileRound) -> None:
         """Release deleted and obsolete NodeClaims; then write those that are missing or out of date.
@@ -355,20 +371,19 @@ class NodeClaims(Sweep):
         records = {record.name: record for record in self._claims.all()} if self._mirror.is_on else {}
         ours = {name: obj for name, obj in objects.items() if is_mirror(obj)}
         unreadable = round_.view.unreadable_claims if self._mirror.is_on else frozenset[str]()
-        bare = [ours[name] for name in sorted(ours.keys() - records.keys() - unreadable)]
-        round_.each(bare[:CLAIMS_A_ROUND], self._mirror.release, subject=lambda obj: _subject(obj["metadata"]["name"]))
+        bare = [ours[name] for name in self._bare.next_of(sorted(ours.keys() - records.keys() - unreadable))]
+        round_.each(bare, self._mirror.release, subject=lambda obj: _subject(obj["metadata"]["name"]))
         if not self._mirror.is_on:
             return
         known = sorted(ours.keys() & records.keys())
         terminate = partial(self._terminate_if_deleted, ours, records, round_)
         round_.each([name for name in known if is_deleted(ours[name])], terminate, subject=_subject)
-        missing = [records[name] for name in sorted(records.keys() - objects.keys())]
+        missing = sorted(records.keys() - objects.keys())
         by_hand = [name for name, obj in sorted(objects.items()) if is_made_by_hand(obj)]
         if (missing or by_hand) and self._mirror.may_create():
-            round_.each(missing[:CLAIMS_A_ROUND], self._mirror.create, subject=lambda record: _subject(record.name))
-            take_on = partial(self._take_on, round_)
-            round_.each(by_hand[:CLAIMS_A_ROUND], take_on, subject=_subject)
-            self._work.send([made_node_claim(name, round_.clock.now()) for name in by_hand[:CLAIMS_A_ROUND]])
+            made = [records[name] for name in self._missing.next_of(missing)]
+            round_.each(made, self._mirror.create, subject=lambda record: _subject(record.name))
+            self._take_on(self._by_hand.next_of(by_hand), round_)
         self._bring_up_to_date(known, ours, records, round_)
 
     def _terminate_if_deleted(
@@ -376,8 +391,10 @@ class NodeClaims(Sweep):
     ) -> None:
         self._deleted.terminate_if_deleted(ours[name], records[name], round_.report)
 
-    def _take_on(self, round_: ReconcileRound, name: str) -> None:
-        self._hand_made.check(name, round_.report)
+    def _take_on(self, names: Sequence[str], round_: ReconcileRound) -> None:
+        check = self._hand_made.checks()
+        round_.each(names, lambda name: check(name, round_.report), subject=_subject)
+        self._work.send([made_node_claim(name, round_.clock.now()) for name in names])
 
     def _bring_up_to_date(
         self, known: list[str], ours: dict[str, JsonObject], records: dict[str, ClaimRecord], round_: ReconcileRound

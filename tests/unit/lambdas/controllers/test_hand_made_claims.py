@@ -109,6 +109,28 @@ def test_one_that_was_marked_late_is_marked_and_not_stored_again() -> None:
     assert world.shown["metadata"]["annotations"][labels.CLAIM] == "mine"
 
 
+@pytest.mark.parametrize("scarce", [False, True])
+def test_claims_of_one_round_share_what_is_read_of_the_market(monkeypatch: pytest.MonkeyPatch, *, scarce: bool) -> None:
+    """Hundreds that are refused for good read it each; those that fit count for the next ones."""
+    world, reads = World(), list[str]()
+    observer = world.lab.app.shared.observer
+    if scarce:
+        zone = observer.market().catalogue.default[0].offerings[0].zone
+        world.lab.set_addresses({f"{zone}x": 3})
+    read = observer.market
+    monkeypatch.setattr(observer, "market", lambda: (reads.append("market"), read())[1])
+    world.lab.kubernetes.put(a_node_pool(limits={"cpu": "2"}))
+    names = ("bad-1", "bad-2", "fits", "late", "bad-3")
+    for name in names:
+        world.put(name=name, uid=name, pool="default", requests={"cpu": "1000" if "bad" in name else "1"})
+    check = world.controller.checks()
+    for name in names:
+        check(name, world.report)
+    assert [record.name for record in world.lab.claims] == ["fits"]
+    assert len(reads) == 1 + scarce
+    assert world.reasons()[-2:] == ["LimitReached", "InsufficientCapacity"]
+
+
 @pytest.mark.parametrize("end", ["released", "deleted", "made again"])
 def test_one_that_another_run_has_released_meanwhile_is_not_launched(end: str) -> None:
     """The other run was denied by EC2; a row stored from the older reading launches an instance that nobody can end."""

@@ -449,10 +449,12 @@ class TestManyClaims:
         sweep(lab, NAME)
         assert names(lab) == ["z"]
 
-    def test_made_by_hand_are_passed_on_a_few_at_a_time(self, lab: Lab) -> None:
+    def test_made_by_hand_are_passed_on_in_turn(self, lab: Lab) -> None:
+        """All of them are refused for good; the market is read once in a round."""
         lab.kubernetes.put(*(by_hand(f"hand-{number}") for number in range(3)))
-        sweep(lab, NAME)
-        assert [message["claim"] for message, _ in lab.work.sent] == ["hand-0", "hand-1"]
+        for number, expected in enumerate(("01", "20", "12"), 1):
+            sweep(lab, NAME)
+            assert [message["claim"] for message in lab.work.take()] == [f"hand-{digit}" for digit in expected], number
 
     def test_are_brought_up_to_date_in_turn(self, lab: Lab) -> None:
         for _ in range(3):
