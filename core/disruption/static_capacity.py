@@ -127,16 +127,17 @@ class LimitRoom:
         self._groups = {pool.name: tuple(sorted(pool.shared_limits)) for pool in snapshot.node_pools}
         self._left = self._unused(snapshot)
         for claim in planned if self._left else ():
-            self._take(claim)
+            if self._groups_of(claim):
+                self._take(claim, self._reserved(claim))
 
     def fitting(self, claim: PlannedClaim, number: int) -> tuple[int, str]:
         """Return how many of this many equal claims fit, which then count, and the group without room for more, if any."""
-        reserved = self._reserved(claim)
-        for taken in range(number if self._groups_of(claim) else 0):
+        reserved = self._reserved(claim) if self._groups_of(claim) else {}
+        for taken in range(number if reserved else 0):
             for group in self._groups_of(claim):
                 if any(amount < reserved.get(name, 0) for name, amount in self._left[group].items()):
                     return taken, group
-            self._take(claim)
+            self._take(claim, reserved)
         return number, ""
 
     def _unused(self, snapshot: Snapshot) -> dict[str, dict[str, int]]:
@@ -157,8 +158,7 @@ class LimitRoom:
             for group, of_group in limits.items()
         }
 
-    def _take(self, claim: PlannedClaim) -> None:
-        reserved = self._reserved(claim)
+    def _take(self, claim: PlannedClaim, reserved: Mapping[str, int]) -> None:
         for group in self._groups_of(claim):
             self._left[group] = room_of(self._left[group], reserved)
 

@@ -62,7 +62,7 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         pods_created_at: When the first of its pods was created.
         pods_marked_at: When kube-scheduler first reported one of them as unschedulable.
         heard_at: When the run that planned it started its listing.
-        asked_at: When a run other than the one that planned it last began to ask EC2 for its instance; dropped with the answer.
+        asked_at: When a run other than the one that planned it last began to ask EC2 for its instance; dropped with the launch.
         unclear_at: The last time at which a request with its token may have launched; dropped with the token.
         renewed_at: When its token was replaced because EC2 was silent to it.
         launched_at: When EC2 answered its launch.

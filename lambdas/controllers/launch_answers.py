@@ -307,6 +307,29 @@ class SettledClaims(msgspec.Struct):
     unclear: list[str] = []
 
 
+class LaunchResults(SettledClaims):
+    """The results of several launches.
+
+    Attributes:
+        launched, refused: As for one request.
+        left: Names of claims whose launch was not started.
+        unclear: Names of claims whose launch failed midway, or did not end in time.
+    """
+
+    left: list[str] = []
+
+    def add(self, other: LaunchResults) -> None:
+        """Merge another result."""
+        self.add_settled(other)
+        self.left += other.left
+
+    def add_settled(self, settled: SettledClaims) -> None:
+        """Add what the answer to one request means."""
+        self.launched += settled.launched
+        self.refused += settled.refused
+        self.unclear += settled.unclear
+
+
 class LaunchAnswerWriter:
     """Stores answers on the records of claims."""
 

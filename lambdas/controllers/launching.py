@@ -82,8 +82,8 @@ from lambdas.controllers.launch_answers import (
     DenialMemory,
     LaunchAnswer,
     LaunchAnswerWriter,
+    LaunchResults,
     LaunchTokens,
-    SettledClaims,
     could_not,
     denied_by,
     key_of,
@@ -408,6 +408,10 @@ def _covers_any(denials: Iterable[LaunchDenial], key: OfferingKey) -> bool:
 # Requests the instances of claims from EC2: each request is stored first, and refusals are remembered.
 
 
+REFUSALS: Final = (InsufficientCapacityError, ThrottledError, UnfulfilledError, DeniedError)
+"""Errors with which EC2 says that it launches nothing."""
+
+
 class LaunchRequests:
     """The requests to EC2 for claims whose records are stored."""
 
@@ -426,8 +430,12 @@ class LaunchRequests:
         catalogue: Catalogue,
         now: datetime,
         report: RunReport,
+        *,
+        is_again: bool = False,
     ) -> LaunchAnswer:
         """Request the instances of claims that share a launch, and remember EC2's refusals.
+
+        `is_again`: another run planned the claims, so the records note this request.
 
         If only some claims of a shared launch are given, another run may have requested it, so EC2 is not asked. Each claim
         then looks for an instance of the launch; without one it is launched alone.
@@ -441,26 +449,36 @@ class LaunchRequests:
         admission = self._gate.admit(first, node_class, now)
         if isinstance(admission, Refusal):
             return LaunchAnswer(held_back=admission)
-        keeps_plan = bool(first.attempts)
+        keeps_plan, noted_at = bool(first.attempts), now if is_again else None
         is_try = admission.is_try and first.shares > 1
         stored = records[:1] if is_try else records
-        orders = {record.name: self._asked(record, admission, node_class, keeps_plan) for record in stored}
+        orders = {record.name: self._asked(record, admission, node_class, keeps_plan, noted_at) for record in stored}
         first = orders[first.name]
         order = self._order(first, node_class, catalogue, admission)
         try:
             launched = self._cloud.launch(msgspec.structs.replace(order, count=1, minimum=1) if is_try else order)
-        except (InsufficientCapacityError, ThrottledError, UnfulfilledError) as error:
-            self._gate.learn(first, node_class, admission, refused_by(error), error.call, now, report)
-            return LaunchAnswer(asked=orders, error=error, is_try=is_try)
-        except DeniedError as error:
-            self._gate.learn(first, node_class, admission, denied_by(first, error), error.call, now, report)
-            count_failure(self._breakers, first, ClaimReason.LAUNCH_DENIED, now, report)
-            return LaunchAnswer(asked=orders, error=error, is_try=is_try)
-        except (TransientError, ConflictError) as error:
+        except (*REFUSALS, TransientError, ConflictError) as error:
+            self._learn(first, node_class, admission, error, now, report)
             return LaunchAnswer(asked=orders, error=error, is_try=is_try)
         keys = frozenset(map(key_of, launched.instances))
         self._gate.succeeded(first, node_class, admission, keys, launched.refused, now, report)
         return LaunchAnswer(asked=orders, launched=launched, is_try=is_try)
+
+    def _learn(
+        self,
+        record: ClaimRecord,
+        node_class: JsonObject,
+        admission: Admission,
+        error: PortError,
+        now: datetime,
+        report: RunReport,
+    ) -> None:
+        """Remember what EC2 refused, for other launches."""
+        if isinstance(error, DeniedError):
+            self._gate.learn(record, node_class, admission, denied_by(record, error), error.call, now, report)
+            count_failure(self._breakers, record, ClaimReason.LAUNCH_DENIED, now, report)
+        elif isinstance(error, REFUSALS):
+            self._gate.learn(record, node_class, admission, refused_by(error), error.call, now, report)
 
     def scarcest_first(self, launches: Iterable[list[ClaimRecord]], now: datetime) -> list[list[ClaimRecord]]:
         """Return the launches, first those that EC2 will most likely refuse. Raises PortError."""
@@ -473,13 +491,19 @@ class LaunchRequests:
         return sorted(launches, key=rank)
 
     def _asked(
-        self, record: ClaimRecord, admission: Admission, node_class: JsonObject, keeps_plan: bool
+        self,
+        record: ClaimRecord,
+        admission: Admission,
+        node_class: JsonObject,
+        keeps_plan: bool,
+        noted_at: datetime | None,
     ) -> ClaimRecord:
-        """Store the request before it is sent: the same token must mean the same request."""
-        plan = record.plan if keeps_plan else _of_class(record, node_class)
-        order = msgspec.structs.replace(
-            record, offerings=admission.offerings, subnets=admission.subnets, plan=plan, tries=admission.tries
-        )
+        """Store the request before it is sent, with a new note of it: the same token must mean the same request."""
+        plan, moments = record.plan if keeps_plan else _of_class(record, node_class), record.moments
+        if noted_at is not None and not may_be_asked_for(record, noted_at + ASKS_FOR):
+            moments = msgspec.structs.replace(moments, asked_at=noted_at)
+        request = {"offerings": admission.offerings, "subnets": admission.subnets, "tries": admission.tries}
+        order = msgspec.structs.replace(record, plan=plan, moments=moments, **request)
         return self._claims.change(record, order) if order != record else record
 
     def _order(
@@ -543,8 +567,7 @@ class Launcher:
             ThrottledError: After all is stored, so that the caller waits as long as EC2 or the shared pace says.
         """
         may_be_asked = any(may_be_asked_for(record, now) for record in records)
-        records = [self._noted(record, now) for record in records]
-        answer = self._requests.ask(records, node_class, catalogue, now, report)
+        answer = self._requests.ask(records, node_class, catalogue, now, report, is_again=True)
         if answer.held_back is not None and may_be_asked:
             return {record.name: record for record in records}
         if len(records) == 1:
@@ -557,13 +580,6 @@ class Launcher:
             return {} if settled is None else {settled.name: settled}
         stored = {record.name: record for record in records if record.name not in outcome.refused}
         return stored | {claim.name: claim for claim in outcome.launched}
-
-    def _noted(self, record: ClaimRecord, now: datetime) -> ClaimRecord:
-        """Store that EC2 is asked for the claim, so that no other run deletes it meanwhile. Raises PortError."""
-        if may_be_asked_for(record, now + ASKS_FOR):
-            return record
-        moments = msgspec.structs.replace(record.moments, asked_at=now)
-        return self._claims.change(record, msgspec.structs.replace(record, moments=moments))
 
     def alone(self, record: ClaimRecord) -> ClaimRecord:
         """Store that the claim no longer shares its launch, which was not requested yet. Raises PortError."""
@@ -586,29 +602,6 @@ class Launcher:
 
 MARGIN: Final = timedelta(seconds=15)
 """No launch is begun with less time than this left."""
-
-
-class LaunchResults(SettledClaims):
-    """The results of several launches.
-
-    Attributes:
-        launched, refused: As for one request.
-        left: Names of claims whose launch was not started.
-        unclear: Names of claims whose launch failed midway, or did not end in time.
-    """
-
-    left: list[str] = []
-
-    def add(self, other: LaunchResults) -> None:
-        """Merge another result."""
-        self.add_settled(other)
-        self.left += other.left
-
-    def add_settled(self, settled: SettledClaims) -> None:
-        """Add what the answer to one request means."""
-        self.launched += settled.launched
-        self.refused += settled.refused
-        self.unclear += settled.unclear
 
 
 class _Attempt(msgspec.Struct):

@@ -50,8 +50,9 @@ from lambdas.controllers.events import (
     with_decision_id,
     write,
 )
+from lambdas.controllers.launch_answers import LaunchResults
 from lambdas.controllers.launch_answers import refused as refused_claim
-from lambdas.controllers.launching import LaunchResults, ParallelLaunches
+from lambdas.controllers.launching import ParallelLaunches
 from lambdas.controllers.status_writer import RoomStatus
 
 LEAVING_ASKED_MAX: Final = 5

@@ -253,7 +253,8 @@ def _drop_its_class(lab: Lab) -> None:
 
 
 def _remember_its_offerings_as_refused(lab: Lab) -> None:
-    lab.rows.refused |= {offering.key: lab.clock.now() + 2 * ASKED_FOR for offering in lab.claim.offerings}
+    for offering in lab.claim.offerings:
+        lab.rows.refused[offering.key] = lab.clock.now() + 2 * ASKED_FOR
 
 
 @pytest.mark.parametrize("change", [_bind_its_pod, _drop_its_class, _remember_its_offerings_as_refused])
