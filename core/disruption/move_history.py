@@ -217,7 +217,8 @@ def target_of(pool: NodePool, snapshot: Snapshot) -> str:
             sorted(node_class.security_groups),
             node_class.placement_group,
         ]
-    return f"{_TARGET_FORM}:{blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()}"
+    digest = blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()
+    return f"{_TARGET_FORM}:{digest}"
 
 
 def _advanced(

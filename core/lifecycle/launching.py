@@ -276,7 +276,9 @@ def _has_pods(record: ClaimRecord, snapshot: Snapshot, *, is_known: bool) -> boo
         _, _, name = record.plan.annotations[labels.GROUP_OF_CLAIM].partition("/")
         return is_known or name in requests
     wanted = frozenset(record.plan.pods)
-    return not wanted or any(pod.key in wanted and pod.node_name in ("", record.name, record.node_name) for pod in snapshot.pods)
+    return not wanted or any(
+        pod.key in wanted and pod.node_name in ("", record.name, record.node_name) for pod in snapshot.pods
+    )
 
 
 # Distributes the claims of a plan over the subnets of a zone, where all of them have few free addresses.

@@ -62,7 +62,7 @@ class _Market:
         return self._snapshot, self._used
 
     def take(self, record: ClaimRecord) -> None:
-        """Count a claim that is now stored; where addresses or reservations are scarce, the next claim reads anew."""
+        """Count a claim that is now stored; where addresses or reservations are scarce, the next claim reads again."""
         reserves = labels.RESERVED in record.plan.capacity_types
         if self._snapshot is not None and (self._snapshot.subnet_addresses or reserves):
             self._snapshot = None

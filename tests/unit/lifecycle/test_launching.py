@@ -356,8 +356,9 @@ def test_a_node_that_starts_for_nobody_is_given_back(
 
 
 def test_a_node_whose_pods_run_elsewhere_starts_for_nobody() -> None:
-    """Otherwise nobody gives it back: its pods exist, and no plan expects one there. A pod without a node may be expected on
-    the claim: groups lost each node that took over a minute to boot, and bought the next one (seed 118).
+    """Otherwise nobody gives it back: its pods exist, and no plan expects one there.
+
+    A waiting pod may be expected on the claim: groups lost each node that took over a minute to boot (seed 118).
     """
     record = of_group(a_record("a"), GROUP)
     plan, since = msgspec.structs.replace(record.plan, pods=("default/m-0",)), NOW - timedelta(minutes=1)
