@@ -43,6 +43,7 @@ SOURCES: Final = (
     "errors.py",
     "interpreter.py",
     "labels.py",
+    "pools.py",
 )
 """Parts of `core` that read Karpenter's objects and build the catalogue. A test compares them with the actual imports."""
 

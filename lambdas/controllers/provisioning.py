@@ -350,8 +350,11 @@ class NextRun:
 
 BUSY: Final = timedelta(seconds=5)
 
-ROOM_CHECKED_EVERY: Final = timedelta(minutes=3)
-"""How long scheduled runs rely on messages about static NodePools and warm room: `reconcile` sends one every two minutes."""
+ROOM_CHECKED_EVERY: Final = timedelta(hours=1)
+"""How long scheduled runs rely on messages about static NodePools and warm room: `reconcile` sends one every two minutes.
+
+Each look asks the API server twice, and an idle cluster may be asked three times a minute.
+"""
 
 _WITHOUT_NEWS: Final = (WokenBy.SCHEDULE, WokenBy.BETWEEN_SCHEDULES)
 """Causes that report no pod: the run first checks whether any waits."""
@@ -416,9 +419,7 @@ class Provisioning:
             return
         lease = self.leases.acquire(PLANNER, owner, now=heard_at, for_=max(deadline - heard_at, MARGIN))
         if lease is None:
-            cluster = self.settings.cluster_name
-            report.decide(DecisionKind.SKIP, cluster, RunReason.PLANNER_BUSY, "another run is planning")
-            self.next_run.ask("planner was busy", until, BUSY)
+            self._skip_busy(report, until)
             return
         decided: Sequence[DecidedPlan] = ()
         try:
@@ -433,6 +434,10 @@ class Provisioning:
         self.leases.release(lease)
         for plan in decided:  # last of all: neither a pod nor another run waits for it
             self._count_bound(plan, report, deadline)
+
+    def _skip_busy(self, report: RunReport, until: datetime) -> None:
+        report.decide(DecisionKind.SKIP, self.settings.cluster_name, RunReason.PLANNER_BUSY, "another run is planning")
+        self.next_run.ask("planner was busy", until, BUSY)
 
     def _checks_room(self, cause: WokenBy, now: datetime) -> bool:
         """Whether the run looks for static NodePools and warm room: after an event, and if no run has looked for long."""

@@ -26,7 +26,7 @@ from core.scheduling.explanation import Diagnosis
 from core.scheduling.explanation_text import PodFinding
 from core.scheduling.pods import PodGroup
 from installation.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
-from lambdas.controllers.provisioning import MARGIN
+from lambdas.controllers.provisioning import MARGIN, ROOM_CHECKED_EVERY
 from tests.builders import NOW, a_pool, a_stored_target
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.provisioning.bursts import a_burst, kinds_of
@@ -433,8 +433,8 @@ def test_a_look_that_something_prevents_is_made_by_the_next_run(obstacle: str) -
     lab.provision()
     assert len(lab.claims) == 2
     lab.kubernetes.put(a_node_pool("more", replicas=2))
-    for minutes, number in ((1, 2), (1, 2), (1, 4)):
-        lab.clock.advance(minutes=minutes)
+    for wait, number in ((timedelta(minutes=1), 2), (ROOM_CHECKED_EVERY, 4)):
+        lab.clock.advance(seconds=wait.total_seconds())
         lab.provision()
         assert len(lab.claims) == number, "each look lists all nodes"
 
