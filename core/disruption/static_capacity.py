@@ -253,7 +253,7 @@ def lacks_nodes(snapshot: Snapshot) -> bool:
         return False
     short = [pool for pool in snapshot.node_pools if _lacking(snapshot, pool) > 0]
     limited = [pool for pool in short if pool.shared_limits]
-    return len(limited) < len(short) or bool(limited and _within_limits(_template_claims(limited, snapshot), snapshot))
+    return len(limited) < len(short) or any(taken for _, _, taken, _ in _within_limits(limited, snapshot))
 
 
 def static_claims(snapshot: Snapshot, planned: Sequence[PlannedClaim] = ()) -> tuple[PlannedClaim, ...]:
@@ -264,12 +264,13 @@ def static_claims(snapshot: Snapshot, planned: Sequence[PlannedClaim] = ()) -> t
     """
     if not snapshot.options.feature_gates.static_capacity:
         return ()
-    lacking = _within_limits(_template_claims(snapshot.node_pools, snapshot), snapshot, planned)
+    fitting = _within_limits(snapshot.node_pools, snapshot, planned)
+    lacking = [(claim, taken) for claim, _, taken, _ in fitting if taken]
     if not lacking or not snapshot.subnet_addresses:
         return tuple(claim for claim, number in lacking for _ in range(number))
 
     room = AddressRoom(snapshot, planned)
-    return tuple(fitting for claim, number in lacking for fitting in room.fitting(claim, number))
+    return tuple(placed for claim, number in lacking for placed in room.fitting(claim, number))
 
 
 def _template_claims(pools: Iterable[NodePool], snapshot: Snapshot) -> list[tuple[PlannedClaim, int]]:
@@ -282,14 +283,17 @@ def _template_claims(pools: Iterable[NodePool], snapshot: Snapshot) -> list[tupl
 
 
 def _within_limits(
-    lacking: Sequence[tuple[PlannedClaim, int]], snapshot: Snapshot, planned: Sequence[PlannedClaim] = ()
-) -> list[tuple[PlannedClaim, int]]:
-    """Return the claims with how many of them fit within shared limits and caps, without those of which none does."""
-    if not any(pool.shared_limits for pool in snapshot.node_pools):
-        return list(lacking)
+    pools: Iterable[NodePool], snapshot: Snapshot, planned: Sequence[PlannedClaim] = ()
+) -> list[tuple[PlannedClaim, int, int, str]]:
+    """Return the claim of each pool that lacks nodes: how many it lacks, how many fit, and the group that has no room for more.
+
+    `planned`: the claims for pods of the same plan, which go first.
+    """
+    lacking = _template_claims(pools, snapshot)
+    if not lacking or not any(pool.shared_limits for pool in snapshot.node_pools):
+        return [(claim, number, number, "") for claim, number in lacking]
     room = LimitRoom(snapshot, planned)
-    fitting = ((claim, room.fitting(claim, number)[0]) for claim, number in lacking)
-    return [(claim, number) for claim, number in fitting if number]
+    return [(claim, number, *room.fitting(claim, number)) for claim, number in lacking]
 
 
 def waiting_for_limits(snapshot: Snapshot, planned: Sequence[PlannedClaim] = ()) -> dict[str, tuple[int, str]]:
@@ -297,16 +301,11 @@ def waiting_for_limits(snapshot: Snapshot, planned: Sequence[PlannedClaim] = ())
 
     `planned`: the claims for pods of the same plan, which go first.
     """
-    if not snapshot.options.feature_gates.static_capacity:
+    limits_are_shared = any(pool.shared_limits for pool in snapshot.node_pools)
+    if not limits_are_shared or not snapshot.options.feature_gates.static_capacity:
         return {}
-    if not any(pool.shared_limits for pool in snapshot.node_pools):
-        return {}
-    room = LimitRoom(snapshot, planned)
-    fitting = [
-        (claim.node_pool, number, room.fitting(claim, number))
-        for claim, number in _template_claims(snapshot.node_pools, snapshot)
-    ]
-    return {name: (number - taken, group) for name, number, (taken, group) in fitting if group}
+    fitting = _within_limits(snapshot.node_pools, snapshot, planned)
+    return {claim.node_pool: (number - taken, group) for claim, number, taken, group in fitting if group}
 
 
 def waiting_for_addresses(
