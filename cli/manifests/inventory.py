@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from cli.errors import InputError
+from cli.manifests.refusals import is_planned, refusals
 from cli.terminal.output import counted
 from core import labels
 from core.api.objects import identity_problems
@@ -20,6 +21,7 @@ from core.manifests.admission import Admitted, PodAdmission, PodQuotas, admitted
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.resources import Resource
 from core.manifests.workloads import EXPANDED_MAX, Expansion, TooManyPodsError
+from core.reasons.runs import RunReason
 
 # One object of the input, with the place where it was written.
 
@@ -135,7 +137,8 @@ class Inventory:
         skipped: Kind that we do not read → how many of its objects were ignored.
         repeated: Objects that were given more than once; the last one counts.
         creations: What the API server would make of Pods and workloads from files.
-        set_aside: Objects whose reading raised; they are left out, or kept in the form that protects.
+        set_aside: Objects that the API server refuses, which are left out, and those whose reading raised; the latter are left
+            out, or kept in the form that protects.
     """
 
     def __init__(self) -> None:
@@ -190,7 +193,11 @@ def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) 
     inventory.total = len(given)
     for (resource, _, _), document in _distinct(given, inventory).items():
         try:
-            inventory.add(resource, decoding.from_object(resource, document.object), document)
+            obj = decoding.from_object(resource, document.object)
+            if (refused := _refused(document, resource, obj)) is not None:
+                inventory.set_aside.append(refused)
+            else:
+                inventory.add(resource, obj, document)
         except SetAsideError as error:
             name = f"{resource.kind}/{document.path_name(resource)}"
             inventory.set_aside.append(internal_error(name, error.__cause__ or error))
@@ -201,6 +208,21 @@ def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) 
             raise document.error(str(error)) from error
     _expand(inventory, max_pods)
     return inventory
+
+
+def _refused(document: Document, resource: Resource, obj: Any) -> SetAside | None:
+    """Return the object as set aside if the API server would not store it.
+
+    Raises:
+        InvalidInputError: If its pods cannot be read either.
+    """
+    for field, problem in refusals(document.object):
+        if is_planned(field, problem):
+            continue
+        workloads.expand({resource: [obj]}, each=1)
+        name = f"{resource.kind}/{document.path_name(resource)}"
+        return SetAside(name, RunReason.REFUSED_BY_API_SERVER, f"{field}: {problem}")
+    return None
 
 
 def refused_version_of(document: Document) -> str:

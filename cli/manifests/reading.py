@@ -18,6 +18,7 @@ from cli.manifests.foreign import (
     KUSTOMIZATIONS,
     ON_MARKER,
     RENDERED,
+    Kustomizations,
     action_in,
     chart_of,
     claims_identity,
@@ -32,7 +33,6 @@ from cli.manifests.foreign import (
     unlisted_hint,
 )
 from cli.manifests.inventory import LISTS_DEEP_MAX, STANDARD_INPUT, Document, kind_read
-from cli.manifests.kustomizations import Kustomizations
 from cli.terminal.style import write_stderr
 from core.errors import InvalidInputError
 

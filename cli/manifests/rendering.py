@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cli.errors import InputError
-from cli.manifests.foreign import CHART, KUSTOMIZATIONS
-from cli.manifests.kustomizations import Kustomizations
+from cli.manifests.foreign import CHART, KUSTOMIZATIONS, Kustomizations
 
 _SECONDS_MAX: Final = 120
 

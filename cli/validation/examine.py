@@ -11,6 +11,7 @@ import msgspec
 
 from cli.manifests.documents import PART, Positions, RepeatedField
 from cli.manifests.inventory import Document, field_in, kind_read, refused_version_of
+from cli.manifests.refusals import refusals
 from cli.validation.calendars import calendar_findings
 from cli.validation.formats import TEMPLATES, Code, Finding, Severity, finding_in, nearest, type_of, unknown_fields
 from cli.validation.launches import launch_findings
@@ -33,17 +34,13 @@ from core.api.schemas.fields import allowed_values
 from core.api.status import Location, path_of
 from core.cron import Schedule
 from core.errors import InvalidInputError
-from core.manifests.admission import of_whole_pod
 from core.manifests.assemble import AUTO_MODE_GROUP, AUTO_MODE_KIND, assemble, owner_of
-from core.manifests.pods import is_pod_level
 from core.manifests.wire.decoding import from_object
-from core.manifests.wire.pod import WirePodSpec
 from core.manifests.wire.resources import PODS
 from core.manifests.wire.versions import read_versions, removed_version
 from core.manifests.workloads import expand
 from core.model.catalogue import Catalogue
 from core.model.snapshot import FeatureGates
-from core.model.values import quantity
 from core.pods import patience_of
 
 # Finds values of an EC2NodeClass that its schema allows but AWS refuses at the first launch.
@@ -96,18 +93,16 @@ def _of_device(device: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("ebs", "iops"), f"is missing: EC2 refuses volumes of type {kind} without it"
 
 
-# Finds problems that the API server refuses in a pod template, and accepted values that are hardly intended.
+# Finds values in a pod template that the API server accepts and that are hardly intended.
 
 
 _FORMER_ANNOTATIONS: Final = {
     "karpenter.sh/do-not-evict": labels.DO_NOT_DISRUPT,
     "karpenter.sh/do-not-consolidate": labels.DO_NOT_DISRUPT,
 }
-_SELECTING_KINDS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
-"""Kinds whose selector must match the labels of their template."""
 _MILLI: Final = re.compile(r"\d+m")
 _BINARY: Final = re.compile(r"\d+(\.\d+)?[KMGT]i?")
-Fault = tuple[Location, str, Severity]
+Remark = tuple[Location, str]
 
 
 def template_findings(document: Document) -> Iterator[Finding]:
@@ -118,89 +113,27 @@ def template_findings(document: Document) -> Iterator[Finding]:
     template = document.object
     for part in place:
         template = mapping(template.get(str(part)))
-    for location, message, severity in _template_faults(document, template):
-        where = location if location[:1] == ("selector",) else (*place, *location)
-        path = path_of(("spec", *where) if where is location else where)
-        code = Code.INVALID_VALUE if severity is Severity.ERROR else Code.NO_EFFECT
-        yield finding_in(document, code, path, message, severity=severity)
+    for location, message in (*_odd_amounts(template), *_idle_spreads(template)):
+        yield finding_in(document, Code.NO_EFFECT, path_of((*place, *location)), message, severity=Severity.WARNING)
     yield from _annotations(document, template, place)
 
 
-def _template_faults(document: Document, template: Mapping[str, Any]) -> Iterator[Fault]:
-    yield from _selector(document)
-    yield from _containers(template)
-    yield from _pod_level(template)
-    yield from _rules(template)
+def refused_fields(document: Document) -> Iterator[Finding]:
+    """Return an error for each field for which the API server refuses the object."""
+    for field, message in refusals(document.object):
+        yield finding_in(document, Code.INVALID_VALUE, field, message)
 
 
-def _selector(document: Document) -> Iterator[Fault]:
-    if document.kind not in _SELECTING_KINDS:
-        return
-    spec = mapping(document.object.get("spec"))
-    template_labels = mapping(mapping(mapping(spec.get("template")).get("metadata")).get("labels"))
-    for key, value in mapping(mapping(spec.get("selector")).get("matchLabels")).items():
-        if template_labels.get(key) != value:
-            message = f"does not match the labels of the template: they have {_label(key, template_labels)}"
-            yield ("selector", "matchLabels", key), message, Severity.ERROR
-
-
-def _containers(template: Mapping[str, Any]) -> Iterator[Fault]:
+def _odd_amounts(template: Mapping[str, Any]) -> Iterator[Remark]:
     spec = mapping(template.get("spec"))
-    if not spec.get("containers"):
-        yield ("spec", "containers"), "is missing: a pod needs a container", Severity.ERROR
     for field in ("initContainers", "containers"):
         for index, container in enumerate(sequence(spec.get(field))):
             resources = mapping(mapping(container).get("resources"))
-            at: Location = ("spec", field, index, "resources")
-            requests, limits = mapping(resources.get("requests")), mapping(resources.get("limits"))
-            for name, value in requests.items():
-                if _amount(value, name) > _amount(limits.get(name, value), name):
-                    message = f"{value} is more than the limit of {limits[name]}"
-                    yield (*at, "requests", name), message, Severity.ERROR
-            for kind, amounts in (("requests", requests), ("limits", limits)):
-                for name, value in amounts.items():
+            for kind in ("requests", "limits"):
+                for name, value in mapping(resources.get(kind)).items():
                     odd = _odd(name, str(value))
                     if odd:
-                        yield (*at, kind, name), odd, Severity.WARNING
-
-
-def _pod_level(template: Mapping[str, Any]) -> Iterator[Fault]:
-    """Return amounts of the pod as a whole that the API server refuses beside those of its containers.
-
-    Source: pkg/apis/core/validation/validation.go of Kubernetes 1.37, asked through `make oracle-scheduler`'s program.
-    """
-    spec = mapping(template.get("spec"))
-    whole = mapping(spec.get("resources"))
-    limits = mapping(whole.get("limits"))
-    requests = {**limits, **mapping(whole.get("requests"))}
-    for kind in ("requests", "limits"):
-        for name in mapping(whole.get(kind)):
-            if not is_pod_level(name):
-                message = "a pod as a whole takes cpu, memory and huge pages alone; state it for a container"
-                yield ("spec", "resources", kind, name), message, Severity.ERROR
-    needed = _needed_by_containers(spec) if whole else {}
-    for name, value in requests.items():
-        at: Location = ("spec", "resources", "requests" if name in mapping(whole.get("requests")) else "limits", name)
-        if _amount(value, name) > _amount(limits.get(name, value), name):
-            yield at, f"{value} is more than the limit of {limits[name]}", Severity.ERROR
-        elif is_pod_level(name) and _amount(value, name) < needed.get(name, 0):
-            containers = f"{quantity.render(needed[name], name)} that its containers request"
-            yield at, f"{value} is less than the {containers}", Severity.ERROR
-    for field in ("initContainers", "containers"):
-        for index, container in enumerate(sequence(spec.get(field))):
-            for name, value in mapping(mapping(mapping(container).get("resources")).get("limits")).items():
-                if _amount(value, name) > _amount(limits.get(name, value), name):
-                    message = f"{value} is more than the pod's limit of {limits[name]}"
-                    yield ("spec", field, index, "resources", "limits", name), message, Severity.ERROR
-
-
-def _needed_by_containers(spec: Mapping[str, Any]) -> dict[str, int]:
-    """Return what the containers of a pod request together; nothing if they cannot be read: another finding says so."""
-    containers = {key: spec[key] for key in ("containers", "initContainers") if key in spec}
-    try:
-        return of_whole_pod(msgspec.convert(containers, WirePodSpec))
-    except (msgspec.ValidationError, InvalidInputError):
-        return {}
+                        yield ("spec", field, index, "resources", kind, name), odd
 
 
 def _odd(name: str, value: str) -> str:
@@ -214,24 +147,21 @@ def _odd(name: str, value: str) -> str:
     return ""
 
 
-def _rules(template: Mapping[str, Any]) -> Iterator[Fault]:
+def _idle_spreads(template: Mapping[str, Any]) -> Iterator[Remark]:
     spec = mapping(template.get("spec"))
-    for index, toleration in enumerate(sequence(spec.get("tolerations"))):
-        if mapping(toleration).get("operator") == "Exists" and mapping(toleration).get("value"):
-            yield ("spec", "tolerations", index, "value"), "operator Exists takes no value", Severity.ERROR
     pod_labels = mapping(mapping(template.get("metadata")).get("labels"))
     for index, spread in enumerate(sequence(spec.get("topologySpreadConstraints"))):
         selector = mapping(mapping(spread).get("labelSelector"))
         equal = mapping(selector.get("matchLabels"))
         at = ("spec", "topologySpreadConstraints", index, "labelSelector")
         if not equal and not sequence(selector.get("matchExpressions")):
-            yield at, "selects no pods, so the constraint spreads nothing", Severity.WARNING
+            yield at, "selects no pods, so the constraint spreads nothing"
         for key, value in equal.items():
             if pod_labels.get(key) != value:
                 message = (
                     f"does not select the pod itself, which has {_label(key, pod_labels)}: its own place is not counted"
                 )
-                yield (*at, "matchLabels", key), message, Severity.WARNING
+                yield (*at, "matchLabels", key), message
 
 
 def _annotations(document: Document, template: Mapping[str, Any], place: Location) -> Iterator[Finding]:
@@ -256,13 +186,6 @@ def _annotations(document: Document, template: Mapping[str, Any], place: Locatio
 
 def _label(key: str, own: Mapping[str, Any]) -> str:
     return f"{key}={own[key]}" if key in own else f"no {key}"
-
-
-def _amount(value: object, name: str) -> int:
-    try:
-        return quantity.parse(str(value), name)
-    except InvalidInputError:
-        return 0
 
 
 # Finds dangling references: a NodePool whose EC2NodeClass is not in the input.
@@ -477,7 +400,7 @@ class _Examination:
         yield from faults
         yield from unknown_fields(document, is_lenient=self._is_lenient)
         broken = {fault.field for fault in faults}
-        more = [*_bad_schedules(document), *lost, *self._of_labels_and_values(document)]
+        more = [*_bad_schedules(document), *refused_fields(document), *lost, *self._of_labels_and_values(document)]
         if not any(one.code is Code.MATCHES_NOTHING for one in more):
             more += empty_pools(document, self._catalogue, self._known)
         yield from (finding for finding in more if finding.field not in broken)

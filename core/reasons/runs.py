@@ -313,6 +313,11 @@ class RunReason(ReasonCode):
         "An object causes an error in our code, so it is set aside; everything else is decided as if it were not there.",
         "Report it with the object's manifest: it is a defect. Nodes that the object concerns are not disrupted.",
     )
+    REFUSED_BY_API_SERVER = (
+        "RefusedByAPIServer",
+        "The API server would not store the object, so it is set aside and everything else is planned.",
+        "Correct the field that the message names; `fleetwright validate` lists all such fields with their lines.",
+    )
     READ_WITH_RESERVATION = (
         "Warning",
         "An object is used although a part of it is not understood.",

@@ -230,22 +230,22 @@ CPU: Final = f"{TEMPLATE}.containers[0].resources.requests"
         ),
         (
             f"{TEMPLATE}.containers",
-            [{"name": "c", "resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}],
+            [{"name": "c", "image": "i", "resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}],
             ("error", "InvalidValue", f"{CPU}.cpu", None),
         ),
         (
             f"{TEMPLATE}.containers",
-            [{"name": "c", "resources": {"requests": {"memory": "512m"}}}],
+            [{"name": "c", "image": "i", "resources": {"requests": {"memory": "512m"}}}],
             ("warning", "NoEffect", f"{CPU}.memory", None),
         ),
         (
             f"{TEMPLATE}.containers",
-            [{"name": "c", "resources": {"requests": {"memory": 512}}}],
+            [{"name": "c", "image": "i", "resources": {"requests": {"memory": 512}}}],
             ("warning", "NoEffect", f"{CPU}.memory", None),
         ),
         (
             f"{TEMPLATE}.containers",
-            [{"name": "c", "resources": {"requests": {"cpu": "1Gi"}}}],
+            [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1Gi"}}}],
             ("warning", "NoEffect", f"{CPU}.cpu", None),
         ),
         (
@@ -301,6 +301,9 @@ def test_a_mistake_in_a_workload_is_found(
     assert found_in([changed(DEPLOYMENT, path, value)], tmp_path, capsys) == [finding]
 
 
+JOB_TEMPLATE: Final = {"spec": {**DEPLOYMENT["spec"]["template"]["spec"], "restartPolicy": "Never"}}
+
+
 @pytest.mark.parametrize(
     ("obj", "finding"),
     [
@@ -328,7 +331,7 @@ def test_a_mistake_in_a_workload_is_found(
                 "metadata": {"name": "a"},
                 "spec": {
                     "schedule": "0 5 * * *",
-                    "jobTemplate": {"spec": {"template": DEPLOYMENT["spec"]["template"], "tolerations": []}},
+                    "jobTemplate": {"spec": {"template": JOB_TEMPLATE, "tolerations": []}},
                 },
             },
             (
@@ -358,14 +361,19 @@ def test_a_mistake_in_another_object_is_found(
         ("Deployment", "replicas", 3, "spec.replicas"),
         ("Deployment", "spec.metadata", {}, "spec.template.metadata"),
         ("Deployment", f"{TEMPLATE}.replicas", 3, "spec.replicas"),
-        ("Deployment", f"{TEMPLATE}.initContainers", [{"name": "c", "tolerations": []}], f"{TEMPLATE}.tolerations"),
+        (
+            "Deployment",
+            f"{TEMPLATE}.initContainers",
+            [{"name": "d", "image": "i", "tolerations": []}],
+            f"{TEMPLATE}.tolerations",
+        ),
     ],
 )
 def test_a_field_of_a_workload_that_is_misplaced_is_found_with_its_place(
     kind: str, at: str, value: Any, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`activeDeadlineSeconds` beside a CronJob's `jobTemplate` was taken for a misspelt `startingDeadlineSeconds`."""
-    inner = {"template": {"spec": DEPLOYMENT["spec"]["template"]["spec"]}}
+    inner = {"template": JOB_TEMPLATE}
     spec = {"CronJob": {"schedule": "0 5 * * *", "jobTemplate": {"spec": inner}}, "Job": inner}
     group = "apps" if kind == "Deployment" else "batch"
     own = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec.get(kind)}
@@ -398,7 +406,7 @@ def test_findings_are_in_the_order_of_lines(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "a.yaml").write_text(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replica: 3\n"
         "  selector: {matchLabels: {a: a}}\n  template:\n    metadata: {labels: {app: b}}\n    spec:\n      nodeSelecter: {}\n"
-        "      containers:\n      - {name: a, resources: {requests: {cpu: 2, cpu: 3}, limits: {cpu: 1}}}\n"
+        "      containers:\n      - {name: a, image: i, resources: {requests: {cpu: 2, cpu: 3}, limits: {cpu: 1}}}\n"
         "---\napiVersion: v1\nkind: Pod\nmetadata: {name: last}\n"
     )
     assert main(["validate", "-f", str(tmp_path), "-o", "json"]) == 1

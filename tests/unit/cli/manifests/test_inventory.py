@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+import yaml
 
 from cli.errors import InputError
 from cli.manifests.inventory import Document, Inventory, field_in, named_region, refused_version_of, take_inventory
 from cli.manifests.reading import parse
+from cli.manifests.refusals import refusals
 from core import labels
 from core.manifests.wire import resources
 
@@ -321,3 +324,71 @@ def test_job_sets_and_leader_worker_sets_become_the_pods_of_their_controllers() 
         *("train-w-0-0", "train-w-0-1", "train-w-1-0", "train-w-1-1"),
     ]
     assert {document.kind for document in found.documents[resources.PODS]} == {"JobSet", "LeaderWorkerSet"}
+
+
+# What the API server refuses: a fragment of a manifest, and the fields that are refused in it.
+
+
+TABLE: Final = Path(__file__).with_name("refusals.txt")
+BASES: Final[dict[str, dict[str, Any]]] = {
+    obj["kind"]: obj for obj in yaml.safe_load_all(Path(__file__).with_name("accepted.yaml").read_text("utf-8"))
+}
+
+
+def merged(base: Any, change: Any) -> Any:
+    """Return a value with a change: mappings are joined, anything else is replaced, and null takes a field away."""
+    if not isinstance(base, dict) or not isinstance(change, dict):
+        return change
+    joined = {**base, **{key: merged(base.get(key), part) for key, part in change.items()}}
+    return {key: part for key, part in joined.items() if part is not None}
+
+
+def rows() -> list[tuple[str, str, list[str]]]:
+    """Return kind, change and refused fields of each row: `Pod: {change} -> field, field`; no field if it is accepted."""
+    lines = [line for line in TABLE.read_text("utf-8").splitlines() if line.strip() and not line.startswith("#")]
+    parts = [(line.partition(": ")[0], *line.partition(": ")[2].rpartition(" ->")) for line in lines]
+    return [(kind, change, fields.replace(",", " ").split()) for kind, change, _, fields in parts]
+
+
+@pytest.mark.parametrize("kind", BASES)
+def test_plain_objects_are_accepted(kind: str) -> None:
+    assert list(refusals(BASES[kind])) == []
+
+
+@pytest.mark.parametrize(("kind", "change", "fields"), rows())
+def test_a_refused_field_is_named(kind: str, change: str, fields: list[str]) -> None:
+    obj = merged(BASES[kind], yaml.safe_load(change))
+    assert [field for field, _ in refusals(obj)] == fields
+
+
+def test_what_an_api_server_has_stored_is_not_refused() -> None:
+    refused = merged(BASES["Pod"], {"spec": {"restartPolicy": "Sometimes"}})
+    assert list(refusals(refused))
+    for stored in ({"metadata": {"uid": "u"}}, {"spec": {"nodeName": "n"}}, {"status": {"phase": "Pending"}}):
+        assert not list(refusals(merged(refused, stored)))
+
+
+def test_a_refused_object_is_set_aside_and_the_others_are_planned() -> None:
+    change = {"metadata": {"name": "bad", "namespace": "shop"}, "spec": {"preemptionPolicy": "No"}}
+    refused = merged(BASES["Pod"], change)
+    inventory = take_inventory([Document("a.yaml", 0, refused), Document("a.yaml", 1, BASES["Pod"])])
+    assert [pod.metadata.name for pod in inventory.objects[resources.PODS]] == ["a"]
+    (aside,) = inventory.set_aside
+    assert (aside.object, aside.reason) == ("Pod/shop/bad", "RefusedByAPIServer")
+    assert aside.message.startswith("spec.preemptionPolicy: 'No' is none of")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "spec: {containers: [{name: c}]}",
+        "spec: {containers: [{name: c, image: i, resources: {requests: {example.com/gpu: 1}}}]}",
+        "spec: {topologySpreadConstraints: [&a {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, *a]}",
+    ],
+)
+def test_what_a_webhook_may_fill_in_is_planned_all_the_same(change: str) -> None:
+    obj = merged(BASES["Pod"], yaml.safe_load(change))
+    assert list(refusals(obj))
+    inventory = take_inventory([Document("a.yaml", 0, obj)])
+    assert len(inventory.objects[resources.PODS]) == 1
+    assert not inventory.set_aside

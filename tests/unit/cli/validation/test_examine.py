@@ -15,6 +15,7 @@ from cli.validation.examine import (
     dangling_references,
     examine,
     probably_meant,
+    refused_fields,
     refused_values,
     repeated_objects,
     template_findings,
@@ -111,7 +112,7 @@ POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "p"},
-    "spec": {"containers": [{"name": "c"}]},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
 }
 Told = tuple[str, str, str, int | None, int | None]
 
@@ -131,18 +132,18 @@ def fields(obj: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def test_findings_come_by_file_document_line_and_column() -> None:
-    twice = "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: {containers: [{name: c}], zz: 1, nodeSelctor: {}}\n"
-    repeats = (
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: a, name: a}\nspec: {containers: [{name: c}], nodeSelctor: {}}\n"
-    )
+    twice = "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\n"
+    twice += "spec: {containers: [{name: c, image: i}], zz: 1, nodeSelctor: {}}\n"
+    repeats = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, name: a}\n"
+    repeats += "spec: {containers: [{name: c, image: i}], nodeSelctor: {}}\n"
     found = told(f"{twice}---\n{repeats}", twice)
     assert found == [
-        ("a.yaml", "Pod/b", "spec.zz", 4, 33),
-        ("a.yaml", "Pod/b", "spec.nodeSelctor", 4, 40),
+        ("a.yaml", "Pod/b", "spec.zz", 4, 43),
+        ("a.yaml", "Pod/b", "spec.nodeSelctor", 4, 50),
         ("a.yaml", "Pod/a", "metadata.name", 8, 21),
-        ("a.yaml", "Pod/a", "spec.nodeSelctor", 9, 33),
-        ("b.yaml", "Pod/b", "spec.zz", 4, 33),
-        ("b.yaml", "Pod/b", "spec.nodeSelctor", 4, 40),
+        ("a.yaml", "Pod/a", "spec.nodeSelctor", 9, 43),
+        ("b.yaml", "Pod/b", "spec.zz", 4, 43),
+        ("b.yaml", "Pod/b", "spec.nodeSelctor", 4, 50),
     ]
     without = told(twice, has_lines=False)
     assert {(line, column) for *_, line, column in without} == {(None, None)}
@@ -163,7 +164,13 @@ def test_findings_come_by_file_document_line_and_column() -> None:
                 "metadata": {"name": "d"},
                 "spec": {
                     "replicas": 3,
-                    "template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "lots"}}}]}},
+                    "selector": {"matchLabels": {"app": "d"}},
+                    "template": {
+                        "metadata": {"labels": {"app": "d"}},
+                        "spec": {
+                            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "lots"}}}]
+                        },
+                    },
                 },
             },
             [("InvalidValue", "spec.template.spec.containers[0].resources.requests.cpu")],
@@ -216,7 +223,8 @@ DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 
 
 def found_in(obj: dict[str, Any]) -> list[tuple[str, str, str]]:
-    findings = list(template_findings(Document("a.yaml", 0, obj)))
+    document = Document("a.yaml", 0, obj)
+    findings = [*refused_fields(document), *template_findings(document)]
     codes = {"error": "InvalidValue", "warning": "NoEffect"}
     assert all(finding.code in (codes[finding.severity], "OldVersion") for finding in findings)
     return [(finding.severity.value, finding.field, finding.text) for finding in findings]
@@ -242,8 +250,7 @@ def pod(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
         ("memory", "1e3", ""),
         ("cpu", "500m", ""),
         ("cpu", "512", ""),
-        ("example.com/slots", "512", ""),
-        ("example.com/slots", "512m", ""),
+        ("cpu", "512m", ""),
     ],
 )
 @pytest.mark.parametrize("kind", ["requests", "limits"])
@@ -299,14 +306,16 @@ def test_a_request_above_its_limit_is_refused(request_: str, limit: object, is_m
 def test_amounts_of_the_pod_as_a_whole_hold_those_of_its_containers(
     whole: dict[str, Any], field: str, message: str
 ) -> None:
-    container = {"resources": {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {"memory": "2Gi"}}}
+    amounts = {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {"memory": "2Gi"}}
+    container = {"name": "c", "image": "i", "resources": amounts}
     found = found_in(pod({"containers": [container], "resources": whole}))
     assert found == ([("error", f"spec.{field}", message)] if field else [])
 
 
 def test_each_container_is_looked_at_and_each_has_its_place() -> None:
-    odd = {"resources": {"requests": {"memory": 1}}}
-    found = found_in(pod({"containers": [{}, odd], "initContainers": [odd]}))
+    plain = {"name": "a", "image": "i"}
+    odd = [{"name": name, "image": "i", "resources": {"requests": {"memory": 1}}} for name in "bc"]
+    found = found_in(pod({"containers": [plain, odd[0]], "initContainers": odd[1:]}))
     assert [field for _, field, _ in found] == [
         "spec.initContainers[0].resources.requests.memory",
         "spec.containers[1].resources.requests.memory",
@@ -322,7 +331,8 @@ def test_a_selector_must_match_the_labels_of_the_template(kind: str) -> None:
         ("error", "spec.selector.matchLabels.app", f"{message} app=web"),
         ("error", "spec.selector.matchLabels.tier", f"{message} no tier"),
     ]
-    assert found_in({**workload, "kind": "Job", "apiVersion": "batch/v1"}) == []
+    job = changed({**workload, "kind": "Job", "apiVersion": "batch/v1"}, f"{TEMPLATE}.restartPolicy", "Never")
+    assert found_in(job) == []
     assert found_in({**workload, "apiVersion": "example.com/v1"}) == []
 
 
@@ -337,7 +347,8 @@ def test_a_selector_must_match_the_labels_of_the_template(kind: str) -> None:
     ],
 )
 def test_a_toleration_that_exists_takes_no_value(toleration: dict[str, str], is_refused: bool) -> None:
-    found = found_in(pod({"containers": [{}], "tolerations": [{}, toleration]}))
+    container = {"name": "c", "image": "i"}
+    found = found_in(pod({"containers": [container], "tolerations": [{"operator": "Exists"}, toleration]}))
     assert found == ([("error", "spec.tolerations[1].value", "operator Exists takes no value")] if is_refused else [])
 
 
@@ -373,9 +384,9 @@ def test_annotations_have_an_effect_on_pods_alone_and_under_their_present_name()
     message = "protects no pod here: pods take their annotations from spec.template.metadata.annotations"
     assert found_in(above) == [("warning", f"metadata.annotations[{DO_NOT_DISRUPT}]", message)]
     assert found_in(changed(above, "spec.template.metadata.annotations", {DO_NOT_DISRUPT: "true"})) == []
-    assert found_in(pod({"containers": [{}]}, annotations={DO_NOT_DISRUPT: "true"})) == []
+    assert found_in(pod({"containers": [{"name": "c", "image": "i"}]}, annotations={DO_NOT_DISRUPT: "true"})) == []
     for former in ("karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"):
-        assert found_in(pod({"containers": [{}]}, annotations={former: "true"})) == [
+        assert found_in(pod({"containers": [{"name": "c", "image": "i"}]}, annotations={former: "true"})) == [
             (
                 "warning",
                 f"metadata.annotations[{former}]",
@@ -501,7 +512,9 @@ def test_objects_of_older_versions_get_no_suggestion() -> None:
     ],
 )
 def test_a_pod_that_would_not_wait_as_it_says_is_told(annotations: dict[str, str], key: str) -> None:
-    ((severity, field, message),) = found_in(pod({"containers": [{}]}, annotations=annotations))
+    ((severity, field, message),) = found_in(
+        pod({"containers": [{"name": "c", "image": "i"}]}, annotations=annotations)
+    )
     assert (severity, field) == ("error", f"metadata.annotations[{key}]")
     assert message.endswith("the pod does not wait")
-    assert found_in(pod({"containers": [{}]}, annotations={labels.START_BEFORE: "8h"})) == []
+    assert found_in(pod({"containers": [{"name": "c", "image": "i"}]}, annotations={labels.START_BEFORE: "8h"})) == []

@@ -1,0 +1,216 @@
+"""What the API server refuses in workloads: the tables that stand beside those of Pods in `refusals`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from cli.manifests.refusals import (
+    DNS_LABEL,
+    Check,
+    Refusal,
+    claim_spec,
+    dns_label,
+    dns_name,
+    label_selector,
+    like,
+    list_of,
+    metadata_with,
+    not_negative,
+    object_with,
+    one_of,
+    template_metadata,
+    template_with,
+)
+from core.api.objects import mapping, sequence
+from core.api.status import Location
+
+# pkg/apis/apps/validation, pkg/apis/batch/validation.
+
+
+def _share(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check a number of pods or a percentage (ValidatePositiveIntOrPercent)."""
+    if isinstance(value, str) and not re.fullmatch("[0-9]+%", value):
+        yield at, f"{value!r} is neither a whole number nor a percentage"
+    yield from not_negative(value, at)
+
+
+def _share_of_all(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check a number of pods or a percentage up to 100% (IsNotMoreThan100Percent)."""
+    yield from _share(value, at)
+    if isinstance(value, str) and re.fullmatch("[0-9]+%", value) and int(value[:-1]) > 100:
+        yield at, f"{value} is more than 100%"
+
+
+def _matching(selector: Mapping[str, Any], own_labels: Mapping[str, Any], at: Location) -> Iterator[Refusal]:
+    """Check that a selector matches the labels of the template beside it."""
+    for key, content in mapping(selector.get("matchLabels")).items():
+        if own_labels.get(key) != content:
+            present = f"{key}={own_labels[key]}" if key in own_labels else f"no {key}"
+            yield (*at, "matchLabels", key), f"does not match the labels of the template: they have {present}"
+    for index, expression in enumerate(sequence(selector.get("matchExpressions"))):
+        key, operator = mapping(expression).get("key"), mapping(expression).get("operator")
+        is_in, is_there = own_labels.get(key) in sequence(mapping(expression).get("values")), key in own_labels
+        meets = {"In": is_in, "NotIn": not is_in, "Exists": is_there, "DoesNotExist": not is_there}
+        if not meets.get(str(operator), True):
+            yield (*at, "matchExpressions", index), "does not match the labels of the template"
+
+
+def _selects(value: Any, at: Location) -> Iterator[Refusal]:
+    selector = mapping(value.get("selector"))
+    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        yield (*at, "selector"), "is missing or empty"
+    own_labels = mapping(mapping(mapping(value.get("template")).get("metadata")).get("labels"))
+    yield from _matching(selector, own_labels, (*at, "selector"))
+
+
+def _workload(fields: Mapping[str, Check], *whole: Check, name: Check = dns_name) -> Check:
+    counts = dict.fromkeys(
+        ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"), not_negative
+    )
+    parts = {"selector": label_selector, "template": template_with(["Always"]), **counts, **fields}
+    return object_with(
+        {"metadata": metadata_with(name), "spec": object_with(parts, _selects, *whole, needs=["template"])},
+        needs=["spec"],
+    )
+
+
+def _is_zero(value: object) -> bool:
+    return re.fullmatch("0+%?", str(value)) is not None
+
+
+def _rolls(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check a Deployment's strategy (ValidateDeploymentStrategy) and its deadline."""
+    strategy = mapping(value.get("strategy"))
+    rolling = mapping(strategy.get("rollingUpdate"))
+    if strategy.get("type") == "Recreate" and rolling:
+        yield (*at, "strategy", "rollingUpdate"), "is not for type Recreate"
+    elif _is_zero(rolling.get("maxUnavailable", "25%")) and _is_zero(rolling.get("maxSurge", "25%")):
+        yield (*at, "strategy", "rollingUpdate", "maxUnavailable"), "is 0, and so is maxSurge: no pod could be replaced"
+    deadline, ready = value.get("progressDeadlineSeconds", 600), value.get("minReadySeconds") or 0
+    if isinstance(deadline, int) and isinstance(ready, int) and 0 <= deadline <= ready:
+        yield (*at, "progressDeadlineSeconds"), f"{deadline} is not more than minReadySeconds"
+
+
+def _claimed(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check the template of a StatefulSet, whose claim templates are volumes of its pods."""
+    claims = [{"name": _name_of(claim), "emptyDir": {}} for claim in sequence(value.get("volumeClaimTemplates"))]
+    template = mapping(value.get("template"))
+    spec = mapping(template.get("spec"))
+    names = {claim["name"] for claim in claims}
+    volumes = [volume for volume in sequence(spec.get("volumes")) if mapping(volume).get("name") not in names]
+    parts = {key: part for key, part in spec.items() if key not in ("subdomain", "hostname")}
+    whole = {**template, "spec": {**parts, "volumes": [*volumes, *claims]}} if claims else template
+    yield from template_with(["Always"])(whole, (*at, "template"))
+
+
+def _name_of(obj: object) -> Any:
+    return mapping(mapping(obj).get("metadata")).get("name")
+
+
+_rolling_update: Final = object_with({"maxUnavailable": _share_of_all, "maxSurge": _share})
+_deployment: Final = _workload(
+    {"strategy": object_with({"type": one_of("Recreate", "RollingUpdate"), "rollingUpdate": _rolling_update})}, _rolls
+)
+_stateful_set: Final = _workload(
+    {
+        "template": lambda _, __: iter(()),
+        "podManagementPolicy": one_of("OrderedReady", "Parallel"),
+        "updateStrategy": object_with({"type": one_of("OnDelete", "RollingUpdate", "Recreate")}),
+        "ordinals": object_with({"start": not_negative}),
+        "volumeClaimTemplates": list_of(object_with({"metadata": template_metadata, "spec": claim_spec})),
+    },
+    _claimed,
+    name=dns_label,
+)
+
+
+def _surges(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check that a DaemonSet either adds pods first or takes pods away first (ValidateRollingUpdateDaemonSet)."""
+    rolling = mapping(mapping(value.get("updateStrategy")).get("rollingUpdate"))
+    is_surging, takes_none = not _is_zero(rolling.get("maxSurge", 0)), _is_zero(rolling.get("maxUnavailable", 1))
+    if is_surging and not takes_none:
+        yield (*at, "updateStrategy", "rollingUpdate", "maxSurge"), "needs maxUnavailable: 0 beside it"
+    elif takes_none and not is_surging:
+        yield (
+            (*at, "updateStrategy", "rollingUpdate", "maxUnavailable"),
+            "is 0, and so is maxSurge: no pod could be replaced",
+        )
+
+
+_daemon_set: Final = _workload(
+    {"updateStrategy": object_with({"type": one_of("OnDelete", "RollingUpdate"), "rollingUpdate": _rolling_update})},
+    _surges,
+)
+
+
+def _indexed(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check what goes with a Job's completion mode (validateJobSpec)."""
+    if value.get("completionMode") == "Indexed":
+        if value.get("completions") is None:
+            yield (*at, "completions"), "is missing, which completionMode: Indexed needs"
+        return
+    for name in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"):
+        if value.get(name) is not None:
+            yield (*at, name), "is for completionMode: Indexed"
+
+
+def _fails(value: Any, at: Location) -> Iterator[Refusal]:
+    policy = mapping(mapping(value.get("template")).get("spec")).get("restartPolicy")
+    if value.get("podFailurePolicy") is not None and policy == "OnFailure":
+        yield (*at, "template", "spec", "restartPolicy"), "must be Never beside podFailurePolicy"
+
+
+_JOB_COUNTS: Final = (
+    *("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"),
+    *("backoffLimitPerIndex", "maxFailedIndexes"),
+)
+_job_spec: Final = object_with(
+    {
+        **dict.fromkeys(_JOB_COUNTS, not_negative),
+        "completionMode": one_of("NonIndexed", "Indexed"),
+        "template": template_with(["OnFailure", "Never"], is_job=True),
+    },
+    _indexed,
+    _fails,
+    needs=["template"],
+)
+
+
+def _scheduled(value: Any, at: Location) -> Iterator[Refusal]:
+    schedule = value.get("schedule")
+    if isinstance(schedule, str) and "TZ" in schedule:
+        yield (*at, "schedule"), "cannot name a time zone: timeZone does"
+
+
+_cron_job: Final = object_with(
+    {
+        "metadata": metadata_with(like(rf"{DNS_LABEL}(\.{DNS_LABEL})*", 52, "a DNS name of at most 52 characters")),
+        "spec": object_with(
+            {
+                **dict.fromkeys(
+                    ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"), not_negative
+                ),
+                "concurrencyPolicy": one_of("Allow", "Forbid", "Replace"),
+                "jobTemplate": object_with({"metadata": template_metadata, "spec": _job_spec}, needs=["spec"]),
+            },
+            _scheduled,
+            needs=["schedule", "jobTemplate"],
+        ),
+    },
+    needs=["spec"],
+)
+
+_only_template: Final = object_with({"spec": object_with({"template": template_with(["Always"])}, needs=["template"])})
+
+CHECKS: Final[Mapping[tuple[str, str], Check]] = {
+    ("apps/v1", "Deployment"): _deployment,
+    ("apps/v1", "ReplicaSet"): _workload({}),
+    ("apps/v1", "StatefulSet"): _stateful_set,
+    ("apps/v1", "DaemonSet"): _daemon_set,
+    ("batch/v1", "Job"): object_with({"metadata": metadata_with(dns_name), "spec": _job_spec}, needs=["spec"]),
+    ("batch/v1", "CronJob"): _cron_job,
+    ("v1", "ReplicationController"): _only_template,
+    ("v1", "PodTemplate"): object_with({"template": template_with(["Always", "OnFailure", "Never"], is_job=True)}),
+}
