@@ -210,13 +210,23 @@ def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) 
     return inventory
 
 
+def refusals_of(document: Document) -> Iterator[tuple[str, str]]:
+    """Return the fields for which an API server would refuse an object, each with the reason."""
+    identity = str(document.object.get("apiVersion")), document.kind
+    if identity == ("v1", "Pod"):
+        return refusals(document.object)
+    from cli.manifests.workload_refusals import CHECKS  # most objects of large inputs are Pods
+
+    return refusals(document.object, CHECKS[identity]) if identity in CHECKS else iter(())
+
+
 def _refused(document: Document, resource: Resource, obj: Any) -> SetAside | None:
     """Return the object as set aside if the API server would not store it.
 
     Raises:
         InvalidInputError: If its pods cannot be read either.
     """
-    for field, problem in refusals(document.object):
+    for field, problem in refusals_of(document):
         if is_planned(field, problem):
             continue
         workloads.expand({resource: [obj]}, each=1)

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import yaml
 
 from cli.errors import InputError
-from cli.manifests.documents import RepeatedKey, chunks, documents
+from cli.manifests.documents import Kustomizations, RepeatedKey, chunks, documents
 from cli.manifests.foreign import (
     DIRECTIVE,
     KUSTOMIZATIONS,
     ON_MARKER,
     RENDERED,
-    Kustomizations,
     action_in,
     chart_of,
     claims_identity,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from core.api.objects import kind_of, mapping, sequence
+from core.api.objects import mapping, sequence
 from core.api.status import Location, path_of
 from core.errors import InvalidInputError
 from core.manifests.admission import of_whole_pod
@@ -673,9 +673,14 @@ _SPEC_FIELDS: Final[Mapping[str, Check]] = {
     "volumes": list_of(_volume, "name"),
 }
 _spec: Final = object_with(_SPEC_FIELDS, _has_containers, _of_pod, _names, _host_ports)
-_pod: Final = object_with(
-    {"metadata": metadata_with(dns_name)}, lambda pod, at: _spec(mapping(pod.get("spec")), (*at, "spec"))
-)
+
+
+def _spec_of(check: Check) -> Check:
+    """Return a check of what an object has as its spec, which may be missing."""
+    return lambda obj, at: check(mapping(obj.get("spec")), (*at, "spec"))
+
+
+POD: Final = object_with({"metadata": metadata_with(dns_name)}, _spec_of(_spec))
 
 
 def template_with(restarts: Sequence[str], *, is_job: bool = False) -> Check:
@@ -697,33 +702,10 @@ def template_with(restarts: Sequence[str], *, is_job: bool = False) -> Check:
     )
 
 
-_POD: Final = ("v1", "Pod")
-_KINDS: Final = {
-    _POD,
-    ("apps/v1", "Deployment"),
-    ("apps/v1", "ReplicaSet"),
-    ("apps/v1", "StatefulSet"),
-    ("apps/v1", "DaemonSet"),
-    ("batch/v1", "Job"),
-    ("batch/v1", "CronJob"),
-    ("v1", "ReplicationController"),
-    ("v1", "PodTemplate"),
-}
-"""Versions and kinds that have a table, here or in `workload_refusals`."""
-
-
-def refusals(obj: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def refusals(obj: Mapping[str, Any], check: Check = POD) -> Iterator[tuple[str, str]]:
     """Yield the path of each field for which an API server would refuse an object, and why; the first of each field."""
-    identity = str(obj.get("apiVersion")), kind_of(dict(obj))
-    if identity not in _KINDS or _is_stored(obj):
-        return
-    check = _pod
-    if identity != _POD:
-        from cli.manifests.workload_refusals import CHECKS  # most objects of large inputs are Pods
-
-        check = CHECKS[identity]
     before: set[str] = set()
-    for location, message in check(obj, ()):
+    for location, message in check(obj, ()) if not _is_stored(obj) else ():
         field = path_of(location)
         if field not in before:
             before.add(field)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cli.errors import InputError
-from cli.manifests.foreign import CHART, KUSTOMIZATIONS, Kustomizations
+from cli.manifests.documents import Kustomizations
+from cli.manifests.foreign import CHART, KUSTOMIZATIONS
 
 _SECONDS_MAX: Final = 120
 

@@ -10,8 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from cli.manifests.documents import PART, Positions, RepeatedField
-from cli.manifests.inventory import Document, field_in, kind_read, refused_version_of
-from cli.manifests.refusals import refusals
+from cli.manifests.inventory import Document, field_in, kind_read, refusals_of, refused_version_of
 from cli.validation.calendars import calendar_findings
 from cli.validation.formats import TEMPLATES, Code, Finding, Severity, finding_in, nearest, type_of, unknown_fields
 from cli.validation.launches import launch_findings
@@ -120,7 +119,7 @@ def template_findings(document: Document) -> Iterator[Finding]:
 
 def refused_fields(document: Document) -> Iterator[Finding]:
     """Return an error for each field for which the API server refuses the object."""
-    for field, message in refusals(document.object):
+    for field, message in refusals_of(document):
         yield finding_in(document, Code.INVALID_VALUE, field, message)
 
 
