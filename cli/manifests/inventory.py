@@ -194,8 +194,8 @@ def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) 
     for (resource, _, _), document in _distinct(given, inventory).items():
         try:
             obj = decoding.from_object(resource, document.object)
-            if (refused := _refused(document, resource, obj)) is not None:
-                inventory.set_aside.append(refused)
+            if (aside := _refused(document, resource, obj)) is not None:
+                inventory.set_aside.append(aside)
             else:
                 inventory.add(resource, obj, document)
         except SetAsideError as error:

@@ -49,11 +49,11 @@ def _matching(selector: Mapping[str, Any], own_labels: Mapping[str, Any], at: Lo
         if own_labels.get(key) != content:
             present = f"{key}={own_labels[key]}" if key in own_labels else f"no {key}"
             yield (*at, "matchLabels", key), f"does not match the labels of the template: they have {present}"
-    for index, expression in enumerate(sequence(selector.get("matchExpressions"))):
-        key, operator = mapping(expression).get("key"), mapping(expression).get("operator")
-        is_in, is_there = own_labels.get(key) in sequence(mapping(expression).get("values")), key in own_labels
+    for index, expression in enumerate(map(mapping, sequence(selector.get("matchExpressions")))):
+        name, operator = str(expression.get("key")), str(expression.get("operator"))
+        is_in, is_there = own_labels.get(name) in sequence(expression.get("values")), name in own_labels
         meets = {"In": is_in, "NotIn": not is_in, "Exists": is_there, "DoesNotExist": not is_there}
-        if not meets.get(str(operator), True):
+        if not meets.get(operator, True):
             yield (*at, "matchExpressions", index), "does not match the labels of the template"
 
 
