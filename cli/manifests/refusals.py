@@ -21,7 +21,6 @@ from core.manifests.admission import of_whole_pod
 from core.manifests.pods import is_pod_level
 from core.manifests.wire.pod import WirePodSpec
 from core.model.values import quantity
-from core.scheduling.volume_binding import READ_WRITE_ONCE_POD
 
 Refusal = tuple[Location, str]
 """The path of a field, and what is wrong with it, as the end of a sentence that the field begins."""
@@ -456,13 +455,15 @@ def _storage(value: Any, at: Location) -> Iterator[Refusal]:
     elif str(amount).startswith("-") or (re.fullmatch(r"0+\w*", str(amount)) and not amount_of(amount, "storage")):
         yield place, f"{amount} is not more than zero"
     modes = sequence(value.get("accessModes"))
-    if READ_WRITE_ONCE_POD in modes and len(set(map(str, modes))) > 1:
-        yield (*at, "accessModes"), f"{READ_WRITE_ONCE_POD} cannot stand beside others"
+    alone = next((mode for mode in modes if str(mode).endswith("OncePod")), None)
+    if alone is not None and len(set(map(str, modes))) > 1:
+        yield (*at, "accessModes"), f"{alone} cannot stand beside others"
 
 
+_access_mode: Final = like("ReadOnlyMany|ReadWrite(Many|Once(Pod)?)", 20, "an access mode")
 claim_spec: Final = object_with(
     {
-        "accessModes": list_of(one_of("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", READ_WRITE_ONCE_POD)),
+        "accessModes": list_of(_access_mode),
         "selector": label_selector,
         "storageClassName": dns_name,
         "volumeMode": one_of("Block", "Filesystem"),
