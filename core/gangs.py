@@ -27,7 +27,7 @@ import msgspec
 from core import labels
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
 from core.model.snapshot import Snapshot
-from core.pods import COMING_MAX, beyond_bound, names_group
+from core.pods import COMING_MAX, beyond_bound, names_group, stated_members
 from core.reasons.code import Refusal
 from core.reasons.groups import (
     GroupMissing,
@@ -266,13 +266,7 @@ def _job_set(pod: Pod) -> _Spelling:
 
 def _number(text: str | None) -> int | None:
     """Return a count that an annotation states; None if it states none, -1 if it is no number of members."""
-    if text is None:
-        return None
-    is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
-    return int(text) or -1 if is_number else -1
-
-
-_DIGITS_MAX: Final = 6
+    return None if text is None else stated_members(text)
 
 
 class _Reading:

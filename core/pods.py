@@ -17,7 +17,7 @@ docs/engineering/handbook/planning.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -29,8 +29,8 @@ from core.model.plan import WaitingPod
 from core.model.pod import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY, LabelSelector, Owner, Pod, PodSpec, TopologySpread
 from core.model.snapshot import Options
 from core.model.values.quantity import dollars, in_calendar, parse_duration
-from core.model.values.requirements import Requirement
-from core.model.values.taints import DISRUPTED
+from core.model.values.requirements import Requirement, is_label_key, shown
+from core.model.values.taints import DISRUPTED, FOR_EVER
 
 # Classifies a pod: the only place that decides which pods wait for a node and which move when their node goes.
 #
@@ -148,6 +148,78 @@ def why_waits(waiting: WaitingPod) -> str:
         f"{START_MARGIN // timedelta(minutes=1)} minutes before it must start ({waiting.deadline:%Y-%m-%dT%H:%M:%SZ}); "
         f"at once it would cost ${dollars(waiting.at_once):.4f} an hour"
     )
+
+
+# Annotations whose values say nothing: decisions go on as without them, so people must be told.
+
+
+def unread_values(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the annotations of a pod that cannot be read, each with what is wrong and what follows."""
+    for key, check in _SYNTAX.items():
+        if key in annotations and (problem := check(annotations[key])):
+            yield key, f"{shown(annotations[key])} {problem}"
+    try:
+        patience_of(annotations, None)
+    except InvalidInputError as error:
+        yield error.field, f"{error.problem}: the pod does not wait"
+
+
+def stated_members(text: str) -> int:
+    """Return a number of members that an annotation states; -1 if it is none."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
+    return int(text) or -1 if is_number else -1
+
+
+def int32(text: str) -> int | None:
+    """Return the number; None for a text that is not a 32-bit number. Python reads no number of thousands of digits."""
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    number = int(text) if digits.isascii() and digits.isdigit() and len(digits) <= _INT32_DIGITS_MAX else _INT32
+    return number if -_INT32 <= number < _INT32 else None
+
+
+_DIGITS_MAX: Final = 6
+_INT32: Final = 2**31
+_INT32_DIGITS_MAX: Final = 100
+"""Leading zeros count."""
+
+
+def _size_fault(text: str) -> str:
+    no_number = f"is not a whole number from 1 to {10**_DIGITS_MAX - 1}: nothing is bought for the group"
+    return no_number if stated_members(text) == -1 else ""
+
+
+def _topology_fault(text: str) -> str:
+    return "" if is_label_key(text) else "cannot be the key of a label: no node has one, so the group waits"
+
+
+def _protection_fault(text: str) -> str:
+    lasting = parse_duration(text)
+    is_read = text in (FOR_EVER, "false") or (lasting is not None and lasting > timedelta(0))
+    return "" if is_read else 'is neither "true" nor a duration such as 10m: it protects nothing'
+
+
+def _cost_fault(text: str) -> str:
+    return "is not a 32-bit number: it counts as 0" if int32(text) is None else ""
+
+
+def _fault_of_words(consequence: str, *words: str) -> Callable[[str], str]:
+    problem = f"is neither {' nor '.join(words)}: {consequence}"
+    return lambda text: "" if text in words else problem
+
+
+_SYNTAX: Final[Mapping[str, Callable[[str], str]]] = {
+    labels.DO_NOT_DISRUPT: _protection_fault,
+    labels.DISRUPTION_COST: _cost_fault,
+    labels.POD_DELETION_COST: _cost_fault,
+    labels.SURGE: _fault_of_words("its Deployment is not restarted", "true", "false"),
+    labels.GROUP_MINIMUM: _size_fault,
+    labels.KUEUE_GROUP_COUNT: _size_fault,
+    labels.LEADER_WORKER_SIZE: _size_fault,
+    labels.GROUP_TOPOLOGY: _topology_fault,
+    labels.KUEUE_TOPOLOGY: _topology_fault,
+    labels.GROUP_DISRUPTION: _fault_of_words("its members stay together while they run", "single", "all"),
+}
+"""Annotation of pods → what is wrong with a value, empty for one that is read."""
 
 
 _GROUP_LABELS: Final = frozenset(labels.GROUP_LABELS)

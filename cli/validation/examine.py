@@ -44,7 +44,7 @@ from core.manifests.workloads import expand
 from core.model.catalogue import Catalogue
 from core.model.snapshot import FeatureGates
 from core.model.values import quantity
-from core.pods import patience_of
+from core.pods import unread_values
 
 # Finds values of an EC2NodeClass that its schema allows but AWS refuses at the first launch.
 
@@ -241,11 +241,9 @@ def _annotations(document: Document, template: Mapping[str, Any], place: Locatio
             field = path_of((*place, "metadata", "annotations", former))
             message = "is of an older version, and is ignored"
             yield finding_in(document, Code.OLD_VERSION, field, message, severity=Severity.WARNING, suggestion=present)
-    try:
-        patience_of({key: str(value) for key, value in found.items()}, None)
-    except InvalidInputError as error:
-        field = path_of((*place, "metadata", "annotations", error.field))
-        yield finding_in(document, Code.INVALID_VALUE, field, f"{error.problem}: the pod does not wait")
+    for key, problem in unread_values({key: str(value) for key, value in found.items()}):
+        field = path_of((*place, "metadata", "annotations", key))
+        yield finding_in(document, Code.INVALID_VALUE, field, problem)
     above = mapping(mapping(document.object.get("metadata")).get("annotations"))
     if place and labels.DO_NOT_DISRUPT in above and labels.DO_NOT_DISRUPT not in found:
         field = path_of(("metadata", "annotations", labels.DO_NOT_DISRUPT))

@@ -505,3 +505,26 @@ def test_a_pod_that_would_not_wait_as_it_says_is_told(annotations: dict[str, str
     assert (severity, field) == ("error", f"metadata.annotations[{key}]")
     assert message.endswith("the pod does not wait")
     assert found_in(pod({"containers": [{}]}, annotations={labels.START_BEFORE: "8h"})) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "unread", "read"),
+    [
+        (labels.GROUP_MINIMUM, ("many", "0", "-1", "8.0", "1000000", "²"), ("8",)),
+        (labels.KUEUE_GROUP_COUNT, ("all",), ("3",)),
+        (labels.GROUP_TOPOLOGY, ("one zone", ""), (labels.ZONE,)),
+        (labels.GROUP_DISRUPTION, ("none", "Single"), ("single", "all")),
+        (labels.SURGE, ("yes",), ("true", "false")),
+        (DO_NOT_DISRUPT, ("yes", "True", "-5m", "10 minutes"), ("true", "false", "10m")),
+        (labels.DISRUPTION_COST, ("dear", "2147483648", "9" * 5_000), ("-5", "+7", "0")),
+    ],
+)
+def test_a_value_of_an_annotation_that_says_nothing_is_told(
+    key: str, unread: tuple[str, ...], read: tuple[str, ...]
+) -> None:
+    """Decisions go on as without it, and nobody knew."""
+    for text in unread:
+        ((severity, field, _),) = found_in(pod({"containers": [{}]}, annotations={key: text}))
+        assert (severity, field) == ("error", f"metadata.annotations[{key}]"), text
+    for text in read:
+        assert found_in(pod({"containers": [{}]}, annotations={key: text})) == [], text
