@@ -17,7 +17,7 @@ controller has not created yet: some come only once the first runs, so who waits
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -27,6 +27,7 @@ import msgspec
 from core import labels
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
 from core.model.snapshot import Snapshot
+from core.model.values.requirements import shown
 from core.pods import COMING_MAX, beyond_bound, names_group, stated_members
 from core.reasons.code import Refusal
 from core.reasons.groups import (
@@ -36,6 +37,7 @@ from core.reasons.groups import (
     MembersStateSizes,
     MembersUnlike,
     MinimumTooHigh,
+    Saying,
     SizeInvalid,
     SizeMissing,
     SizesDiffer,
@@ -409,10 +411,10 @@ class _Reading:
         name = f"{_KINDS.get(self._source, self._source)} {self._namespace}/{self._name}"
         if self._spellings[0].source in _OF_OBJECTS and self._object is None:
             return GroupMissing(name)
-        if any(spelling.minimum == -1 for spelling in self._spellings):
-            return SizeInvalid(name)
+        if (unread := self._unread_size(name)) is not None:
+            return unread
         if self._source is GroupSource.ANNOTATION and self._spellings[0].minimum is None:
-            return SizeMissing(name)
+            return SizeMissing(name, self._pods[0].key)
         if (stated := self._stated_total()) is not None and minimum > max(stated, total):
             return MinimumTooHigh(name, minimum, stated)
         return self._contradiction(name, minimum)
@@ -425,17 +427,39 @@ class _Reading:
             if theirs is not None and theirs != minimum and other.source is not GroupSource.LEADER_WORKER_SET:
                 kind = _KINDS.get(other.source, other.source)
                 return SizesDiffer(name, minimum, f"{kind} {other.name}", theirs)
-        stated = sorted({s.minimum for s in self._spellings_of_all() if s.minimum is not None})
-        if len(stated) > 1:
-            return MembersStateSizes(name, tuple(stated))
-        key_sets = set(self._own_keys)
-        if len(key_sets) > 1:
-            return MembersNameDomains(name, tuple(sorted(key_sets)))
+        if len({s.minimum for s in self._spellings_of_all() if s.minimum is not None}) > 1:
+            return MembersStateSizes(name, self._sayings(self._stated_by))
+        if len(set(self._own_keys)) > 1:
+            return MembersNameDomains(name, self._sayings(lambda member: ", ".join(member.topology_keys) or "none"))
         if self._source in _NATIVE:
             kinds = {(pod.spec.priority, pod.spec.scheduler_name) for pod in self._pods}
             if len(kinds) > 1:
-                return MembersUnlike(name)
+                return MembersUnlike(name, self._sayings(_priority_and_scheduler))
         return None
+
+    def _unread_size(self, name: str) -> Refusal | None:
+        """Return the first annotation with a size that is no number of members."""
+        for member in {id(member.spellings): member for member in reversed(self._members)}.values():
+            for spelling in member.spellings:
+                if spelling.minimum == -1:
+                    key, pod = _SIZE_NOTES[spelling.source], member.pod
+                    return SizeInvalid(name, pod.key, key, shown(pod.annotations[key]))
+        return None
+
+    def _stated_by(self, member: _Member) -> str:
+        """Return what a member says of this group's size, empty if it says nothing."""
+        first = self._spellings[0]
+        sizes = (s.minimum for s in member.spellings if (s.source, s.name) == (first.source, first.name))
+        return next((str(size) for size in sizes if size is not None), "")
+
+    def _sayings(self, said_by: Callable[[_Member], str]) -> tuple[Saying, ...]:
+        """Return what members say, each value with those who do."""
+        pairs = [(said_by(member), member.pod.key) for member in self._members]
+        members: dict[str, list[str]] = {}
+        for value, key in sorted(pairs):
+            if value:
+                members.setdefault(value, []).append(key)
+        return tuple(Saying(value, keys[0], len(keys) - 1) for value, keys in members.items())
 
     def _spellings_of_all(self) -> Iterator[_Spelling]:
         """Yield what each member says about this group; those that were made before a change say something else."""
@@ -461,6 +485,19 @@ class _Reading:
             return None
         missing = minimum - len(self._pods) - coming - promised
         return MembersAbsent(ready, minimum, missing, gated, self.created_at())
+
+
+_SIZE_NOTES: Final = {
+    GroupSource.KUEUE: labels.KUEUE_GROUP_COUNT,
+    GroupSource.ANNOTATION: labels.GROUP_MINIMUM,
+    GroupSource.LEADER_WORKER_SET: labels.LEADER_WORKER_SIZE,
+}
+"""The annotation with the size, where an annotation has it."""
+
+
+def _priority_and_scheduler(member: _Member) -> str:
+    spec = member.pod.spec
+    return f"priority {spec.priority} and scheduler {spec.scheduler_name}"
 
 
 def _topology_keys_of(pod: Pod) -> list[str]:

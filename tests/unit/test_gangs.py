@@ -235,6 +235,26 @@ def test_a_mistake_has_a_code_of_its_own(
     assert gang.refusal.message
 
 
+@pytest.mark.parametrize(
+    ("marks", "changed", "said"),
+    [
+        ({}, {labels.GROUP_MINIMUM: "3"}, "2 (default/m-1); 3 (default/m-0)"),
+        ({}, {labels.GROUP_MINIMUM: "many"}, "group-minimum of pod default/m-0 has 'many'"),
+        ({labels.GROUP_TOPOLOGY: labels.ZONE}, {labels.GROUP_TOPOLOGY: ""}, "none (default/m-0); topology"),
+        ({labels.KUEUE_GROUP_COUNT: "two"}, {}, "total-count of pod default/m-0 has 'two'"),
+    ],
+)
+def test_a_mistake_names_the_members_and_what_they_say(
+    marks: dict[str, str], changed: dict[str, str], said: str
+) -> None:
+    """In a group of hundreds nobody finds the one that differs."""
+    tags = {labels.KUEUE_GROUP: "g"} if labels.KUEUE_GROUP_COUNT in marks else {}
+    pods = [a_pod(f"m-{n}", labels=tags, annotations=OWN | marks | (changed if n == 0 else {})) for n in range(2)]
+    gang = the_gang(*pods)
+    assert gang.refusal is not None
+    assert said in gang.refusal.message
+
+
 def test_the_most_important_group_comes_first_then_the_oldest() -> None:
     old = members(2, annotations=OWN, created_at=NOW - timedelta(hours=2))
     urgent = a_pod("u", annotations={labels.GROUP: "urgent", labels.GROUP_MINIMUM: "1"}, priority=5, created_at=NOW)
