@@ -239,7 +239,7 @@ def starts_for_nobody(plan: Plan, snapshot: Snapshot, records: Iterable[ClaimRec
     in_vain = []
     for record in starting:
         group = record.plan.annotations[labels.GROUP_OF_CLAIM]
-        gang, waits = gangs.get(group), snapshot.now - record.phase_since < MEMBERS_COME_WITHIN
+        gang, waits = gangs.get(group), _is_young(record, snapshot.now)
         if record.name in used or record.node_name in used:
             continue
         why = (None if waits else refused.get(group)) if group in refused else held.get(group)
@@ -268,10 +268,15 @@ def may_start_for_nobody(records: Iterable[ClaimRecord], waiting: Collection[str
     with all its pods there. It is not to be asked while a ProvisioningRequest is open or booked: a node may start for that.
     """
     return any(
-        now - record.phase_since >= MEMBERS_COME_WITHIN
+        not _is_young(record, now)
         and (not group_of(record).startswith(_BY_PODS_ALONE) or not _all_wait(record, waiting))
         for record in starting_for_groups(records)
     )
+
+
+def _is_young(record: ClaimRecord, now: datetime) -> bool:
+    """Whether a starting node still waits for members: from its launch on, however far it has come."""
+    return now - (record.moments.launched_at or record.phase_since) < MEMBERS_COME_WITHIN
 
 
 _BY_PODS_ALONE: Final = (f"{GroupSource.ANNOTATION}/", f"{GroupSource.KUEUE}/")

@@ -375,6 +375,8 @@ def test_a_node_whose_pods_run_elsewhere_starts_for_nobody() -> None:
         ({}, True),
         # It may still become complete: a member has not been created again yet.
         ({"age": 1}, False),
+        # Its node has just joined: the rest would start on it.
+        ({"age": 1, "launched": 60}, True),
         # Running pods are not stopped for the sake of a node.
         ({"phase": "Running"}, False),
         ({"minimum": "1"}, False),
@@ -387,10 +389,13 @@ def test_a_node_on_which_the_rest_of_a_smaller_group_is_expected_is_given_back(
     change: dict[str, Any], *, is_given_back: bool
 ) -> None:
     """No member has to be planned for, so no plan names the group; the rest started, half of it for nothing."""
-    wanted = {"age": 60, "phase": "Pending", "minimum": "2", "others": 0} | change
+    wanted = {"age": 60, "phase": "Pending", "minimum": "2", "others": 0, "launched": None} | change
     record = of_group(a_record("a"), GROUP)
     plan, since = msgspec.structs.replace(record.plan, pods=("default/m-0",)), NOW - timedelta(seconds=wanted["age"])
     record = msgspec.structs.replace(record, plan=plan, phase=ClaimPhase.LAUNCHED, phase_since=since)
+    if wanted["launched"]:
+        moments = msgspec.structs.replace(record.moments, launched_at=NOW - timedelta(seconds=wanted["launched"]))
+        record = msgspec.structs.replace(record, phase=ClaimPhase.REGISTERED, node_name="a", moments=moments)
     marks = {labels.GROUP: "g", labels.GROUP_MINIMUM: wanted["minimum"]}
     member = msgspec.structs.replace(a_pod("m-0", node_name="a", annotations=marks), phase=wanted["phase"])
     others = tuple(a_pod(f"other-{number}", node_name="a") for number in range(wanted["others"]))
