@@ -17,7 +17,7 @@ from adapters.ports import Kubernetes, NotFoundError, Queue
 from adapters.store import ClaimStore, MoveHistoryStore
 from core.calendars import closing_claims, rules_of, stays_until, why_closed
 from core.disruption.expiration import expired
-from core.disruption.move_history import HOURS, PRESENCE, REPLICAS, MoveHistory, said_now, settling_message
+from core.disruption.move_history import HOURS, PERIOD, PRESENCE, REPLICAS, MoveHistory, said_now, settling_message
 from core.disruption.static_capacity import lacks_nodes, surplus
 from core.lifecycle.commands import approaching, is_due
 from core.lifecycle.deletion import EXPIRED_WAITS, REPLACED_WITHIN
@@ -112,6 +112,8 @@ class SettlingChanges:
 
     def __init__(self, moves: MoveHistoryStore) -> None:
         self._moves = moves
+        self._recent: frozenset[str] = frozenset()
+        """Keys of rows that changed within the hour, as far as this sandbox saw: only these are read without need."""
 
     def waiting(
         self, kind: str, said: Mapping[str, str], acting: Collection[str], round_: ReconcileRound
@@ -121,6 +123,8 @@ class SettlingChanges:
         Rows begin with the NodePools in `acting`, and go on with all that are in `said`. The first change of the hours waits,
         too; the others are explicit wishes, which are followed once.
         """
+        if not acting and self._recent.isdisjoint(kind + pool for pool in said):
+            return frozenset()
         now = round_.clock.now()
         known = self._moves.readable(now).rollouts
         current = {
@@ -131,6 +135,8 @@ class SettlingChanges:
         changed = {key: row for key, row in current.items() if row != known.get(key)}
         if changed:
             self._moves.write(MoveHistory(rollouts=changed), now)
+        recent = {key for key, row in current.items() if now - row.started_at < PERIOD}
+        self._recent = frozenset(recent | (self._recent - current.keys()))
         waiting = [row for row in current.values() if row.is_settling(now) and (row.changed_at or kind == HOURS)]
         for row in waiting:
             name = row.node_pool.removeprefix(kind)
