@@ -82,6 +82,18 @@ LONGEST_SETTLING: Final = timedelta(minutes=30)
 
 CHANGES_KEPT: Final = 10
 
+HOURS: Final = "hours/"
+REPLICAS: Final = "replicas/"
+PRESENCE: Final = "presence/"
+"""Begin the keys of what makes nodes leave besides their specification, in the place of a rollout's NodePool: the rules that
+close it, its number of nodes, and whether it exists. No NodePool can have such a name."""
+
+_CHANGING: Final = {
+    HOURS: "when NodePool {} is closed",
+    REPLICAS: "the number of nodes of NodePool {}",
+    PRESENCE: "whether NodePool {} exists",
+}
+
 FIRST_STOP: Final = timedelta(minutes=30)
 LONGEST_STOP: Final = timedelta(hours=24)
 """The most that the stop of a failed rollout, `FIRST_STOP`, doubles to."""
@@ -97,6 +109,8 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         stopped_until: When it resumes after the last failure, None if nothing failed.
         message: The last failure.
         changed_at: When the specification changed within the hour before the change that began this rollout.
+
+    Rows with a key that begins with `HOURS`, `REPLICAS` or `PRESENCE` use the target and the times alone.
     """
 
     node_pool: str
@@ -157,6 +171,14 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             self, is_proven=False, failures=self.failures + 1, stopped_until=now + stop, message=message
         )
+
+
+def said_now(before: Rollout | None, key: str, text: str, now: datetime) -> Rollout:
+    """Return the row of what is said now besides the specification: the one before, or a new one if that differs."""
+    target = f"{_TARGET_FORM}:{text}"
+    if before is None:
+        return Rollout(node_pool=key, target=target, started_at=now)
+    return before if before.target == target else before.changed_to(target, (), now)
 
 
 class PoolRollout(msgspec.Struct, frozen=True):
@@ -264,11 +286,10 @@ def _gate(rollout: Rollout, now: datetime, *, allowed: int) -> RolloutGate | Non
 def settling_message(rollout: Rollout) -> str:
     """Return why the specification is not followed now, and until when, as the end of a sentence."""
     times = len(rollout.changed_at) + 1
+    kind, _, pool = rollout.node_pool.rpartition("/")
+    subject = _CHANGING.get(f"{kind}/", "what NodePool {} specifies").format(pool)
     said = "has changed" if times == 1 else f"changed {times} times within an hour"
-    return (
-        f"what NodePool {rollout.node_pool} specifies {said}: it is "
-        f"followed from {rollout.settles_at:%Y-%m-%dT%H:%M:%SZ} on, unless it changes again"
-    )
+    return f"{subject} {said}: it is followed from {rollout.settles_at:%Y-%m-%dT%H:%M:%SZ} on, unless it changes again"
 
 
 def gate_reason(gate: RolloutGate) -> NodeReason:
