@@ -381,8 +381,8 @@ def written_fields() -> str:
             types["status"] = ""  # controllers write it
         fields[kind] = dict(sorted(types.items()))
         waiting += [inner for inner in types.values() if inner]
-    for kind, types in _OF_EARLIER_RELEASES.items():
-        fields[kind] = dict(sorted((fields.get(kind, {}) | types).items()))
+    for kind, earlier in _OF_EARLIER_RELEASES.items():
+        fields[kind] = dict(sorted({**fields.get(kind, {}), **earlier}.items()))
     return json.dumps(dict(sorted(fields.items())), indent=1) + "\n"
 
 
