@@ -28,7 +28,7 @@ from core import labels
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import shown
-from core.pods import COMING_MAX, beyond_bound, names_group, stated_members
+from core.pods import COMING_MAX, NO_GROUP, beyond_bound, names_group, stated_members
 from core.reasons.code import Refusal
 from core.reasons.groups import (
     GroupMissing,
@@ -43,9 +43,6 @@ from core.reasons.groups import (
     SizesDiffer,
     TooManyToCome,
 )
-
-NO_GROUP: Final = "none"
-"""Value of our annotation that takes a pod out of every group."""
 
 EFA: Final = "vpc.amazonaws.com/efa"
 """The resource of an EFA interface, whose traffic does not leave a zone."""

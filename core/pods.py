@@ -226,6 +226,10 @@ _GROUP_LABELS: Final = frozenset(labels.GROUP_LABELS)
 _GROUP_NOTES: Final = frozenset({labels.GROUP, labels.VOLCANO_GROUP})
 
 
+NO_GROUP: Final = "none"
+"""Value of our annotation that takes a pod out of every group."""
+
+
 def names_group(pod: Pod) -> bool:
     """Whether a pod has any mark of a group that starts together (`core.gangs`).
 

@@ -113,9 +113,10 @@ class Saying(NamedTuple):
         """The value, with who says it."""
         return f"{self.value} ({self.member}{f' and {self.others} more' if self.others else ''})"
 
-
-def _told(sayings: tuple[Saying, ...]) -> str:
-    return "; ".join(saying.text for saying in sayings)
+    @staticmethod
+    def told(sayings: tuple[Saying, ...]) -> str:
+        """Return all that is said."""
+        return "; ".join(saying.text for saying in sayings)
 
 
 class GroupMissing(Refusal, frozen=True):
@@ -157,7 +158,7 @@ class MembersUnlike(Refusal, frozen=True):
     def message(self) -> str:
         """The sentence for people."""
         differ = "have different priorities or schedulers, so kube-scheduler starts none"
-        return f"members of {self.group} {differ}: {_told(self.sayings)}"
+        return f"members of {self.group} {differ}: {Saying.told(self.sayings)}"
 
 
 class MinimumTooHigh(Refusal, frozen=True):
@@ -191,7 +192,7 @@ class MembersStateSizes(Refusal, frozen=True):
     @property
     def message(self) -> str:
         """The sentence for people."""
-        return f"members of {self.group} state different numbers of members: {_told(self.sayings)}"
+        return f"members of {self.group} state different numbers of members: {Saying.told(self.sayings)}"
 
 
 class MembersNameDomains(Refusal, frozen=True):
@@ -204,7 +205,7 @@ class MembersNameDomains(Refusal, frozen=True):
     @property
     def message(self) -> str:
         """The sentence for people."""
-        return f"members of {self.group} name different domains: {_told(self.sayings)}"
+        return f"members of {self.group} name different domains: {Saying.told(self.sayings)}"
 
 
 class RunsApart(Refusal, frozen=True):
@@ -218,7 +219,7 @@ class RunsApart(Refusal, frozen=True):
     @property
     def message(self) -> str:
         """The sentence for people."""
-        return f"members of group {self.group} run in several domains of {self.key}: {_told(self.sayings)}"
+        return f"members of group {self.group} run in several domains of {self.key}: {Saying.told(self.sayings)}"
 
 
 class TooManyToCome(Refusal, frozen=True):
