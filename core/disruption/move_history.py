@@ -62,9 +62,10 @@ def ceilings_of(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
 # (docs/engineering/handbook/drift.md).
 #
 # A rollout begins when nodes have drifted from what their NodePool now specifies. Its first replacement is the canary. Pods
-# that do not become ready on new nodes, or replacements that never join, stop the rollout for a time that doubles with each
-# failure. A changed specification starts a new rollout once it has stood still for two minutes, and with each further change
-# within an hour for longer: what two tools fight over is not followed, and a change that is soon taken back replaces nothing.
+# that do not become ready on new nodes, replacements that never join, and those that drift again stop the rollout for a time
+# that doubles with each failure. A changed specification starts a new rollout once it has stood still for two minutes, and with
+# each further change within an hour for longer: what two tools fight over is not followed, and a change that is soon taken back
+# replaces nothing.
 
 
 READY_WITHIN: Final = timedelta(minutes=5)
@@ -256,8 +257,10 @@ def _advanced(
         for claim in own
         if claim.name not in old and claim.created_at is not None and claim.created_at >= before.started_at
     ]
-    unready = _unready(new, pods, now)
-    if unready:
+    unready, again = _unready(new, pods, now), _drifted_again(before, own, old, now)
+    if again:
+        rollout = before.after_failure(f"{again} was launched for what is specified now, and has drifted again", now)
+    elif unready:
         rollout = before.after_failure(f"pod {unready} is not ready on a new node", now)
     elif _has_settled(new, pods, now):
         rollout = msgspec.structs.replace(before, is_proven=True, failures=0, stopped_until=None, message="")
@@ -297,6 +300,18 @@ def gate_reason(gate: RolloutGate) -> NodeReason:
     if gate.is_settling:
         return NodeReason.ROLLOUT_SETTLING
     return NodeReason.ROLLOUT_STOPPED if gate.is_stopped else NodeReason.ROLLOUT_CANARY
+
+
+def _drifted_again(rollout: Rollout, own: Iterable[NodeClaim], drifted: Collection[str], now: datetime) -> str:
+    """Return a recent replacement that has drifted itself, empty if there is none: others would drift, too, without end.
+
+    Something changes new nodes, as a tool that attaches a security group to each instance, or no type has what the NodePool
+    requires. Each stop that has ended lets one more node try.
+    """
+    since = max(rollout.settles_at, rollout.stopped_until or rollout.settles_at, now - PERIOD)
+    return min(
+        (c.name for c in own if c.name in drifted and c.created_at is not None and c.created_at > since), default=""
+    )
 
 
 def _unready(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], now: datetime) -> str:
