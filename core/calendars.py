@@ -25,6 +25,7 @@ from core.model.node_pool import (
     FORCE,
     GRACE_PERIOD,
     LEAVE,
+    Budget,
     Calendar,
     CalendarRule,
     CalendarSettings,
@@ -40,6 +41,7 @@ from core.model.values.quantity import in_calendar
 from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration
 from core.pools import template_requirements
+from core.reasons.code import TerminationReason
 from core.reasons.pods import PoolClosed
 
 # The wall clock of a zone. A wall time is a datetime that is written as if it were UTC.
@@ -301,6 +303,7 @@ def at(pool: NodePool, calendars: Iterable[Calendar], now: datetime) -> NodePool
         limits=pool.limits, weight=pool.weight, requirements=pool.requirements, budgets=pool.disruption.budgets
     )
     budgets = pool.disruption.budgets if settings.budgets is None else settings.budgets
+    budgets += (_OCCUPIED_STAY,) if settings.keeps_occupied else ()
     return msgspec.structs.replace(
         pool,
         limits={**pool.limits, **(settings.limits or {})},
@@ -309,6 +312,9 @@ def at(pool: NodePool, calendars: Iterable[Calendar], now: datetime) -> NodePool
         disruption=msgspec.structs.replace(pool.disruption, budgets=budgets),
         hours=msgspec.structs.replace(hours, overruled=overruled, written=written),
     )
+
+
+_OCCUPIED_STAY: Final = Budget(nodes="0", reasons=(TerminationReason.UNDERUTILIZED,))
 
 
 def _capped(pool: NodePool, calendars: Iterable[Calendar]) -> NodePool:
