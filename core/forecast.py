@@ -21,8 +21,8 @@ from core.calendars import as_written, holds, wall_time, warm_buffer, zone
 from core.model.node_pool import Calendar, CalendarRule, CalendarSettings, CalendarWindow, WarmRoom
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars, render
+from core.pods import CPU, MEMORY, PODS, RESOURCES, Fall, Growths, SlotGrowth, fall_rule, recurring_falls
 from core.scheduling import schedule
-from core.slots import CPU, MEMORY, PODS, RESOURCES, Fall, Growths, SlotGrowth, fall_rule, recurring_falls
 
 _ROUNDED_TO: Final = {CPU: 10, MEMORY: 1 << 20}
 """Requests of the room's pods are rounded up to ten thousandths of a CPU and to mebibytes."""

@@ -66,7 +66,7 @@ def whole_costs(record: ClaimRecord, now: datetime) -> dict[str, int]:
     return {cap: amount for cap, amount in costs.items() if amount}
 
 
-def counted_anew(record: ClaimRecord, pool: NodePool) -> ClaimRecord:
+def counted_by_caps(record: ClaimRecord, pool: NodePool) -> ClaimRecord:
     """Return the claim as counted by the groups and caps that its NodePool has by now; the same object if all count it.
 
     It was launched before the NodePool had them, or taken over. What counted it once goes on counting it. It costs its price

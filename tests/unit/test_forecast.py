@@ -51,7 +51,7 @@ from core.ledger.reading import DECISIONS
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Plan
 from core.model.pod import Pod
-from core.slots import Fall, SlotGrowth, recurring_falls
+from core.pods import Fall, SlotGrowth, recurring_falls
 from lambdas.controllers.forecast import ForecastRuns
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.fakes.lab import SETTINGS

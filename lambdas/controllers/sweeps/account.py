@@ -10,7 +10,7 @@ from adapters.observation.stores import Stores
 from adapters.ports import CloudProvider, Kubernetes, WindowSchedules
 from adapters.store import ClaimStore
 from core.disruption.budgets import all_schedules
-from core.lifecycle.metering import before_caps, counted_anew, readings_due
+from core.lifecycle.metering import before_caps, counted_by_caps, readings_due
 from core.manifests.wire.resources import EC2_NODE_CLASSES
 from core.reasons.runs import RunReason
 from core.spending import PeriodState, period_states
@@ -137,13 +137,15 @@ class CapMembers(Sweep):
         """Store the claims that a group or cap does not count yet."""
         pools = {pool.name: pool for pool in round_.view.snapshot.node_pools if pool.shared_limits}
         of_pools = [record for record in round_.view.claims.values() if record.plan.node_pool in pools]
-        due = [record.name for record in of_pools if counted_anew(record, pools[record.plan.node_pool]) is not record]
+        due = [
+            record.name for record in of_pools if counted_by_caps(record, pools[record.plan.node_pool]) is not record
+        ]
 
         def count(name: str) -> None:
             record = self._claims.get(name)  # other sweeps of the round have changed it
             if record is None or record.plan.node_pool not in pools:
                 return
-            after = counted_anew(record, pools[record.plan.node_pool])
+            after = counted_by_caps(record, pools[record.plan.node_pool])
             if after is not record:
                 self._claims.change(record, after, before_caps(record, after, round_.clock.now()))
 

@@ -26,7 +26,7 @@ from core.forecast import Forecast, ForecastRules, GrowthHistory, Ramp, RoomUse
 from core.launch.denials import LaunchDenial
 from core.lifecycle.records import ClaimPhase, CommandRecord
 from core.model.plan import Command, StoredDrain
-from core.slots import SlotGrowth
+from core.pods import SlotGrowth
 from installation.wiring import TABLE
 from lambdas.controllers.run_requests import mismatches, recount
 from tests.builders import a_stored_target

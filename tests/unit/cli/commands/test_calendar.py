@@ -16,7 +16,7 @@ from cli.commands.calendar import week_document
 from cli.inputs import read_inputs
 from cli.schemas.periods import CalendarAnswer, CalendarWeekAnswer
 from core.forecast import Forecast, ForecastRules, GrowthHistory, Ramp
-from core.slots import SlotGrowth
+from core.pods import SlotGrowth
 from tests.simulation.worlds import catalogue, deployment, node_pool
 
 CALENDAR = {
