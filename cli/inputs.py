@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import time
 from collections import Counter
@@ -36,7 +35,7 @@ from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import with_reservations
 from core.containment import SetAside
 from core.errors import InvalidInputError
-from core.interpreter import collector_paused
+from core.interpreter import TrackedObjects, collector_paused
 from core.manifests.assemble import assemble
 from core.manifests.wire import resources
 from core.manifests.wire.resources import Resource
@@ -136,7 +135,7 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         region = region_of(arguments, given)
         snapshot, set_aside = _assembled(inventory, arguments, region)
         _check_buffers(snapshot, max_pods)
-    gc.freeze()  # everything lives as long as the command, so the collector need not visit it
+    TrackedObjects.freeze()  # everything lives as long as the command, so the collector need not visit it
     for warning in inventory.warnings():
         warn(warning)
     if not (arguments.catalog or arguments.region) and (unlisted := unlisted_region(given)):

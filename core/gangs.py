@@ -176,7 +176,7 @@ def gangs_of(snapshot: Snapshot) -> tuple[Gang, ...]:
         return requested
     objects = {(obj.namespace, obj.source, obj.name): obj for obj in snapshot.group_objects}
     readings = {key: _Reading(snapshot, objects, key, members[key]) for key in sorted(members)}
-    late = beyond_bound((reading.created_at() or _LATE, *key, reading.lacks()) for key, reading in readings.items())
+    late = beyond_bound((reading.created_at() or _LATE, *key, reading.to_come()) for key, reading in readings.items())
     gangs = (reading.gang(is_late=key in late) for key, reading in readings.items())
     return (*(gang for gang in gangs if gang is not None), *requested)
 
@@ -303,9 +303,10 @@ class _Reading:
         is_loose = self._object is not None and self._object.minimum == 0
         if is_loose and not keys and not disrupts_all:
             return None
-        coming, promised = () if is_late else self._coming(), self._promised()
+        mistake, promised = self._mistake(), self._promised()
+        coming = () if is_late or mistake is not None else self._coming()
         total = max(len(self._pods) + len(coming), self._stated_total() or 0)
-        refusal = self._refusal(minimum, total) or self._absence(minimum, len(coming), promised)
+        refusal = mistake or self._absence(minimum, len(coming), promised)
         if is_late:
             refusal = TooManyToCome(self._namespace, COMING_MAX)
         return Gang(
@@ -376,7 +377,11 @@ class _Reading:
         is_owned = self._spellings[0].source in _BY_OWNER
         return is_owned or (self._object is not None and self._object.disrupts_all)
 
-    def lacks(self) -> int:
+    def to_come(self) -> int:
+        """Return how many members to come are planned for; none of a group with a mistake, since nothing is bought for it."""
+        return 0 if self._mistake() is not None else self._lacks()
+
+    def _lacks(self) -> int:
         """Return how many members its owner has still to create."""
         return sum(max(0, pods - self._there(template)) for template, pods in self._parts())
 
@@ -410,8 +415,13 @@ class _Reading:
     def _key_of(self, name: str) -> str:
         return f"{self._namespace}/{name}"
 
-    def _refusal(self, minimum: int, total: int) -> Refusal | None:
+    def _mistake(self) -> Refusal | None:
         """Return a mistake for which nothing is bought."""
+        total = max(len(self._pods) + self._lacks() - self._promised(), self._stated_total() or 0)
+        return self._refusal(self._minimum(), total)
+
+    def _refusal(self, minimum: int, total: int) -> Refusal | None:
+        """Return a mistake of a group that has this size in the end."""
         name = f"{_KINDS.get(self._source, self._source)} {self._namespace}/{self._name}"
         if self._spellings[0].source in _OF_OBJECTS and self._object is None:
             return GroupMissing(name)

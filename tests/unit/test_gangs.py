@@ -286,6 +286,28 @@ def test_the_members_to_come_of_one_namespace_are_bounded() -> None:
     assert sum(len(gang.coming) for gang in gangs) <= 2 * COMING_MAX
 
 
+def test_a_group_with_a_mistake_takes_no_part_of_the_bound_and_stands_for_no_pods() -> None:
+    """Nothing is bought for it, and a correct group behind two of them waited for ever."""
+    contradiction = {labels.GROUP: "other", labels.GROUP_MINIMUM: "7"}
+    leaders = tuple(
+        a_pod(
+            f"p-{number}",
+            created_at=NOW - timedelta(minutes=9 - number),
+            labels={labels.LEADER_WORKER_SET: "llm", labels.LEADER_WORKER_GROUP: str(number)},
+            annotations=contradiction if number < 2 else {},
+        )
+        for number in range(3)
+    )
+    owner = GroupObject(
+        source=GroupSource.LEADER_WORKER_SET, namespace="default", name="llm", templates=(a_template("worker", 5_000),)
+    )
+    mistaken, alike, correct = gangs_of(Snapshot(now=NOW, pods=leaders, group_objects=(owner,)))
+    assert mistaken.refusal is not None
+    assert alike.refusal is not None
+    assert mistaken.coming == alike.coming == ()
+    assert (correct.refusal, len(correct.coming)) == (None, 4_999)
+
+
 def test_the_places_of_the_requests_of_one_namespace_are_bounded() -> None:
     spec = a_pod("p").spec
     requests = tuple(
