@@ -8,6 +8,7 @@ from lambdas.controllers.status import ObjectStatus
 from lambdas.controllers.status_writer import UnknownFields
 from lambdas.controllers.sweeps.account import (
     BudgetWindowSchedules,
+    CapMembers,
     CapPeriods,
     PodEvents,
     StaleLaunchTemplates,
@@ -68,6 +69,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         Statuses(ObjectStatus(kubernetes, cloud, stores, adapters.catalogues, clock, adapters.pause)),
         Expiry(terminator),
         Hours(terminator, changes, adapters.queues.wake_ups),
+        CapMembers(stores.claims),
         CapPeriods(kubernetes, stores.claims),
         ScheduledChanges(terminator),
         DeletedPools(kubernetes, terminator, changes),

@@ -423,7 +423,7 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
     (base.PODS_ELSEWHERE, "none of its pods waits for a node any more"),
     (base.DenialsPause(("a", "b")), "a; b"),
     (base.DenialIsTried("a"), "another claim is retrying: a"),
-    (base.OverLimit("d", "cpu"), "NodePool d is over its limit of cpu without this claim's instance"),
+    (base.OverLimit("NodePool d", "cpu"), "NodePool d is over its limit of cpu without this claim's instance"),
     (runs.BudgetsSpent(("d", "e"), "Drifted"), "NodePools d, e let no more nodes go for Drifted"),
     *((pods.VolumeUnusable(cause, "a/c", "o"), words) for cause, words in OF_VOLUMES.items()),
     (runs.TakesApproval(("a", "b")), "it would now move pods of a, b, which takes approval"),
