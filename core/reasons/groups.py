@@ -114,7 +114,7 @@ class Saying(NamedTuple):
         return f"{self.value} ({self.member}{f' and {self.others} more' if self.others else ''})"
 
     @staticmethod
-    def told(sayings: tuple[Saying, ...]) -> str:
+    def joined(sayings: tuple[Saying, ...]) -> str:
         """Return all that is said."""
         return "; ".join(saying.text for saying in sayings)
 
@@ -158,7 +158,7 @@ class MembersUnlike(Refusal, frozen=True):
     def message(self) -> str:
         """The sentence for people."""
         differ = "have different priorities or schedulers, so kube-scheduler starts none"
-        return f"members of {self.group} {differ}: {Saying.told(self.sayings)}"
+        return f"members of {self.group} {differ}: {Saying.joined(self.sayings)}"
 
 
 class MinimumTooHigh(Refusal, frozen=True):
@@ -192,7 +192,7 @@ class MembersStateSizes(Refusal, frozen=True):
     @property
     def message(self) -> str:
         """The sentence for people."""
-        return f"members of {self.group} state different numbers of members: {Saying.told(self.sayings)}"
+        return f"members of {self.group} state different numbers of members: {Saying.joined(self.sayings)}"
 
 
 class MembersNameDomains(Refusal, frozen=True):
@@ -205,7 +205,7 @@ class MembersNameDomains(Refusal, frozen=True):
     @property
     def message(self) -> str:
         """The sentence for people."""
-        return f"members of {self.group} name different domains: {Saying.told(self.sayings)}"
+        return f"members of {self.group} name different domains: {Saying.joined(self.sayings)}"
 
 
 class RunsApart(Refusal, frozen=True):
@@ -219,7 +219,7 @@ class RunsApart(Refusal, frozen=True):
     @property
     def message(self) -> str:
         """The sentence for people."""
-        return f"members of group {self.group} run in several domains of {self.key}: {Saying.told(self.sayings)}"
+        return f"members of group {self.group} run in several domains of {self.key}: {Saying.joined(self.sayings)}"
 
 
 class TooManyToCome(Refusal, frozen=True):
