@@ -204,8 +204,10 @@ class ClaimStore(Protocol):
         """
         ...
 
-    def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
-        """Replace `before` by `after`, and change the NodePool's counters if `reserved` or `is_disrupting` differ.
+    def change(self, before: ClaimRecord, after: ClaimRecord, costs: Mapping[str, int] = {}) -> ClaimRecord:
+        """Replace `before` by `after`, and change the counters if `reserved`, `limit_groups` or `is_disrupting` differ.
+
+        `costs`: what is added to the meters of caps.
 
         Returns:
             The stored claim with its new version.
@@ -653,9 +655,9 @@ class ObservedClaims:
         """Delete a claim's row if it cannot be read. Raises ConflictError."""
         self._claims.discard_unreadable(name)
 
-    def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
+    def change(self, before: ClaimRecord, after: ClaimRecord, costs: Mapping[str, int] = {}) -> ClaimRecord:
         """Replace `before` by `after`. Raises ConflictError."""
-        stored = self._claims.change(before, after)
+        stored = self._claims.change(before, after, costs)
         self._listener(before, stored)
         return stored
 

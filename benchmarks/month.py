@@ -72,13 +72,19 @@ RAMP: Final = 1.8
 
 
 class Course(msgspec.Struct, frozen=True):
-    """Which days are played, with how many times the pods; `drawn_from`: the first day of the draws that they belong to."""
+    """Which days are played, with how many times the pods.
+
+    Attributes:
+        drawn_from: The first day of the draws that they belong to.
+        services_alone: Whether environments and jobs are left out; services have the same pods as beside them.
+    """
 
     first: date = FIRST_DAY
     days: int = DAYS
     scale: float = 1.0
     seed: int = 1
     drawn_from: date | None = None
+    services_alone: bool = False
 
     @property
     def start(self) -> datetime:
@@ -155,7 +161,11 @@ def draws(course: Course) -> Draws:
     first = course.drawn_from or course.first
     last = course.dates()[-1]
     days = (first + timedelta(days=number) for number in range((last - first).days + 1))
-    return Draws(workloads, {day: list(_day(course, day, services, rng)) for day in days})
+    steps = {day: list(_day(course, day, services, rng)) for day in days}
+    if course.services_alone:
+        workloads = [workload for workload in workloads if workload["metadata"]["name"] in services]
+        steps = {day: [step for step in steps[day] if "scale" in step] for day in steps}
+    return Draws(workloads, steps)
 
 
 def scenario(folder: Path, kind: str, course: Course) -> Path:
@@ -510,7 +520,8 @@ def played(kind: str, course: Course) -> Part:
 
 def kept(folder: Path, kind: str, course: Course) -> Part:
     """Return a part from the folder; play it and keep it there if it is missing."""
-    name = f"{kind}-{course.first}-{course.days}-{course.scale:g}-{course.seed}-{course.drawn_from}.json"
+    alone = "-services" if course.services_alone else ""
+    name = f"{kind}-{course.first}-{course.days}-{course.scale:g}-{course.seed}-{course.drawn_from}{alone}.json"
     path = folder / name
     if not path.exists():
         path.write_bytes(msgspec.json.encode(played(kind, course)))
@@ -530,13 +541,21 @@ def main() -> None:
     parser.add_argument(
         "--drawn-from", type=date.fromisoformat, help="the first day of the draws (default: the first day)"
     )
+    parser.add_argument("--services-alone", action="store_true", help="without environments and jobs")
     parser.add_argument("--kind", action="append", choices=(*KINDS, FORECAST), help=f"(default: {', '.join(KINDS)})")
     parser.add_argument("--parts", type=Path, default=Path("build/month"), help="kept parts (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=1, help="parts at once (default: %(default)s)")
     arguments = parser.parse_args()
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.parts.mkdir(parents=True, exist_ok=True)
-    course = Course(arguments.first, arguments.days, arguments.scale, arguments.seed, arguments.drawn_from)
+    course = Course(
+        first=arguments.first,
+        days=arguments.days,
+        scale=arguments.scale,
+        seed=arguments.seed,
+        drawn_from=arguments.drawn_from,
+        services_alone=arguments.services_alone,
+    )
     outcomes: list[Outcome] = []
     with ProcessPoolExecutor(arguments.processes) as pool:
         kinds = arguments.kind or KINDS

@@ -143,13 +143,12 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _for_one_reading(parsed: argparse.Namespace) -> argparse.Namespace:
     """Return arguments that a command may complete: the next reading begins with those that were given."""
-    import gc
-
     from cli.manifests.inventory import STANDARD_INPUT
+    from core.interpreter import TrackedObjects
 
     if STANDARD_INPUT in parsed.files:
         raise InputError("standard input can be read once only: name a file or a cluster", source="--watch")
-    gc.unfreeze()  # a command freezes what it reads, for as long as it lives
+    TrackedObjects.unfreeze()  # a command freezes what it reads, for as long as it lives
     return argparse.Namespace(**vars(parsed))
 
 

@@ -147,8 +147,14 @@ def add_color(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_decision(parser: argparse.ArgumentParser) -> None:
-    """Add the inputs of a decision besides the manifests."""
+def add_clock(parser: argparse.ArgumentParser, *, at: bool = True) -> None:
+    """Add `--now`, and `--at` as its second name: calendars and budgets say what holds then."""
+    names = ("--now", "--at") if at else ("--now",)
+    parser.add_argument(*names, type=moment, metavar="RFC3339", help="fix the clock (default: the present)")
+
+
+def add_decision(parser: argparse.ArgumentParser, *, at: bool = True) -> None:
+    """Add the inputs of a decision besides the manifests; without `--at` where a command gives it another meaning."""
     add_catalogue(parser)
     add_price_terms(parser)
     parser.add_argument(
@@ -158,7 +164,7 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="refuse input whose workloads, or CapacityBuffers, ask for more pods than this together (default: %(default)s)",
     )
-    parser.add_argument("--now", type=moment, metavar="RFC3339", help="fix the clock (default: the present)")
+    add_clock(parser, at=at)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: %(default)s)")
     parser.add_argument(
         "--time-budget",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import time
 from collections import Counter
@@ -36,7 +35,7 @@ from core.catalogue.node_class import has_address_reading
 from core.catalogue.reservations import with_reservations
 from core.containment import SetAside
 from core.errors import InvalidInputError
-from core.interpreter import collector_paused
+from core.interpreter import TrackedObjects, collector_paused
 from core.manifests.assemble import assemble
 from core.manifests.wire import resources
 from core.manifests.wire.resources import Resource
@@ -44,6 +43,7 @@ from core.manifests.workloads import EXPANDED_MAX
 from core.model.catalogue import Catalogue
 from core.model.pod import EBS_DRIVER, StorageClass
 from core.model.snapshot import Snapshot
+from core.pods import unread_values
 
 if TYPE_CHECKING:
     from cli.cluster.own_state import Installation, OwnState
@@ -136,7 +136,7 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         region = region_of(arguments, given)
         snapshot, set_aside = _assembled(inventory, arguments, region)
         _check_buffers(snapshot, max_pods)
-    gc.freeze()  # everything lives as long as the command, so the collector need not visit it
+    TrackedObjects.freeze()  # everything lives as long as the command, so the collector need not visit it
     for warning in inventory.warnings():
         warn(warning)
     if not (arguments.catalog or arguments.region) and (unlisted := unlisted_region(given)):
@@ -147,7 +147,7 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         warn(lacking)
     if resources.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
-    dropped = _dropped_fields(given)
+    dropped = (*_dropped_fields(given), *_unread_values(snapshot))
     for found in dropped:
         warn(found["message"])
     return DecisionInputs(
@@ -186,6 +186,17 @@ def _dropped_fields(documents: Sequence[Document]) -> tuple[JsonObject, ...]:
         for document, fields in zip(ours, msgspec.json.decode(stored), strict=True)
         for field in fields
     )
+
+
+def _unread_values(snapshot: Snapshot) -> tuple[JsonObject, ...]:
+    """Return a warning for each value of an annotation of pods that cannot be read: the first pod that has it is named."""
+    first: dict[tuple[str, str, str], JsonObject] = {}
+    for pod in snapshot.pods:
+        for key, problem in unread_values(pod.annotations) if pod.annotations else ():
+            message = f"Pod {pod.key}: metadata.annotations[{key}]: {problem}"
+            warning = {"object": f"Pod/{pod.name}", "reason": "InvalidValue", "field": key, "message": message}
+            first.setdefault((pod.namespace, key, pod.annotations[key]), warning)
+    return tuple(first.values())
 
 
 def _observe_own(arguments: argparse.Namespace, started: float) -> DecisionInputs:

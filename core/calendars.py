@@ -25,6 +25,7 @@ from core.model.node_pool import (
     FORCE,
     GRACE_PERIOD,
     LEAVE,
+    Budget,
     Calendar,
     CalendarRule,
     CalendarSettings,
@@ -40,6 +41,7 @@ from core.model.values.quantity import in_calendar
 from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration
 from core.pools import template_requirements
+from core.reasons.code import TerminationReason
 from core.reasons.pods import PoolClosed
 
 # The wall clock of a zone. A wall time is a datetime that is written as if it were UTC.
@@ -129,9 +131,10 @@ def next_change(rule: CalendarRule, moment: datetime, steps: Iterator[int] | Non
     """
     place = zone(rule.time_zone)
     wall = wall_time(moment, place)
-    before, change = _holds_on(rule, wall), moment
+    since, before, change = wall, _holds_on(rule, wall), moment
     for _ in iter(range(EDGES_MAX)) if steps is None else steps:
-        edge = _next_edge(rule, wall)
+        from_there = _past_like_weeks([rule], since, wall)
+        edge = None if from_there is None else _next_edge(rule, from_there)
         if edge is None:
             return None
         change = instant(edge, place)
@@ -139,6 +142,44 @@ def next_change(rule: CalendarRule, moment: datetime, steps: Iterator[int] | Non
         if _holds_on(rule, wall) != before:
             break
     return change
+
+
+_SEEN: Final = timedelta(days=14)
+"""Weeks like these repeat: each hour of the week was seen twice, and clocks skip no hour twice in a fortnight."""
+
+
+def _past_like_weeks(rules: Sequence[CalendarRule], since: datetime, wall: datetime) -> datetime | None:
+    """Return the wall time from which a walk over the rules' edges goes on; None if all that follows is like what it saw.
+
+    Rules of one zone whose windows recur each week are alike in all weeks but those with one of their dates. So a walk that
+    has seen nothing change since a wall time goes on a day before the next date.
+    """
+    if wall - since < _SEEN or any(rule.time_zone != rules[0].time_zone for rule in rules):
+        return wall
+    if not all(_is_weekly(window.schedule) for rule in rules for window in rule.windows if window.start is None):
+        return wall
+    dated = [span for rule in rules for span in _dated(rule)]
+    if wall - max([since, *(ends for begins, ends in dated if begins <= wall)]) < _SEEN:
+        return wall
+    begins = min((begins for begins, _ in dated if begins > wall), default=None)
+    return None if begins is None else max(wall, begins - _DAY)
+
+
+def _dated(rule: CalendarRule) -> Iterator[tuple[datetime, datetime]]:
+    """Yield the spans in which the rule may differ from its other weeks; the windows of a date may last beyond it."""
+    lasting = max((window.duration for window in rule.windows if window.start is None), default=_ZERO)
+    for date in (*rule.except_dates, rule.valid_from, rule.valid_until):
+        if date:
+            yield _midnight(date), in_calendar(_midnight(date) + _DAY + lasting)
+    for window in rule.windows:
+        if window.start is not None:
+            yield window.start, window.start + window.duration
+
+
+@lru_cache(_WINDOWS_KEPT)
+def _is_weekly(schedule: str) -> bool:
+    cron = Schedule.parse(schedule)
+    return cron.days is None and cron.months is None
 
 
 def _next_edge(rule: CalendarRule, wall: datetime) -> datetime | None:
@@ -262,6 +303,7 @@ def at(pool: NodePool, calendars: Iterable[Calendar], now: datetime) -> NodePool
         limits=pool.limits, weight=pool.weight, requirements=pool.requirements, budgets=pool.disruption.budgets
     )
     budgets = pool.disruption.budgets if settings.budgets is None else settings.budgets
+    budgets += (_OCCUPIED_STAY,) if settings.keeps_occupied else ()
     return msgspec.structs.replace(
         pool,
         limits={**pool.limits, **(settings.limits or {})},
@@ -270,6 +312,9 @@ def at(pool: NodePool, calendars: Iterable[Calendar], now: datetime) -> NodePool
         disruption=msgspec.structs.replace(pool.disruption, budgets=budgets),
         hours=msgspec.structs.replace(hours, overruled=overruled, written=written),
     )
+
+
+_OCCUPIED_STAY: Final = Budget(nodes="0", reasons=(TerminationReason.UNDERUTILIZED,))
 
 
 def _capped(pool: NodePool, calendars: Iterable[Calendar]) -> NodePool:
@@ -378,8 +423,14 @@ def _closed_at(rules: Sequence[CalendarRule], moment: datetime) -> bool:
 def _opening(rules: Sequence[CalendarRule], now: datetime) -> datetime | None:
     """Return when a closed NodePool next opens, None if it never does, as far as `EDGES_MAX` edges tell."""
     deciding = [rule for rule in rules if rule.settings.closed is not None]
-    moment, steps = now, iter(range(EDGES_MAX))
+    place = zone(deciding[0].time_zone)
+    since, moment, steps = wall_time(now, place), now, iter(range(EDGES_MAX))
     while True:
+        wall = wall_time(moment, place)
+        from_there = _past_like_weeks(deciding, since, wall)
+        if from_there is None:
+            return None
+        moment = moment if from_there == wall else instant(from_there, place)
         changes = [change for rule in deciding if (change := next_change(rule, moment, steps)) is not None]
         following = min(changes, default=moment)
         if following == moment:

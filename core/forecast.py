@@ -21,10 +21,9 @@ from core.calendars import as_written, holds, wall_time, warm_buffer, zone
 from core.model.node_pool import Calendar, CalendarRule, CalendarSettings, CalendarWindow, WarmRoom
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars, render
+from core.pods import CPU, MEMORY, PODS, RESOURCES, Fall, Growths, SlotGrowth, fall_rule, recurring_falls
 from core.scheduling import schedule
 
-PODS, CPU, MEMORY = "pods", "cpu", "memory"
-RESOURCES: Final = (PODS, CPU, MEMORY)
 _ROUNDED_TO: Final = {CPU: 10, MEMORY: 1 << 20}
 """Requests of the room's pods are rounded up to ten thousandths of a CPU and to mebibytes."""
 
@@ -167,47 +166,6 @@ class Ramp(msgspec.Struct, frozen=True, kw_only=True):
         return f"{days_text(self.weekdays)} {clock_text(self.starts)}"
 
 
-class SlotGrowth(msgspec.Struct, frozen=True, array_like=True):
-    """By how much a NodePool grew in one slot of a day.
-
-    Attributes:
-        slot: Its number from midnight.
-        pods, cpu, memory: By how much it grew at most.
-        waited: The median wait of the pods that came, in seconds.
-        pods_after, cpu_after, memory_after: By how much it had grown in the end; negative if it became smaller.
-        cpu_most, memory_most: The largest requests of one of the pods that came.
-
-    Rows of earlier releases end after `waited`.
-    """
-
-    slot: int
-    pods: int
-    cpu: int
-    memory: int
-    waited: int
-    pods_after: int | None = None
-    cpu_after: int | None = None
-    memory_after: int | None = None
-    cpu_most: int | None = None
-    memory_most: int | None = None
-
-    def in_the_end(self) -> dict[str, int]:
-        """Return by how much it had grown in the end; without a record, as if all that came had stayed."""
-        ends = {PODS: (self.pods_after, self.pods), CPU: (self.cpu_after, self.cpu)}
-        ends[MEMORY] = (self.memory_after, self.memory)
-        return {name: most if after is None else after for name, (after, most) in ends.items()}
-
-    def largest_requests(self) -> dict[str, int]:
-        """Return the largest requests of a pod that came; without a record, the mean."""
-        largest = {CPU: (self.cpu_most, self.cpu), MEMORY: (self.memory_most, self.memory)}
-        pods = max(1, self.pods)
-        return {name: -(-grown // pods) if most is None else most for name, (most, grown) in largest.items()}
-
-
-Growths = Mapping[str, Mapping[str, Sequence[SlotGrowth]]]
-"""Date (ISO) → NodePool → its slots with growth."""
-
-
 def ramps(lives: Sequence[PodLife], since: datetime, until: datetime, rules: ForecastRules) -> tuple[Ramp, ...]:
     """Return the recurring ramps of each NodePool in order of slots, also those whose room would hardly be used."""
     return recurring(growths(lives, rules), since, until, rules)
@@ -220,7 +178,8 @@ def recurring(recorded: Growths, since: datetime, until: datetime, rules: Foreca
     for day in dates:
         for pool, slots in recorded.get(day.isoformat(), {}).items():
             for growth in slots:
-                by_slot[pool, growth.slot][day] = growth
+                if growth.has_grown:
+                    by_slot[pool, growth.slot][day] = growth
     growing = [key for key in sorted(by_slot) if _weekdays(by_slot[key], dates, rules)]
     merged = (_ramp(run, by_slot, dates, rules) for run in _runs(growing, rules))
     return tuple(ramp for ramp in merged if ramp is not None)
@@ -321,7 +280,7 @@ def _whole_days(since: datetime, until: datetime, rules: ForecastRules) -> tuple
 
 
 def growths(lives: Sequence[PodLife], rules: ForecastRules) -> dict[str, dict[str, tuple[SlotGrowth, ...]]]:
-    """Return by how much NodePools grew in each slot of each day; slots without growth are missing."""
+    """Return by how much NodePools grew or became smaller in each slot of each day; other slots are missing."""
     recorded: dict[str, dict[str, tuple[SlotGrowth, ...]]] = defaultdict(dict)
     for pool in sorted({life.pool for life in lives}):
         of_pool = [life for life in lives if life.pool == pool]
@@ -352,7 +311,10 @@ _Amounts = dict[str, int]
 
 
 def _peaks(lives: Sequence[PodLife], rules: ForecastRules) -> dict[tuple[str, int], tuple[_Amounts, _Amounts]]:
-    """Return by how much the requests of one NodePool's pods exceeded those at the slot's beginning, at most and at its end."""
+    """Return by how much the requests of one NodePool's pods exceeded those at the slot's beginning, at most and at its end.
+
+    Slots in which they neither grew nor ended smaller are missing.
+    """
     place = zone(rules.time_zone)
     changes = [(life.created_at, 1, life) for life in lives]
     changes += [(life.gone_at, -1, life) for life in lives if life.gone_at is not None]
@@ -366,7 +328,9 @@ def _peaks(lives: Sequence[PodLife], rules: ForecastRules) -> dict[tuple[str, in
         for name in RESOURCES:
             level[name] += sign * life.requests[name]
             peak[name] = max(peak[name], level[name])
-        if peak != before:
+        if peak == before == level:
+            peaks.pop(here, None)
+        else:
             peaks[here] = (
                 {name: peak[name] - before[name] for name in RESOURCES},
                 {name: level[name] - before[name] for name in RESOURCES},
@@ -508,7 +472,7 @@ VALID_FOR: Final = timedelta(days=3)
 """How long a forecast keeps room that is not computed again."""
 
 SLOTS_MAX: Final = 32
-"""The most slots of a day that are kept for a NodePool, those with the most pods: the others count as without growth. With
+"""The most slots of a day that are kept for a NodePool, those that changed most: the others count as without change. With
 `POOLS_MAX`, the history stays below the 400 KB that a row may have."""
 
 POOLS_MAX: Final = 50
@@ -547,7 +511,7 @@ def extended(history: GrowthHistory, lives: Sequence[PodLife], until: datetime, 
             new = [growth for growth in slots if first <= (day, growth.slot) < last]
             if new:
                 together = (*days.setdefault(day, {}).get(pool, ()), *new)
-                largest = sorted(together, key=lambda growth: (-growth.pods, growth.slot))[:SLOTS_MAX]
+                largest = sorted(together, key=lambda growth: (-growth.most_pods, growth.slot))[:SLOTS_MAX]
                 days[day][pool] = tuple(sorted(largest, key=lambda growth: growth.slot))
     oldest = wall_time(until - HISTORY, place).date().isoformat()
     kept = {day: _largest_pools(pools) for day, pools in sorted(days.items()) if day >= oldest}
@@ -555,7 +519,7 @@ def extended(history: GrowthHistory, lives: Sequence[PodLife], until: datetime, 
 
 
 def _largest_pools(pools: Mapping[str, tuple[SlotGrowth, ...]]) -> dict[str, tuple[SlotGrowth, ...]]:
-    names = sorted(pools, key=lambda name: (-sum(growth.pods for growth in pools[name]), name))[:POOLS_MAX]
+    names = sorted(pools, key=lambda name: (-sum(growth.most_pods for growth in pools[name]), name))[:POOLS_MAX]
     return {name: pools[name] for name in sorted(names)}
 
 
@@ -563,12 +527,14 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """The ramps as they were forecast at a moment.
 
     Attributes:
+        falls: When pods of these NodePools leave again.
         noted: Ramp, as `NodePool when` → the date of its last entry in the ledger, while room is only recorded.
     """
 
     at: datetime
     rules: ForecastRules
     ramps: tuple[Ramp, ...] = ()
+    falls: tuple[Fall, ...] = ()
     noted: dict[str, str] = {}
 
 
@@ -578,7 +544,10 @@ def forecast_from(history: GrowthHistory, snapshot: Snapshot, rules: ForecastRul
     largest = sorted(recurring(history.days, since, history.read_until, rules), key=lambda ramp: -ramp.pods)
     each = (priced(snapshot, ramp) if acts(ramp, rules) else ramp for ramp in largest[:RAMPS_MAX])
     return Forecast(
-        at=snapshot.now, rules=rules, ramps=_within_amount([ramp for ramp in each if ramp is not None], rules)
+        at=snapshot.now,
+        rules=rules,
+        ramps=_within_amount([ramp for ramp in each if ramp is not None], rules),
+        falls=recurring_falls(history.days, _whole_days(since, history.read_until, rules), rules.slot, rules.days_min),
     )
 
 
@@ -632,13 +601,17 @@ of a written Calendar takes the place of the forecast's."""
 
 
 def calendars_of(forecast: Forecast) -> tuple[Calendar, ...]:
-    """Return the Calendars that keep the room of the ramps that act."""
+    """Return the Calendars that keep the room of the ramps that act, and the nodes of their pods while these leave again."""
     kept = [ramp for ramp in forecast.ramps if acts(ramp, forecast.rules)]
+    clock, last = forecast.rules.time_zone, _valid_until(forecast)
     return tuple(
         Calendar(
             name=f"{CALENDAR} {pool}",
             node_pools=(pool,),
-            rules=tuple(_rule(ramp, forecast) for ramp in kept if ramp.pool == pool),
+            rules=(
+                *(_rule(ramp, forecast) for ramp in kept if ramp.pool == pool),
+                *(fall_rule(fall, clock, last) for fall in forecast.falls if fall.pool == pool),
+            ),
         )
         for pool in sorted({ramp.pool for ramp in kept})
     )
@@ -647,17 +620,20 @@ def calendars_of(forecast: Forecast) -> tuple[Calendar, ...]:
 def _rule(ramp: Ramp, forecast: Forecast) -> CalendarRule:
     minutes, rules = ramp.starts // timedelta(minutes=1), forecast.rules
     days = ",".join(str((weekday + 1) % 7) for weekday in ramp.weekdays)
-    last = wall_time(forecast.at + VALID_FOR, zone(rules.time_zone))
     return CalendarRule(
         name=f"forecast/{ramp.name}",
         time_zone=rules.time_zone,
         windows=(CalendarWindow(schedule=f"{minutes % 60} {minutes // 60} * * {days}", duration=ramp.lasts),),
-        valid_until=last.date().isoformat(),
+        valid_until=_valid_until(forecast),
         settings=CalendarSettings(
             lead_time=LEAD_TIME,
             warm=warm_room(ramp, ramp_sentence(ramp, rules)),
         ),
     )
+
+
+def _valid_until(forecast: Forecast) -> str:
+    return wall_time(forecast.at + VALID_FOR, zone(forecast.rules.time_zone)).date().isoformat()
 
 
 def due(forecast: Forecast, now: datetime) -> tuple[Ramp, ...]:

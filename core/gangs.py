@@ -17,7 +17,7 @@ controller has not created yet: some come only once the first runs, so who waits
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -27,7 +27,8 @@ import msgspec
 from core import labels
 from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
 from core.model.snapshot import Snapshot
-from core.pods import COMING_MAX, beyond_bound, names_group
+from core.model.values.requirements import shown
+from core.pods import COMING_MAX, NO_GROUP, beyond_bound, names_group, stated_members
 from core.reasons.code import Refusal
 from core.reasons.groups import (
     GroupMissing,
@@ -36,14 +37,12 @@ from core.reasons.groups import (
     MembersStateSizes,
     MembersUnlike,
     MinimumTooHigh,
+    Saying,
     SizeInvalid,
     SizeMissing,
     SizesDiffer,
     TooManyToCome,
 )
-
-NO_GROUP: Final = "none"
-"""Value of our annotation that takes a pod out of every group."""
 
 EFA: Final = "vpc.amazonaws.com/efa"
 """The resource of an EFA interface, whose traffic does not leave a zone."""
@@ -176,7 +175,7 @@ def gangs_of(snapshot: Snapshot) -> tuple[Gang, ...]:
         return requested
     objects = {(obj.namespace, obj.source, obj.name): obj for obj in snapshot.group_objects}
     readings = {key: _Reading(snapshot, objects, key, members[key]) for key in sorted(members)}
-    late = beyond_bound((reading.created_at() or _LATE, *key, reading.lacks()) for key, reading in readings.items())
+    late = beyond_bound((reading.created_at() or _LATE, *key, reading.to_come()) for key, reading in readings.items())
     gangs = (reading.gang(is_late=key in late) for key, reading in readings.items())
     return (*(gang for gang in gangs if gang is not None), *requested)
 
@@ -266,13 +265,7 @@ def _job_set(pod: Pod) -> _Spelling:
 
 def _number(text: str | None) -> int | None:
     """Return a count that an annotation states; None if it states none, -1 if it is no number of members."""
-    if text is None:
-        return None
-    is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
-    return int(text) or -1 if is_number else -1
-
-
-_DIGITS_MAX: Final = 6
+    return None if text is None else stated_members(text)
 
 
 class _Reading:
@@ -303,9 +296,10 @@ class _Reading:
         is_loose = self._object is not None and self._object.minimum == 0
         if is_loose and not keys and not disrupts_all:
             return None
-        coming, promised = () if is_late else self._coming(), self._promised()
+        mistake, promised = self._mistake(), self._promised()
+        coming = () if is_late or mistake is not None else self._coming()
         total = max(len(self._pods) + len(coming), self._stated_total() or 0)
-        refusal = self._refusal(minimum, total) or self._absence(minimum, len(coming), promised)
+        refusal = mistake or self._absence(minimum, len(coming), promised)
         if is_late:
             refusal = TooManyToCome(self._namespace, COMING_MAX)
         return Gang(
@@ -376,7 +370,11 @@ class _Reading:
         is_owned = self._spellings[0].source in _BY_OWNER
         return is_owned or (self._object is not None and self._object.disrupts_all)
 
-    def lacks(self) -> int:
+    def to_come(self) -> int:
+        """Return how many members to come are planned for; none of a group with a mistake, since nothing is bought for it."""
+        return 0 if self._mistake() is not None else self._lacks()
+
+    def _lacks(self) -> int:
         """Return how many members its owner has still to create."""
         return sum(max(0, pods - self._there(template)) for template, pods in self._parts())
 
@@ -410,15 +408,20 @@ class _Reading:
     def _key_of(self, name: str) -> str:
         return f"{self._namespace}/{name}"
 
-    def _refusal(self, minimum: int, total: int) -> Refusal | None:
+    def _mistake(self) -> Refusal | None:
         """Return a mistake for which nothing is bought."""
+        total = max(len(self._pods) + self._lacks() - self._promised(), self._stated_total() or 0)
+        return self._refusal(self._minimum(), total)
+
+    def _refusal(self, minimum: int, total: int) -> Refusal | None:
+        """Return a mistake of a group that has this size in the end."""
         name = f"{_KINDS.get(self._source, self._source)} {self._namespace}/{self._name}"
         if self._spellings[0].source in _OF_OBJECTS and self._object is None:
             return GroupMissing(name)
-        if any(spelling.minimum == -1 for spelling in self._spellings):
-            return SizeInvalid(name)
+        if (unread := self._unread_size(name)) is not None:
+            return unread
         if self._source is GroupSource.ANNOTATION and self._spellings[0].minimum is None:
-            return SizeMissing(name)
+            return SizeMissing(name, self._pods[0].key)
         if (stated := self._stated_total()) is not None and minimum > max(stated, total):
             return MinimumTooHigh(name, minimum, stated)
         return self._contradiction(name, minimum)
@@ -431,17 +434,39 @@ class _Reading:
             if theirs is not None and theirs != minimum and other.source is not GroupSource.LEADER_WORKER_SET:
                 kind = _KINDS.get(other.source, other.source)
                 return SizesDiffer(name, minimum, f"{kind} {other.name}", theirs)
-        stated = sorted({s.minimum for s in self._spellings_of_all() if s.minimum is not None})
-        if len(stated) > 1:
-            return MembersStateSizes(name, tuple(stated))
-        key_sets = set(self._own_keys)
-        if len(key_sets) > 1:
-            return MembersNameDomains(name, tuple(sorted(key_sets)))
+        if len({s.minimum for s in self._spellings_of_all() if s.minimum is not None}) > 1:
+            return MembersStateSizes(name, self._sayings(self._stated_by))
+        if len(set(self._own_keys)) > 1:
+            return MembersNameDomains(name, self._sayings(lambda member: ", ".join(member.topology_keys) or "none"))
         if self._source in _NATIVE:
             kinds = {(pod.spec.priority, pod.spec.scheduler_name) for pod in self._pods}
             if len(kinds) > 1:
-                return MembersUnlike(name)
+                return MembersUnlike(name, self._sayings(_priority_and_scheduler))
         return None
+
+    def _unread_size(self, name: str) -> Refusal | None:
+        """Return the first annotation with a size that is no number of members."""
+        for member in {id(member.spellings): member for member in reversed(self._members)}.values():
+            for spelling in member.spellings:
+                if spelling.minimum == -1:
+                    key, pod = _SIZE_NOTES[spelling.source], member.pod
+                    return SizeInvalid(name, pod.key, key, shown(pod.annotations[key]))
+        return None
+
+    def _stated_by(self, member: _Member) -> str:
+        """Return what a member says of this group's size, empty if it says nothing."""
+        first = self._spellings[0]
+        sizes = (s.minimum for s in member.spellings if (s.source, s.name) == (first.source, first.name))
+        return next((str(size) for size in sizes if size is not None), "")
+
+    def _sayings(self, said_by: Callable[[_Member], str]) -> tuple[Saying, ...]:
+        """Return what members say, each value with those who do."""
+        pairs = [(said_by(member), member.pod.key) for member in self._members]
+        members: dict[str, list[str]] = {}
+        for value, key in sorted(pairs):
+            if value:
+                members.setdefault(value, []).append(key)
+        return tuple(Saying(value, keys[0], len(keys) - 1) for value, keys in members.items())
 
     def _spellings_of_all(self) -> Iterator[_Spelling]:
         """Yield what each member says about this group; those that were made before a change say something else."""
@@ -467,6 +492,19 @@ class _Reading:
             return None
         missing = minimum - len(self._pods) - coming - promised
         return MembersAbsent(ready, minimum, missing, gated, self.created_at())
+
+
+_SIZE_NOTES: Final = {
+    GroupSource.KUEUE: labels.KUEUE_GROUP_COUNT,
+    GroupSource.ANNOTATION: labels.GROUP_MINIMUM,
+    GroupSource.LEADER_WORKER_SET: labels.LEADER_WORKER_SIZE,
+}
+"""The annotation with the size, where an annotation has it."""
+
+
+def _priority_and_scheduler(member: _Member) -> str:
+    spec = member.pod.spec
+    return f"priority {spec.priority} and scheduler {spec.scheduler_name}"
 
 
 def _topology_keys_of(pod: Pod) -> list[str]:

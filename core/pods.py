@@ -16,21 +16,23 @@ docs/engineering/handbook/planning.md.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
+from core.model.node_pool import CalendarRule, CalendarSettings, CalendarWindow
 from core.model.plan import WaitingPod
 from core.model.pod import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY, LabelSelector, Owner, Pod, PodSpec, TopologySpread
 from core.model.snapshot import Options
 from core.model.values.quantity import dollars, in_calendar, parse_duration
-from core.model.values.requirements import Requirement
-from core.model.values.taints import DISRUPTED
+from core.model.values.requirements import Requirement, is_label_key, shown
+from core.model.values.taints import DISRUPTED, FOR_EVER
 
 # Classifies a pod: the only place that decides which pods wait for a node and which move when their node goes.
 #
@@ -150,8 +152,84 @@ def why_waits(waiting: WaitingPod) -> str:
     )
 
 
+# Annotations whose values say nothing: decisions go on as without them, so people must be told.
+
+
+def unread_values(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the annotations of a pod that cannot be read, each with what is wrong and what follows."""
+    for key, check in _SYNTAX.items():
+        if key in annotations and (problem := check(annotations[key])):
+            yield key, f"{shown(annotations[key])} {problem}"
+    try:
+        patience_of(annotations, None)
+    except InvalidInputError as error:
+        yield error.field, f"{error.problem}: the pod does not wait"
+
+
+def stated_members(text: str) -> int:
+    """Return a number of members that an annotation states; -1 if it is none."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
+    return int(text) or -1 if is_number else -1
+
+
+def int32(text: str) -> int | None:
+    """Return the number; None for a text that is not a 32-bit number. Python reads no number of thousands of digits."""
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    number = int(text) if digits.isascii() and digits.isdigit() and len(digits) <= _INT32_DIGITS_MAX else _INT32
+    return number if -_INT32 <= number < _INT32 else None
+
+
+_DIGITS_MAX: Final = 6
+_INT32: Final = 2**31
+_INT32_DIGITS_MAX: Final = 100
+"""Leading zeros count."""
+
+
+def _size_fault(text: str) -> str:
+    no_number = f"is not a whole number from 1 to {10**_DIGITS_MAX - 1}: nothing is bought for the group"
+    return no_number if stated_members(text) == -1 else ""
+
+
+def _topology_fault(text: str) -> str:
+    return "" if is_label_key(text) else "cannot be the key of a label: no node has one, so the group waits"
+
+
+def _protection_fault(text: str) -> str:
+    lasting = parse_duration(text)
+    is_read = text in (FOR_EVER, "false") or (lasting is not None and lasting > timedelta(0))
+    return "" if is_read else 'is neither "true" nor a duration such as 10m: it protects nothing'
+
+
+def _cost_fault(text: str) -> str:
+    return "is not a 32-bit number: it counts as 0" if int32(text) is None else ""
+
+
+def _fault_of_words(consequence: str, *words: str) -> Callable[[str], str]:
+    problem = f"is neither {' nor '.join(words)}: {consequence}"
+    return lambda text: "" if text in words else problem
+
+
+_SYNTAX: Final[Mapping[str, Callable[[str], str]]] = {
+    labels.DO_NOT_DISRUPT: _protection_fault,
+    labels.DISRUPTION_COST: _cost_fault,
+    labels.POD_DELETION_COST: _cost_fault,
+    labels.SURGE: _fault_of_words("its Deployment is not restarted", "true", "false"),
+    labels.GROUP_MINIMUM: _size_fault,
+    labels.KUEUE_GROUP_COUNT: _size_fault,
+    labels.LEADER_WORKER_SIZE: _size_fault,
+    labels.GROUP_TOPOLOGY: _topology_fault,
+    labels.KUEUE_TOPOLOGY: _topology_fault,
+    labels.GROUP_DISRUPTION: _fault_of_words("its members stay together while they run", "single", "all"),
+}
+"""Annotation of pods → what is wrong with a value, empty for one that is read."""
+
+
 _GROUP_LABELS: Final = frozenset(labels.GROUP_LABELS)
 _GROUP_NOTES: Final = frozenset({labels.GROUP, labels.VOLCANO_GROUP})
+
+
+NO_GROUP: Final = "none"
+"""Value of our annotation that takes a pod out of every group."""
 
 
 def names_group(pod: Pod) -> bool:
@@ -355,3 +433,164 @@ def with_label_keys(
     added = [Requirement(key, False, (own[key],)) for key in sorted(set(same)) if key in own]
     added += [Requirement(key, True, (own[key],)) for key in sorted(set(other)) if key in own]
     return LabelSelector(tuple(sorted({*selector.requirements, *added}))) if added else selector
+
+
+# How many pods NodePools gain and lose in the slots of a day, and when pods leave again each week.
+#
+# Nodes that a ramp filled empty over an hour or so. Consolidation in the middle of it moves pods of which many leave minutes
+# later, and moves the others again. So nodes with pods stay until a recurring fall is over; empty ones go at once.
+
+
+PODS, CPU, MEMORY = "pods", "cpu", "memory"
+RESOURCES: Final = (PODS, CPU, MEMORY)
+
+
+class SlotGrowth(msgspec.Struct, frozen=True, array_like=True):
+    """By how much a NodePool grew, or became smaller, in one slot of a day.
+
+    Attributes:
+        slot: Its number from midnight.
+        pods, cpu, memory: By how much it grew at most.
+        waited: The median wait of the pods that came, in seconds.
+        pods_after, cpu_after, memory_after: By how much it had grown in the end; negative if it became smaller.
+        cpu_most, memory_most: The largest requests of one of the pods that came.
+
+    Rows of earlier releases end after `waited`.
+    """
+
+    slot: int
+    pods: int
+    cpu: int
+    memory: int
+    waited: int
+    pods_after: int | None = None
+    cpu_after: int | None = None
+    memory_after: int | None = None
+    cpu_most: int | None = None
+    memory_most: int | None = None
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether it grew at all; other slots are kept because it became smaller."""
+        return max(self.pods, self.cpu, self.memory) > 0
+
+    @property
+    def most_pods(self) -> int:
+        """By how many pods it grew or became smaller, whichever is more."""
+        return max(self.pods, -self.in_the_end()[PODS])
+
+    def in_the_end(self) -> dict[str, int]:
+        """Return by how much it had grown in the end; without a record, as if all that came had stayed."""
+        ends = {PODS: (self.pods_after, self.pods), CPU: (self.cpu_after, self.cpu)}
+        ends[MEMORY] = (self.memory_after, self.memory)
+        return {name: most if after is None else after for name, (after, most) in ends.items()}
+
+    def largest_requests(self) -> dict[str, int]:
+        """Return the largest requests of a pod that came; without a record, the mean."""
+        largest = {CPU: (self.cpu_most, self.cpu), MEMORY: (self.memory_most, self.memory)}
+        pods = max(1, self.pods)
+        return {name: -(-grown // pods) if most is None else most for name, (most, grown) in largest.items()}
+
+
+Growths = Mapping[str, Mapping[str, Sequence[SlotGrowth]]]
+"""Date (ISO) → NodePool → its slots with growth."""
+
+
+# Falls that recur.
+
+
+PART: Final = timedelta(minutes=30)
+"""Falls begin and end with half hours: the minutes in which pods leave differ from day to day."""
+
+LONGEST_FALL: Final = timedelta(hours=2)
+"""Pods that leave for longer than this are no fall: nodes would be kept for too long."""
+
+PODS_MIN: Final = 3
+"""A fall by fewer pods keeps no nodes."""
+
+
+SETTLES_IN: Final = timedelta(minutes=10)
+"""How long nodes with pods stay after a fall: its last pods have just left, so some nodes wait for consolidateAfter yet. Those
+that do not would be emptied first, with more pods on them."""
+
+
+class Fall(msgspec.Struct, frozen=True, kw_only=True):
+    """Pods of a NodePool that leave at the same time of some weekdays.
+
+    Attributes:
+        weekdays: From 0, Monday.
+        starts: When it begins, from the wall clock's midnight.
+        pods: By how many pods the NodePool becomes smaller, on the median day.
+    """
+
+    pool: str
+    weekdays: tuple[int, ...]
+    starts: timedelta
+    lasts: timedelta
+    pods: int
+
+
+def recurring_falls(recorded: Growths, dates: Sequence[date], slot: timedelta, days_min: int) -> tuple[Fall, ...]:
+    """Return the falls that recur on these days: half hours in which pods mostly left, as long as they follow each other."""
+    by_part: dict[str, dict[int, dict[date, int]]] = defaultdict(lambda: defaultdict(dict))
+    for day in dates:
+        for pool, slots in recorded.get(day.isoformat(), {}).items():
+            for growth in slots:
+                on_day = by_part[pool][growth.slot * slot // PART]
+                on_day[day] = on_day.get(day, 0) - growth.in_the_end()[PODS]
+    return tuple(
+        fall
+        for pool in sorted(by_part)
+        for run in _runs(by_part[pool], dates, days_min)
+        if (fall := _fall(pool, run, by_part[pool], dates)) is not None
+    )
+
+
+_Part = tuple[int, tuple[int, ...]]
+"""A half hour, and the weekdays on which pods mostly leave in it."""
+
+
+def _runs(parts: Mapping[int, Mapping[date, int]], dates: Sequence[date], days_min: int) -> list[list[_Part]]:
+    """Return the half hours of falls that follow each other on the same weekdays."""
+    falling = [(part, _weekdays(parts[part], dates, days_min)) for part in sorted(parts)]
+    falling = [(part, weekdays) for part, weekdays in falling if weekdays]
+    runs = [[falling[0]]] if falling else []
+    for before, here in pairwise(falling):
+        if here[0] == before[0] + 1 and here[1] == before[1]:
+            runs[-1].append(here)
+        else:
+            runs.append([here])
+    return runs
+
+
+def _weekdays(left: Mapping[date, int], dates: Sequence[date], days_min: int) -> tuple[int, ...]:
+    fell = [day.weekday() for day in dates if left.get(day, 0) > 0]
+    present = [day.weekday() for day in dates]
+    return tuple(day for day in range(7) if present.count(day) >= days_min and 2 * fell.count(day) > present.count(day))
+
+
+def _fall(
+    pool: str, run: Sequence[_Part], parts: Mapping[int, Mapping[date, int]], dates: Collection[date]
+) -> Fall | None:
+    (first, weekdays), (last, _) = run[0], run[-1]
+    lasts = (last + 1 - first) * PART
+    totals = sorted(sum(parts[part].get(day, 0) for part, _ in run) for day in dates if day.weekday() in weekdays)
+    pods = totals[len(totals) // 2]
+    if lasts > LONGEST_FALL or pods < PODS_MIN:
+        return None
+    return Fall(pool=pool, weekdays=weekdays, starts=first * PART, lasts=lasts, pods=pods)
+
+
+def fall_rule(fall: Fall, time_zone: str, valid_until: str) -> CalendarRule:
+    """Return the rule that keeps the NodePool's nodes with pods until the fall is over, and they have settled."""
+    minutes = fall.starts // timedelta(minutes=1)
+    days = ",".join(str((weekday + 1) % 7) for weekday in fall.weekdays)
+    return CalendarRule(
+        name=f"forecast/{fall.pods} pods leave",
+        time_zone=time_zone,
+        windows=(
+            CalendarWindow(schedule=f"{minutes % 60} {minutes // 60} * * {days}", duration=fall.lasts + SETTLES_IN),
+        ),
+        valid_until=valid_until,
+        settings=CalendarSettings(keeps_occupied=True),
+    )

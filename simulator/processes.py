@@ -16,6 +16,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from core.interpreter import TrackedObjects
+
 # Runs each task in a process forked from this one: all modules are loaded, and the memory is freed at the end.
 #
 # A pipe carries the result. If a process dies, raises or takes too long, only its own result is lost.
@@ -55,9 +57,9 @@ def each_forked(
     context = multiprocessing.get_context("fork")
     waiting, running = deque(tasks), dict[Connection, _Child[Task]]()
     # Frozen objects are skipped by the children's garbage collection, so their memory pages stay shared.
-    was_frozen = gc.get_freeze_count() > 0
+    was_frozen = TrackedObjects.is_frozen
     gc.collect()
-    gc.freeze()
+    TrackedObjects.freeze()
     try:
         while waiting or running:
             while waiting and len(running) < processes:
@@ -74,7 +76,7 @@ def each_forked(
         for child in running.values():
             child.process.kill()
         if not was_frozen:
-            gc.unfreeze()
+            TrackedObjects.unfreeze()
 
 
 def _ready(running: dict[Connection, _Child[Task]]) -> list[Connection]:

@@ -148,7 +148,8 @@ class Steps:
             scale = step.scale
             self._cluster.scale(scale.kind, scale.namespace, scale.name, scale.replicas, by=USER)
         for reference in step.delete or ():
-            self._cluster.delete(reference.kind, reference.namespace, reference.name, by=USER)
+            of = reference.api_version
+            self._cluster.delete(reference.kind, reference.namespace, reference.name, by=USER, api_version=of)
         if step.delete_nodes is not None:
             for node in self._some(self._cluster.nodes(), step.delete_nodes.fraction):
                 self._cluster.delete("Node", "", name_of(node), by=USER)

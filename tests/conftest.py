@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from core.interpreter import TrackedObjects
 from installation.array_threads import ARRAY_THREADS
 from tests.checked_requests import check_every_request
 
@@ -83,7 +84,7 @@ def pytest_collection_finish() -> None:
     if session := sys.modules.get("botocore.session"):
         session.create_loader = functools.cache(session.create_loader)
     gc.collect()
-    gc.freeze()
+    TrackedObjects.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

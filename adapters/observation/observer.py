@@ -675,6 +675,7 @@ class Observer:
             self.open_market.catalogue(node_classes, now, claims), self.open_market.denials(node_classes, now)
         )
         snapshot, _ = self._assembled(reading.by_kind, now, catalogue)
+        snapshot = self._with_spending(snapshot, claims if is_limited else None)
         return self.open_market.with_addresses(self.open_market.without_shifted_zones(snapshot), node_classes, claims)
 
     def _joined(
@@ -692,12 +693,13 @@ class Observer:
             evicted_nodes=recently(history.evicted_nodes, snapshot.now),
         )
 
-    def _with_spending(self, snapshot: Snapshot, records: Sequence[ClaimRecord]) -> Snapshot:
-        """Add what caps have spent, and limit the NodePools to what is left."""
+    def _with_spending(self, snapshot: Snapshot, records: Sequence[ClaimRecord] | None) -> Snapshot:
+        """Add what caps have spent, and limit the NodePools to what is left; without records, these are read if one counts."""
         if not any(cap.periods for calendar in snapshot.calendars for cap in calendar.caps):
             return snapshot
         from core.lifecycle.metering import spending  # few clusters have caps of days or months
 
+        records = self._stores.claims.all() if records is None else records
         spent = spending(snapshot.calendars, self._stores.claims.meters(), records, snapshot.now)
         return with_spending(msgspec.structs.replace(snapshot, spending=spent))
 

@@ -23,6 +23,7 @@ _FORMS: Final = ("table", "json", "yaml", "markdown")
 _EPILOG: Final = """examples:
   fleetwright diff --from main/ --to pull-request/
   fleetwright diff --from main/ --to pull-request/ -f cluster.yaml -o markdown
+  fleetwright diff --from main/ --to pull-request/ -f cluster.yaml --at 2026-12-24T20:00:00Z
   fleetwright diff --from main/ --to pull-request/ --fail-on pods-lost --fail-on cost+10
 """
 

@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_past(parser)
     add_access(parser)
     shared.add_output(parser)
-    shared.add_decision(parser)
+    shared.add_decision(parser, at=False)
 
 
 def run(arguments: argparse.Namespace) -> int:

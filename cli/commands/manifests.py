@@ -45,6 +45,7 @@ def configure_validate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=_FORMS, default="table", help="form of the answer (default: table)")
     parser.add_argument("--lenient", action="store_true", help="misspelt fields are warnings, not errors")
     shared.add_color(parser)
+    shared.add_clock(parser)
     shared.add_catalogue(parser)
 
 
@@ -75,7 +76,7 @@ def run_validate(arguments: argparse.Namespace) -> int:
         is_lenient=arguments.lenient,
         gates=gates,
         builtin_region=builtin,
-        now=datetime.now(UTC).replace(microsecond=0),
+        now=arguments.now or datetime.now(UTC).replace(microsecond=0),
     )
     order = {source: position for position, source in enumerate(given.texts)}
     findings += map(_unreadable, given.unreadable)

@@ -87,10 +87,10 @@ class TimingAnswer(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class WarningAnswer(msgspec.Struct, kw_only=True):
-    """A field of an object that this version does not know, and drops."""
+    """A field that this version does not know, and drops, or an annotation whose value cannot be read."""
 
     object: str
-    reason: Literal["UnknownField"]
+    reason: Literal["UnknownField", "InvalidValue"]
     field: str
     message: str
 

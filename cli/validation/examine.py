@@ -40,7 +40,7 @@ from core.manifests.wire.versions import read_versions, removed_version
 from core.manifests.workloads import expand
 from core.model.catalogue import Catalogue
 from core.model.snapshot import FeatureGates
-from core.pods import patience_of
+from core.pods import NO_GROUP, unread_values
 
 # Finds values of an EC2NodeClass that its schema allows but AWS refuses at the first launch.
 
@@ -170,17 +170,61 @@ def _annotations(document: Document, template: Mapping[str, Any], place: Locatio
             field = path_of((*place, "metadata", "annotations", former))
             message = "is of an older version, and is ignored"
             yield finding_in(document, Code.OLD_VERSION, field, message, severity=Severity.WARNING, suggestion=present)
-    try:
-        patience_of({key: str(value) for key, value in found.items()}, None)
-    except InvalidInputError as error:
-        field = path_of((*place, "metadata", "annotations", error.field))
-        yield finding_in(document, Code.INVALID_VALUE, field, f"{error.problem}: the pod does not wait")
+    for key, problem in unread_values({key: str(value) for key, value in found.items()}):
+        field = path_of((*place, "metadata", "annotations", key))
+        yield finding_in(document, Code.INVALID_VALUE, field, problem)
+    yield from _sizeless_group(document, template, place)
     above = mapping(mapping(document.object.get("metadata")).get("annotations"))
-    if place and labels.DO_NOT_DISRUPT in above and labels.DO_NOT_DISRUPT not in found:
-        field = path_of(("metadata", "annotations", labels.DO_NOT_DISRUPT))
-        meant = path_of((*place, "metadata", "annotations"))
-        message = f"protects no pod here: pods take their annotations from {meant}"
-        yield finding_in(document, Code.NO_EFFECT, field, message, severity=Severity.WARNING)
+    for key in _OF_PODS_ALONE if place else ():
+        if key in above and key not in found:
+            field = path_of(("metadata", "annotations", key))
+            meant = path_of((*place, "metadata", "annotations"))
+            effect = "protects no pod here" if key == labels.DO_NOT_DISRUPT else "has no effect here"
+            message = f"{effect}: pods take their annotations from {meant}"
+            yield finding_in(document, Code.NO_EFFECT, field, message, severity=Severity.WARNING)
+
+
+_OF_PODS_ALONE: Final = (
+    *(labels.DO_NOT_DISRUPT, labels.DISRUPTION_COST, labels.SURGE, labels.START_BEFORE, labels.WAITS_FOR),
+    *(labels.GROUP, labels.GROUP_MINIMUM, labels.GROUP_TOPOLOGY, labels.GROUP_DISRUPTION),
+)
+"""Annotations that are read of pods, and of no workload."""
+
+
+def _sizeless_group(document: Document, template: Mapping[str, Any], place: Location) -> Iterator[Finding]:
+    """Return a finding about a group of our annotation alone that does not say how many start together."""
+    metadata, spec = mapping(template.get("metadata")), mapping(template.get("spec"))
+    notes = mapping(metadata.get("annotations"))
+    marks = {*mapping(metadata.get("labels")), *notes, *spec}
+    says_size = (labels.GROUP_MINIMUM, labels.VOLCANO_GROUP, *labels.GROUP_LABELS, "schedulingGroup", "workloadRef")
+    if notes.get(labels.GROUP) not in (None, "", NO_GROUP) and marks.isdisjoint(says_size):
+        field = path_of((*place, "metadata", "annotations", labels.GROUP))
+        message = f"has no {labels.GROUP_MINIMUM} beside it: nothing is bought for the group"
+        yield finding_in(document, Code.INVALID_VALUE, field, message)
+
+
+_NODE_PLACES: Final[Mapping[str, Location]] = {
+    "Node": (),
+    "NodeClaim": (),
+    "NodePool": ("spec", "template"),
+}
+"""Kind → where it has the metadata of nodes."""
+
+
+def node_findings(document: Document) -> Iterator[Finding]:
+    """Return a finding for each annotation of nodes, or of a NodePool's template, that protects them from nothing."""
+    place = _NODE_PLACES.get(document.kind)
+    if place is None:
+        return
+    holder = document.object
+    for part in place:
+        holder = mapping(holder.get(str(part)))
+    notes = mapping(mapping(holder.get("metadata")).get("annotations"))
+    for key, problem in unread_values({key: str(notes[key]) for key in (labels.DO_NOT_DISRUPT,) if key in notes}):
+        yield finding_in(document, Code.INVALID_VALUE, path_of((*place, "metadata", "annotations", key)), problem)
+    if str(notes.get(labels.DO_NOT_REPAIR, "true")) not in ("true", "false"):
+        field = path_of((*place, "metadata", "annotations", labels.DO_NOT_REPAIR))
+        yield finding_in(document, Code.INVALID_VALUE, field, 'is not "true": the node is repaired')
 
 
 def _label(key: str, own: Mapping[str, Any]) -> str:
@@ -412,6 +456,7 @@ class _Examination:
         yield from refused_values(document)
         yield from _unread_annotations(document)
         yield from template_findings(document)
+        yield from node_findings(document)
 
 
 def _of_placeholder(fault: Finding) -> Finding:

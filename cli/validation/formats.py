@@ -343,6 +343,12 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 _VERSION: Final = "V1"
 
+_OF_EARLIER_RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
+    "V1PodSpec": {"workloadRef": "V1WorkloadReference"},
+    "V1WorkloadReference": {"name": "", "podGroup": "", "podGroupReplicaKey": ""},
+}
+"""Fields that the pinned client no longer has, and that are read: Kubernetes 1.35 wrote groups so, and 1.36 took it away."""
+
 
 def type_of(obj: JsonObject) -> str:
     """Return the type in the table of an object, empty if it has none."""
@@ -375,6 +381,8 @@ def written_fields() -> str:
             types["status"] = ""  # controllers write it
         fields[kind] = dict(sorted(types.items()))
         waiting += [inner for inner in types.values() if inner]
+    for kind, earlier in _OF_EARLIER_RELEASES.items():
+        fields[kind] = dict(sorted({**fields.get(kind, {}), **earlier}.items()))
     return json.dumps(dict(sorted(fields.items())), indent=1) + "\n"
 
 

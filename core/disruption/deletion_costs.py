@@ -18,6 +18,7 @@ from core import labels
 from core.model.plan import NodeClaim, StoredTarget
 from core.model.pod import Pod
 from core.model.snapshot import FeatureGates
+from core.pods import int32
 
 LEAVES_FIRST: Final = "-1"
 """Lower than the default cost of 0, and negligible in the cost of an eviction."""
@@ -87,7 +88,6 @@ UNIT: Final = 2**27
 """The cost of evicting one ordinary pod."""
 
 _BOUND: Final = 10 * UNIT
-_INT32: Final = 2**31
 
 
 NO_GATES: Final = FeatureGates()
@@ -102,14 +102,7 @@ def eviction_cost(pod: Pod, gates: FeatureGates = NO_GATES) -> int:
     text = pod.annotations.get(labels.DISRUPTION_COST)
     if text is None and not gates.pod_deletion_cost_management:
         text = pod.annotations.get(labels.POD_DELETION_COST)
-    return max(-_BOUND, min(_BOUND, UNIT + _int32(text or "") + 4 * pod.spec.priority))
-
-
-def _int32(text: str) -> int:
-    """Return the number; zero for a text that is not a 32-bit number, as in Kubernetes."""
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    number = int(text) if digits.isascii() and digits.isdigit() else 0
-    return number if -_INT32 <= number < _INT32 else 0
+    return max(-_BOUND, min(_BOUND, UNIT + (int32(text or "") or 0) + 4 * pod.spec.priority))
 
 
 def reschedule_cost(pods: Iterable[Pod], gates: FeatureGates = NO_GATES) -> int:

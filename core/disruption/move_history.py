@@ -62,9 +62,10 @@ def ceilings_of(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
 # (docs/engineering/handbook/drift.md).
 #
 # A rollout begins when nodes have drifted from what their NodePool now specifies. Its first replacement is the canary. Pods
-# that do not become ready on new nodes, or replacements that never join, stop the rollout for a time that doubles with each
-# failure. A changed specification starts a new rollout once it has stood still for two minutes, and with each further change
-# within an hour for longer: what two tools fight over is not followed, and a change that is soon taken back replaces nothing.
+# that do not become ready on new nodes, replacements that never join, and those that drift again stop the rollout for a time
+# that doubles with each failure. A changed specification starts a new rollout once it has stood still for two minutes, and with
+# each further change within an hour for longer: what two tools fight over is not followed, and a change that is soon taken back
+# replaces nothing.
 
 
 READY_WITHIN: Final = timedelta(minutes=5)
@@ -82,6 +83,18 @@ LONGEST_SETTLING: Final = timedelta(minutes=30)
 
 CHANGES_KEPT: Final = 10
 
+HOURS: Final = "hours/"
+REPLICAS: Final = "replicas/"
+PRESENCE: Final = "presence/"
+"""Begin the keys of what makes nodes leave besides their specification, in the place of a rollout's NodePool: the rules that
+close it, its number of nodes, and whether it exists. No NodePool can have such a name."""
+
+_CHANGING: Final = {
+    HOURS: "when NodePool {} is closed",
+    REPLICAS: "the number of nodes of NodePool {}",
+    PRESENCE: "whether NodePool {} exists",
+}
+
 FIRST_STOP: Final = timedelta(minutes=30)
 LONGEST_STOP: Final = timedelta(hours=24)
 """The most that the stop of a failed rollout, `FIRST_STOP`, doubles to."""
@@ -97,6 +110,8 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         stopped_until: When it resumes after the last failure, None if nothing failed.
         message: The last failure.
         changed_at: When the specification changed within the hour before the change that began this rollout.
+
+    Rows with a key that begins with `HOURS`, `REPLICAS` or `PRESENCE` use the target and the times alone.
     """
 
     node_pool: str
@@ -157,6 +172,14 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             self, is_proven=False, failures=self.failures + 1, stopped_until=now + stop, message=message
         )
+
+
+def said_now(before: Rollout | None, key: str, text: str, now: datetime) -> Rollout:
+    """Return the row of what is said now besides the specification: the one before, or a new one if that differs."""
+    target = f"{_TARGET_FORM}:{text}"
+    if before is None:
+        return Rollout(node_pool=key, target=target, started_at=now)
+    return before if before.target == target else before.changed_to(target, (), now)
 
 
 class PoolRollout(msgspec.Struct, frozen=True):
@@ -234,8 +257,10 @@ def _advanced(
         for claim in own
         if claim.name not in old and claim.created_at is not None and claim.created_at >= before.started_at
     ]
-    unready = _unready(new, pods, now)
-    if unready:
+    unready, again = _unready(new, pods, now), _drifted_again(before, own, old, now)
+    if again:
+        rollout = before.after_failure(f"{again} was launched for what is specified now, and has drifted again", now)
+    elif unready:
         rollout = before.after_failure(f"pod {unready} is not ready on a new node", now)
     elif _has_settled(new, pods, now):
         rollout = msgspec.structs.replace(before, is_proven=True, failures=0, stopped_until=None, message="")
@@ -264,11 +289,10 @@ def _gate(rollout: Rollout, now: datetime, *, allowed: int) -> RolloutGate | Non
 def settling_message(rollout: Rollout) -> str:
     """Return why the specification is not followed now, and until when, as the end of a sentence."""
     times = len(rollout.changed_at) + 1
+    kind, _, pool = rollout.node_pool.rpartition("/")
+    subject = _CHANGING.get(f"{kind}/", "what NodePool {} specifies").format(pool)
     said = "has changed" if times == 1 else f"changed {times} times within an hour"
-    return (
-        f"what NodePool {rollout.node_pool} specifies {said}: it is "
-        f"followed from {rollout.settles_at:%Y-%m-%dT%H:%M:%SZ} on, unless it changes again"
-    )
+    return f"{subject} {said}: it is followed from {rollout.settles_at:%Y-%m-%dT%H:%M:%SZ} on, unless it changes again"
 
 
 def gate_reason(gate: RolloutGate) -> NodeReason:
@@ -276,6 +300,18 @@ def gate_reason(gate: RolloutGate) -> NodeReason:
     if gate.is_settling:
         return NodeReason.ROLLOUT_SETTLING
     return NodeReason.ROLLOUT_STOPPED if gate.is_stopped else NodeReason.ROLLOUT_CANARY
+
+
+def _drifted_again(rollout: Rollout, own: Iterable[NodeClaim], drifted: Collection[str], now: datetime) -> str:
+    """Return a recent replacement that has drifted itself, empty if there is none: others would drift, too, without end.
+
+    Something changes new nodes, as a tool that attaches a security group to each instance, or no type has what the NodePool
+    requires. Each stop that has ended lets one more node try.
+    """
+    since = max(rollout.settles_at, rollout.stopped_until or rollout.settles_at, now - PERIOD)
+    return min(
+        (c.name for c in own if c.name in drifted and c.created_at is not None and c.created_at > since), default=""
+    )
 
 
 def _unready(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], now: datetime) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -29,9 +29,12 @@ from core.lifecycle.registration import claim_tags
 from core.model.catalogue import Offering
 from core.model.node_pool import NodeClass
 from core.model.plan import Plan
-from core.model.pod import MEMBERS_COME_WITHIN
+from core.model.pod import MEMBERS_COME_WITHIN, GroupSource
 from core.model.snapshot import Snapshot
 from core.reasons.pods import PodReason
+
+if TYPE_CHECKING:
+    from core.gangs import Gang
 
 SHARES_MAX: Final = 50
 """The most claims of one launch: a lost response concerns all of them, and 1,000 nodes take 20 requests."""
@@ -221,7 +224,7 @@ def starts_for_nobody(plan: Plan, snapshot: Snapshot, records: Iterable[ClaimRec
 
     A node is of no use if the plan finds no room for the rest of its group: it is given back at once, because what EC2 refused
     is asked for again only after more than a minute. If members do not exist or their objects have a mistake, it is given back
-    after `MEMBERS_COME_WITHIN`. A node that the plan uses for other pods stays.
+    after `MEMBERS_COME_WITHIN`, whether or not a member is expected on it. A node that other pods use stays.
     """
     starting = starting_for_groups(records)
     if not starting or any(pod.reason == PodReason.DEADLINE_REACHED for pod in plan.unschedulable):
@@ -229,17 +232,20 @@ def starts_for_nobody(plan: Plan, snapshot: Snapshot, records: Iterable[ClaimRec
     from core.gangs import gangs_of  # most clusters have none
 
     gangs = {gang.identity: gang for gang in gangs_of(snapshot)}
-    held = {group.identity: group for group in plan.groups if group.reason}
+    held = {group.identity: group.message for group in plan.groups if group.reason}
+    # A group whose members are all expected on nodes has none to plan for, so no plan says that it cannot be complete.
+    refused = {name: gang.refusal.message for name, gang in gangs.items() if gang.refusal is not None}
     used = {binding.node for binding in plan.bindings}
     in_vain = []
     for record in starting:
         group = record.plan.annotations[labels.GROUP_OF_CLAIM]
-        gang, waits = gangs.get(group), snapshot.now - record.phase_since < MEMBERS_COME_WITHIN
+        gang, waits = gangs.get(group), _is_young(record, snapshot.now)
         if record.name in used or record.node_name in used:
             continue
-        if group in held and (not waits or (gang is not None and gang.refusal is None)):
-            in_vain.append((record, f"group {group} cannot be complete: {held[group].message}"))
-        elif not waits and group not in held and not _has_pods(record, snapshot, is_known=gang is not None):
+        why = (None if waits else refused.get(group)) if group in refused else held.get(group)
+        if why is not None and not _is_used(record, snapshot, gang):
+            in_vain.append((record, f"group {group} cannot be complete: {why}"))
+        elif not waits and why is None and not _has_pods(record, snapshot, is_known=gang is not None):
             in_vain.append((record, f"group {group} no longer needs its node"))
     return in_vain
 
@@ -256,13 +262,39 @@ def starting_for_groups(records: Iterable[ClaimRecord]) -> list[ClaimRecord]:
 
 
 def may_start_for_nobody(records: Iterable[ClaimRecord], waiting: Collection[str], now: datetime) -> bool:
-    """Whether a node starts for a group without a waiting pod: only a plan can say whether it is given back.
+    """Whether a node starts for a group that may have changed since: only a plan can say whether it is given back.
 
-    It is not to be asked while a ProvisioningRequest is open or booked: a node may start for that.
+    A group has changed if a pod is missing for which the node was launched. One whose object says its minimum may have changed
+    with all its pods there. It is not to be asked while a ProvisioningRequest is open or booked: a node may start for that.
     """
     return any(
-        now - record.phase_since >= MEMBERS_COME_WITHIN and not any(key in waiting for key in record.plan.pods)
+        not _is_young(record, now)
+        and (not group_of(record).startswith(_BY_PODS_ALONE) or not _all_wait(record, waiting))
         for record in starting_for_groups(records)
+    )
+
+
+def _is_young(record: ClaimRecord, now: datetime) -> bool:
+    """Whether a starting node still waits for members: from its launch on, however far it has come."""
+    return now - (record.moments.launched_at or record.phase_since) < MEMBERS_COME_WITHIN
+
+
+_BY_PODS_ALONE: Final = (f"{GroupSource.ANNOTATION}/", f"{GroupSource.KUEUE}/")
+"""How the names of groups begin that their pods alone define."""
+
+
+def _all_wait(record: ClaimRecord, waiting: Collection[str]) -> bool:
+    return bool(record.plan.pods) and all(key in waiting for key in record.plan.pods)
+
+
+def _is_used(record: ClaimRecord, snapshot: Snapshot, gang: Gang | None) -> bool:
+    """Whether members run on a claim's node, or pods of others are expected there; those of DaemonSets do not count."""
+    members = frozenset(pod.key for pod in gang.pods) if gang is not None else frozenset[str]()
+    names = {record.name, record.node_name} - {""}
+    return any(
+        pod.node_name in names and not pod.is_daemon and (pod.phase == "Running" or pod.key not in members)
+        for pod in snapshot.pods
+        if pod.is_active
     )
 
 

@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 
 from core.lifecycle.records import ClaimRecord
-from core.model.node_pool import DAY, GROUP_COUNTER, MONTH, Calendar
+from core.model.node_pool import DAY, GROUP_COUNTER, MONTH, Calendar, NodePool
 from core.model.snapshot import Spending
 from core.model.values import quantity
 from core.model.values.quantity import PPM
-from core.pools import charges_of
+from core.pools import charges_of, is_priced
 from core.spending import bounds, limited
 
 _HOUR: Final = timedelta(hours=1)
@@ -64,6 +64,26 @@ def whole_costs(record: ClaimRecord, now: datetime) -> dict[str, int]:
     caps = (counter.removeprefix(GROUP_COUNTER) for counter in record.counters if counter.startswith(GROUP_COUNTER))
     costs = {cap: cost(record, cap, None, now) for cap in caps if "/" in cap}
     return {cap: amount for cap, amount in costs.items() if amount}
+
+
+def counted_by_caps(record: ClaimRecord, pool: NodePool) -> ClaimRecord:
+    """Return the claim as counted by the groups and caps that its NodePool has by now; the same object if all count it.
+
+    It was launched before the NodePool had them, or taken over. What counted it once goes on counting it. It costs its price
+    until its instance is terminated. What it cost before is not metered (`before_caps`).
+    """
+    groups = tuple(sorted({*record.limit_groups, *pool.shared_limits}))
+    is_over = record.deletion is not None and record.deletion.terminated_at is not None
+    if groups == record.limit_groups or record.machine is None or is_over:
+        return record
+    price = {quantity.HOURLY: record.machine.offering.price} if is_priced(pool) else {}
+    return msgspec.structs.replace(record, limit_groups=groups, reserved={**price, **record.reserved})
+
+
+def before_caps(before: ClaimRecord, after: ClaimRecord, now: datetime) -> dict[str, int]:
+    """Return cap → what its meter is set back by, for a claim that it counts from now on."""
+    caps = [cap for cap in after.limit_groups if cap not in before.limit_groups and "/" in cap]
+    return {cap: -amount for cap in caps if (amount := cost(after, cap, None, now))}
 
 
 def _share(record: ClaimRecord, cap: str) -> int:

@@ -91,6 +91,7 @@ class CalendarSettings(msgspec.Struct, frozen=True, kw_only=True):
         force_after: With FORCE, how long after the closing the nodes go regardless of budgets and pods.
         limits, requirements: These replace the NodePool's for the resources and labels that they name.
         budgets: They replace the NodePool's.
+        keeps_occupied: Whether consolidation removes empty nodes only, beside what budgets say; forecasts alone set it.
     """
 
     closed: bool | None = None
@@ -101,6 +102,7 @@ class CalendarSettings(msgspec.Struct, frozen=True, kw_only=True):
     weight: int | None = None
     requirements: tuple[Requirement, ...] | None = None
     budgets: tuple[Budget, ...] | None = None
+    keeps_occupied: bool | None = None
     warm: WarmRoom | None = None
 
 

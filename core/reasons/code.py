@@ -703,9 +703,9 @@ class DenialIsTried(Refusal, frozen=True):
 
 
 class OverLimit(Refusal, frozen=True):
-    """Its NodePool holds more than its limit even without it: rows were lost, or the limit was lowered."""
+    """A limit or cap that counts it is exceeded even without it: rows were lost, or it was lowered."""
 
     reason: ClassVar = ClaimReason.LIMIT_REACHED
-    words: ClassVar = "NodePool {node_pool} is over its limit of {resource} without this claim's instance"
-    node_pool: str
+    words: ClassVar = "{holder} is over its limit of {resource} without this claim's instance"
+    holder: str
     resource: str

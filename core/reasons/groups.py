@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from core import labels
 from core.reasons.code import ReasonCode, Refusal
@@ -96,6 +96,29 @@ class RequestReason(ReasonCode):
 # Why nothing is bought for a group. `group` is its kind and its name.
 
 
+class Saying(NamedTuple):
+    """What some members say.
+
+    Attributes:
+        member: The first that says it.
+        others: How many more do.
+    """
+
+    value: str
+    member: str
+    others: int = 0
+
+    @property
+    def text(self) -> str:
+        """The value, with who says it."""
+        return f"{self.value} ({self.member}{f' and {self.others} more' if self.others else ''})"
+
+    @staticmethod
+    def joined(sayings: tuple[Saying, ...]) -> str:
+        """Return all that is said."""
+        return "; ".join(saying.text for saying in sayings)
+
+
 class GroupMissing(Refusal, frozen=True):
     """The object that its members name is not there."""
 
@@ -108,24 +131,34 @@ class SizeInvalid(Refusal, frozen=True):
     """The annotation with its size has no size."""
 
     reason: ClassVar = PodReason.GROUP_INVALID
-    words: ClassVar = "{group}: the annotation with its size is not a whole number above zero"
+    words: ClassVar = "{group}: annotation {key} of pod {member} has {value}, which is not a whole number above zero"
     group: str
+    member: str
+    key: str
+    value: str
 
 
 class SizeMissing(Refusal, frozen=True):
     """It is written by annotations, without the one with its size."""
 
     reason: ClassVar = PodReason.GROUP_INVALID
-    words: ClassVar = f"{{group}}: annotation {labels.GROUP_MINIMUM} is missing"
+    words: ClassVar = f"{{group}}: pod {{member}} has no annotation {labels.GROUP_MINIMUM}"
     group: str
+    member: str
 
 
 class MembersUnlike(Refusal, frozen=True):
     """kube-scheduler starts no group whose members have several priorities or schedulers."""
 
     reason: ClassVar = PodReason.GROUP_INVALID
-    words: ClassVar = "members of {group} have different priorities or schedulers, so kube-scheduler starts none"
     group: str
+    sayings: tuple[Saying, ...]
+
+    @property
+    def message(self) -> str:
+        """The sentence for people."""
+        differ = "have different priorities or schedulers, so kube-scheduler starts none"
+        return f"members of {self.group} {differ}: {Saying.joined(self.sayings)}"
 
 
 class MinimumTooHigh(Refusal, frozen=True):
@@ -154,39 +187,39 @@ class MembersStateSizes(Refusal, frozen=True):
 
     reason: ClassVar = PodReason.GROUP_SPELLINGS_DIFFER
     group: str
-    sizes: tuple[int, ...]
+    sayings: tuple[Saying, ...]
 
     @property
     def message(self) -> str:
         """The sentence for people."""
-        return f"members of {self.group} state different numbers of members: {', '.join(map(str, self.sizes))}"
+        return f"members of {self.group} state different numbers of members: {Saying.joined(self.sayings)}"
 
 
 class MembersNameDomains(Refusal, frozen=True):
-    """Its members want to be together along different labels, each with its keys."""
+    """Its members want to be together along different labels."""
 
     reason: ClassVar = PodReason.GROUP_DOMAINS_DIFFER
     group: str
-    keys: tuple[tuple[str, ...], ...]
+    sayings: tuple[Saying, ...]
 
     @property
     def message(self) -> str:
         """The sentence for people."""
-        shown = sorted(", ".join(each) or "none" for each in self.keys)
-        return f"members of {self.group} name different domains: {'; '.join(shown)}"
+        return f"members of {self.group} name different domains: {Saying.joined(self.sayings)}"
 
 
 class RunsApart(Refusal, frozen=True):
     """Members that run already are in several domains, although all must be in one."""
 
     reason: ClassVar = PodReason.GROUP_DOMAINS_DIFFER
+    group: str
     key: str
-    domains: tuple[str, ...]
+    sayings: tuple[Saying, ...]
 
     @property
     def message(self) -> str:
         """The sentence for people."""
-        return f"its members run in several domains of {self.key}: {', '.join(self.domains)}"
+        return f"members of group {self.group} run in several domains of {self.key}: {Saying.joined(self.sayings)}"
 
 
 class TooManyToCome(Refusal, frozen=True):

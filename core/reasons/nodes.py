@@ -234,7 +234,7 @@ class NodeReason(ReasonCode):
     )
     ROLLOUT_SETTLING = (
         "RolloutSettling",
-        "It has drifted, but its NodePool or EC2NodeClass changed a moment ago, or again and again: it waits.",
+        "It would go, but its NodePool, EC2NodeClass or Calendar changed a moment ago, or again and again: it waits.",
         "Wait; if it changes again and again, let one tool alone write it: the event on the NodePool names the writers.",
     )
     ROLLOUT_STOPPED = (

@@ -30,7 +30,7 @@ from core.model.plan import PlannedClaim, PlannedGroup
 from core.model.pod import Pod
 from core.model.state_node import StateNode
 from core.model.values.requirements import Requirement, Requirements
-from core.reasons.groups import MembersUnplaced, RunsApart
+from core.reasons.groups import MembersUnplaced, RunsApart, Saying
 from core.scheduling.claim_search import Solution
 from core.scheduling.context import GangPlan, HeldGang, SchedulingContext, is_virtual
 from core.scheduling.explanation import Diagnosis
@@ -168,7 +168,8 @@ class _Admission:
         here = self._present_domains(gang)
         if any(len(values) > 1 for values in here.values()):
             key, values = next((key, values) for key, values in here.items() if len(values) > 1)
-            self._held.append(HeldGang(gang, len(gang.settled), RunsApart(key, tuple(values))))
+            sayings = tuple(Saying(value, pods[0], len(pods) - 1) for value, pods in values.items())
+            self._held.append(HeldGang(gang, len(gang.settled), RunsApart(gang.name, key, sayings)))
             return None
         return _Unit(gang.rank, tuple(members[: gang.needed]), tuple(members[gang.needed :]), gang)
 
@@ -213,15 +214,15 @@ class _Admission:
         if not gang.topology_keys:
             return [()]
         here = self._present_domains(gang)
-        values = [here.get(key) or self._values(key) for key in gang.topology_keys]
+        values = [tuple(here.get(key, ())) or self._values(key) for key in gang.topology_keys]
         if gang.places:
             values[0] = gang.places
         every = (tuple(zip(gang.topology_keys, chosen, strict=True)) for chosen in product(*values))
         return [domain for _, domain in zip(range(DOMAINS_MAX), every, strict=False)]
 
-    def _present_domains(self, gang: Gang) -> dict[str, tuple[str, ...]]:
-        """Return topology key → the values that nodes of running members have, as far as they are known."""
-        by_key: dict[str, dict[str, None]] = {}
+    def _present_domains(self, gang: Gang) -> dict[str, dict[str, list[str]]]:
+        """Return topology key → the values that nodes of running members have, as far as they are known → those members."""
+        by_key: dict[str, dict[str, list[str]]] = {}
         for pod in gang.settled:
             position = self._context.positions.get(pod.node_name or pod.nominated_node_name)
             if position is None or pod.is_terminal:
@@ -229,8 +230,8 @@ class _Admission:
             for key in gang.topology_keys:
                 value = self._context.existing_nodes[position].domain(key)
                 if value is not None:
-                    by_key.setdefault(key, {})[value] = None
-        return {key: tuple(sorted(values)) for key, values in by_key.items()}
+                    by_key.setdefault(key, {}).setdefault(value, []).append(pod.key)
+        return {key: dict(sorted(values.items())) for key, values in by_key.items()}
 
     def _ranked(
         self, running: GreedyScheduler, unit: _Unit, kind: _Kind, candidates: Sequence[Domain]

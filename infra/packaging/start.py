@@ -26,6 +26,7 @@ CONTROLLERS: Final = {
     "watch_audit_log": "audit_log",
     "provision": "provisioning",
     "disrupt": "disruption",
+    "decide_part": "part_decisions",
     "execute": "execution",
     "interrupt": "interruptions",
     "reconcile": "reconciliation",

@@ -8,6 +8,7 @@ from lambdas.controllers.status import ObjectStatus
 from lambdas.controllers.status_writer import UnknownFields
 from lambdas.controllers.sweeps.account import (
     BudgetWindowSchedules,
+    CapMembers,
     CapPeriods,
     PodEvents,
     StaleLaunchTemplates,
@@ -22,6 +23,7 @@ from lambdas.controllers.sweeps.claims import (
     Hours,
     Requeue,
     ScheduledChanges,
+    SettlingChanges,
     StaticCapacity,
 )
 from lambdas.controllers.sweeps.instances import (
@@ -50,6 +52,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
     adapters, terminator = shared.adapters, shared.terminator
     kubernetes, cloud, stores, clock = adapters.kubernetes, adapters.cloud, adapters.stores, adapters.clock
     work = adapters.queues.work
+    changes = SettlingChanges(stores.moves)
     windows = (BudgetWindowSchedules(adapters.windows),) if adapters.windows is not None else ()
     return (
         *_instance_sweeps(shared),
@@ -65,11 +68,12 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         ChangingSpecifications(kubernetes, stores),
         Statuses(ObjectStatus(kubernetes, cloud, stores, adapters.catalogues, clock, adapters.pause)),
         Expiry(terminator),
-        Hours(terminator, adapters.queues.wake_ups),
+        Hours(terminator, changes, adapters.queues.wake_ups),
+        CapMembers(stores.claims),
         CapPeriods(kubernetes, stores.claims),
         ScheduledChanges(terminator),
-        DeletedPools(kubernetes, terminator),
-        StaticCapacity(stores.claims, terminator, adapters.queues.wake_ups),
+        DeletedPools(kubernetes, terminator, changes),
+        StaticCapacity(stores.claims, terminator, changes, adapters.queues.wake_ups),
         *windows,
         StaleLaunchTemplates(cloud),
         UnusedInstanceProfiles(cloud),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -27,6 +27,7 @@ from core.lifecycle import steps
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.launching import group_of, is_unanswered, name_tags
 from core.lifecycle.records import ClaimRecord
+from core.model.node_pool import GROUP_COUNTER
 from core.reasons.code import GROUP_CHANGED, PODS_ELSEWHERE, ClaimReason, DecisionKind, OverLimit, Refusal, Stated
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launching import Launcher
@@ -204,17 +205,21 @@ class ClaimLaunch:
         self._claims.forget(record)
 
     def _limit_in_the_way(self, record: ClaimRecord, reader: NodeStateReader) -> Refusal | None:
-        """Return the limit of its NodePool that is exceeded by now; rows may be lost, or the limit lowered."""
+        """Return the limit or cap that is exceeded by now; rows may be lost, or it was lowered."""
         name = record.plan.node_pool
-        limits = {key: limit for key, limit in reader.limits(name).items() if record.reserved.get(key, 0) > 0}
-        if not limits:
+        limits = {name: reader.limits(name)} if name else {}
+        groups = [counter for counter in record.counters if counter != name]
+        if groups:
+            in_force = reader.limits_in_force()
+            limits |= {counter: in_force[counter] for counter in groups if counter in in_force}
+        if not any(limits.values()):
             return None
-        used = next((usage.reserved for usage in self._claims.usage() if usage.node_pool == name), {})
-        over = [key for key, limit in sorted(limits.items()) if used.get(key, 0) > limit]
-        if over:  # a calendar may raise it
-            in_force = reader.limits_in_force().get(name, limits)
-            over = [key for key in over if used.get(key, 0) > in_force.get(key, limits[key])]
-        return OverLimit(name, over[0]) if over else None
+        used = {usage.node_pool: usage.reserved for usage in self._claims.usage() if usage.node_pool in limits}
+        over = _exceeded(record, limits, used)
+        if over and name in over:  # a calendar may raise it
+            over = _exceeded(record, {**limits, name: {**limits[name], **reader.limits_in_force().get(name, {})}}, used)
+        counter = min(over, default=None)
+        return None if counter is None else OverLimit(_holder(counter), over[counter])
 
     def adopt(
         self, record: ClaimRecord, step: steps.Adopt, reader: NodeStateReader, report: RunReport
@@ -236,3 +241,25 @@ class ClaimLaunch:
             record, instance, self._observer.open_market.catalogue(node_classes, now), now
         )
         return self._names.give(adopted, report)
+
+
+def _exceeded(
+    record: ClaimRecord, limits: Mapping[str, Mapping[str, int]], used: Mapping[str, Mapping[str, int]]
+) -> dict[str, str]:
+    """Return counter → the first resource that the claim takes and of which the counter holds more than its limit."""
+    over: dict[str, str] = {}
+    for counter, bounds in sorted(limits.items()):
+        holds = record.reserved_in(counter)
+        named = [name for name in sorted(bounds) if holds.get(name, 0) > 0]
+        exceeded = [name for name in named if used.get(counter, {}).get(name, 0) > bounds[name]]
+        if exceeded:
+            over[counter] = exceeded[0]
+    return over
+
+
+def _holder(counter: str) -> str:
+    """Return what a counter is of, in words: a cap is named `Calendar/cap`."""
+    if not counter.startswith(GROUP_COUNTER):
+        return f"NodePool {counter}"
+    group = counter.removeprefix(GROUP_COUNTER)
+    return f"cap {group}" if "/" in group else f"group {group}"

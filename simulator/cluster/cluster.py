@@ -11,7 +11,7 @@ from zoneinfo import available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from core.api.objects import JsonObject
+from core.api.objects import JsonObject, group_and_version, kind_of
 from core.errors import InvalidInputError
 from core.manifests.wire import decoding, resources
 from core.manifests.wire.resources import Resource
@@ -406,7 +406,7 @@ class Cluster:
         Raises:
             InvalidInputError: If the API server would refuse one of them; none is applied then.
         """
-        known = [(resources.BY_KIND[obj["kind"]], obj) for obj in objects if obj.get("kind") in resources.BY_KIND]
+        known = [(resource, obj) for obj in objects if (resource := _resource_of(obj)) is not None]
         for resource, obj in known:
             check(resource, obj)
         for resource, obj in sorted(known, key=lambda pair: pair[0] not in _FIRST):
@@ -417,9 +417,12 @@ class Cluster:
         field = "parallelism" if kind == "Job" else "replicas"
         self._store.patch(_resource(kind), name, {"spec": {field: replicas}}, namespace=namespace, by=by)
 
-    def delete(self, kind: str, namespace: str, name: str, by: str = USER) -> None:
-        """Delete an object; what it owns goes too, in the background. Raises as `scale` does."""
-        resource = _resource(kind)
+    def delete(self, kind: str, namespace: str, name: str, by: str = USER, api_version: str = "") -> None:
+        """Delete an object; what it owns goes too, in the background. Raises as `scale` does.
+
+        `api_version` tells which of several kinds of one name is meant.
+        """
+        resource = _resource(kind, api_version)
         self._store.delete(resource, name, namespace=namespace if resource.namespaced else "", by=by)
         self._applied.pop((resource, (namespace, name)), None)
 
@@ -526,7 +529,20 @@ def _pruned(removals: JsonObject, patch: JsonObject) -> JsonObject:
     return result
 
 
-def _resource(kind: str) -> Resource:
-    if kind not in resources.BY_KIND:
+def _resource(kind: str, api_version: str = "") -> Resource:
+    resource = _resource_of({"kind": kind, "apiVersion": api_version})
+    if resource is None:
         raise InvalidInputError(f"{kind!r} is not a kind that the simulated cluster knows")
-    return resources.BY_KIND[kind]
+    return resource
+
+
+def _resource_of(obj: JsonObject) -> Resource | None:
+    """Return the kind of an object, None for one that is not known; without an `apiVersion` the name of the kind counts.
+
+    Kinds of several API groups may have one name, and those of others are none of ours: Kueue has a Workload, too.
+    """
+    kind, (group, version) = kind_of(obj), group_and_version(obj)
+    if not version:
+        return resources.BY_KIND.get(kind)
+    resource = resources.resource_read(group, kind)
+    return resource if resource is not None and resource.kind == kind else None

@@ -231,6 +231,18 @@ def a_node_pool(name: str = "default", **spec: Any) -> JsonObject:
     }
 
 
+def a_capping(limits: JsonObject, pods: JsonObject | None = None, **cap: Any) -> JsonObject:
+    """A Calendar with the cap `costs/all` over all NodePools."""
+    entry = {"name": "all", "limits": limits, **({"pods": pods} if pods else {}), **cap}
+    meta = {"name": "costs"}
+    return {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Calendar",
+        "metadata": meta,
+        "spec": {"caps": [entry]},
+    }
+
+
 def a_pending_pod(name: str, *, cpu: str = "1", **changes: Any) -> JsonObject:
     """A pod that the scheduler has marked unschedulable."""
     return {

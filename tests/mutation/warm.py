@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from core.interpreter import TrackedObjects
 from tests.mutation.areas import Place
 from tests.mutation.coverage_map import Caches, CoverageMap
 from tests.mutation.forks import KILLED, NOT_APPLIED, SURVIVED, Ended, allow, forked, sound
@@ -39,7 +40,7 @@ class Warm:
         self._passes_alone: dict[str, bool] = {}
         Caches().empty()  # what was computed while tests were collected would hide a mutant
         gc.collect()
-        gc.freeze()
+        TrackedObjects.freeze()
 
     def killer_of(self, mutant: Mutant, place: Place, tests: Sequence[str]) -> str:
         """The first test that fails with the mutant, and again when it is asked once more; empty if there is none.

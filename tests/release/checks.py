@@ -35,7 +35,7 @@ from infra.release.image import ENTRY
 from infra.release.rewriting import references
 from infra.release.version import Version
 from installation.cluster_roles import manifests
-from installation.wiring import FUNCTIONS
+from installation.wiring import ALL_BY_NAME
 from tests.release import channel_checks, template_checks
 from tests.release.tools import ROOT, MissingToolError, schemas, tool
 
@@ -91,7 +91,7 @@ def functions(place: Place) -> str:
     named = {name for template in templates for name in _zips(template)}
     if named != set(zips):
         raise AssertionError(f"templates name {sorted(named)}, the release has {sorted(zips)}")
-    for spec in FUNCTIONS:
+    for spec in ALL_BY_NAME.values():
         (archive,) = (zips[name] for name in zips if name.startswith(f"fleetwright-{bundle_of(spec).name}-"))
         module = spec.handler.rpartition(".")[0].replace(".", "/")
         if not {f"{module}.pyc", f"{module}.py"} & set(archive.namelist()):

@@ -742,3 +742,50 @@ def test_the_nodes_of_a_group_that_is_deleted_while_they_start_are_given_back(tm
     assert_lawful(result)
     assert len(lifetimes(result)) == 3
     assert max(lifetimes(result)) < 240
+
+
+def coscheduled(size: int, *, says_it_twice: bool) -> dict[str, Any]:
+    """A group of the coscheduling plugin, whose PodGroup says its size; perhaps our annotation says it, too."""
+    workload = group("g", size)
+    template = workload["spec"]["template"]["metadata"]
+    template["labels"][labels.COSCHEDULING_GROUP] = "g"
+    if not says_it_twice:
+        template["annotations"] = {labels.GROUP_TOPOLOGY: labels.ZONE}
+    return workload
+
+
+def pod_group(least: int) -> dict[str, Any]:
+    metadata = {"name": "g", "namespace": "default"}
+    spec = {"minMember": least}
+    return {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+SCALED = {"kind": "Deployment", "name": "g"}
+GONE = {"kind": "PodGroup", "name": "g", "apiVersion": "scheduling.x-k8s.io/v1alpha1"}
+
+
+@pytest.mark.parametrize(
+    ("change", "correction", "reason"),
+    [
+        ({"scale": SCALED | {"replicas": 1}}, {"scale": SCALED | {"replicas": 3}}, "GroupIncomplete"),
+        ({"apply": [pod_group(4)]}, {"apply": [pod_group(3)]}, "GroupIncomplete"),
+        ({"apply": [pod_group(2)]}, {"apply": [pod_group(3)]}, "GroupSpellingsDiffer"),
+        ({"delete": [GONE]}, {"apply": [pod_group(3)]}, "GroupNotFound"),
+    ],
+    ids=["shrinks", "grows", "disagrees", "loses its object"],
+)
+def test_no_part_of_a_group_that_changes_while_it_starts_runs(
+    tmp_path: Path, change: dict[str, Any], correction: dict[str, Any], reason: str
+) -> None:
+    """The nodes on which the rest was expected stayed, and the rest started on them."""
+    steps = [{"at": "38s", **change}, {"at": "6m", **correction}]
+    says_it_twice = reason == "GroupSpellingsDiffer"
+    objects = (large_nodes(), pod_group(3), coscheduled(3, says_it_twice=says_it_twice))
+    result = play(tmp_path, *objects, steps=steps, duration="12m", nodeBootSeconds=120)
+    assert_lawful(result)
+    assert len(lifetimes(result)) == 3
+    assert max(lifetimes(result)) < 120
+    assert not [event for event in result.events if event.event == "podBound" and event.t[11:16] < "00:06"]
+    told = [found["object"] for found in named(result, "objectApplied") if found["kind"] == "Event"]
+    assert any(event.get("message", "").startswith(reason) for event in told)
+    assert result.summary["podsPending"] == 0

@@ -459,6 +459,34 @@ def test_a_protected_pod_keeps_its_node_until_the_configured_end(tmp_path: Path)
     assert times(result.events, "instanceLaunched")[1:] == []
 
 
+def test_a_calendar_that_closes_and_opens_every_90_seconds_moves_nothing(tmp_path: Path) -> None:
+    """It cost ten launches and thirty evictions in a quarter of an hour."""
+    calendar = hours()
+    calendar["spec"]["rules"] = [{"name": "night", "settings": {"closed": True}}]
+    turns = [[calendar], [{**calendar, "spec": {"rules": []}}]]
+    fight = {"at": "6m", "actor": {"name": "fight", "every": "90s", "for": "20m", "apply": turns}}
+    result = play(tmp_path, node_pool(), deployment(PODS), steps=[fight], duration="30m", nodeBootSeconds=40)
+    begun = datetime.fromisoformat("2026-11-20T00:06:00Z")
+    assert [one for one in times(result.events, "instanceLaunched") if one > begun] == []
+    assert times(result.events, "podEvicted") == []
+    events = [fields["object"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
+    assert any("when NodePool default is closed changed" in event["message"] for event in events), "people are told"
+    assert_lawful(result)
+
+
+def test_a_number_of_static_nodes_that_goes_up_and_down_is_followed_down_once(tmp_path: Path) -> None:
+    """Each turn launched four nodes and ended them again."""
+    few, many = ({**node_pool(replicas=number), "metadata": {"name": "fixed"}} for number in (2, 6))
+    for one in (few, many):
+        del one["spec"]["disruption"]
+    fight = {"at": "6m", "actor": {"name": "fight", "every": "3m", "for": "40m", "apply": [[many], [few]]}}
+    spec = {"duration": "50m", "nodeBootSeconds": 40, "featureGates": {"StaticCapacity": True}}
+    result = play(tmp_path, few, steps=[fight], **spec)
+    assert len(times(result.events, "instanceLaunched")) <= 2 + 4 + 4
+    assert len(times(result.events, "instanceTerminated")) <= 4
+    assert_lawful(result)
+
+
 # Functions that let nodes go in the same second: the budgets hold for all of them together.
 
 

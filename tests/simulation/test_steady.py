@@ -27,6 +27,8 @@ from simulator.scenario import read_scenario
 from simulator.world import Result, World, open_world, run, seeded
 from tests.e2e.peer import objects
 from tests.e2e.scenarios.objects import node_class
+from tests.simulation.test_capacity import CAP, highest_cost, troubled_bursts
+from tests.simulation.test_node_claims import BY_HAND
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play, write
 
 SETTLED = timedelta(minutes=20)
@@ -376,3 +378,58 @@ def test_a_ramp_that_no_longer_comes_gets_no_room(tmp_path: Path) -> None:
     assert "40 % in the last 5 days" in told[0]["message"]
     events = [fields["object"]["reason"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
     assert events.count(RunReason.FORECAST_STOPPED) == 1, "one for each ramp"
+
+
+# Caps hold whatever launches nodes, and for nodes from before them.
+
+
+def capping_all(*pools: str, limit: float = CAP) -> dict[str, Any]:
+    """A cap on all nodes of these NodePools, which also keep room warm; of all NodePools without any."""
+    room = {"pods": 4, "requests": {"cpu": "1", "memory": "1Gi"}}
+    spec = {
+        "caps": [{"name": "all", "limits": {"dollars-per-hour": str(limit)}}],
+        "rules": [{"name": "warm", "settings": {"warm": room}}],
+        **({"nodePools": {"names": list(pools)}} if pools else {}),
+    }
+    return {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Calendar",
+        "metadata": {"name": "costs"},
+        "spec": spec,
+    }
+
+
+@pytest.mark.ci
+def test_a_cap_holds_for_all_that_launches_nodes(tmp_path: Path) -> None:
+    """Pods, warm room, a static NodePool, NodeClaims made by hand, replacements of drifted and interrupted nodes."""
+    fixed = node_pool(replicas=2)
+    fixed["metadata"] = {"name": "fixed"}
+    fixed["spec"]["disruption"] = {"budgets": [{"nodes": "100%"}]}
+    asked = [
+        {**BY_HAND, "metadata": {"name": f"mine-{number}", "labels": {labels.NODEPOOL: "default"}}}
+        for number in range(3)
+    ]
+    steps = [
+        *troubled_bursts(0),
+        {"at": "4m", "apply": asked},
+        {"at": "10m", "ami": {"alias": "al2023@latest", "id": "ami-999"}},
+    ]
+    steps.sort(key=lambda step: int(step["at"].removesuffix("m")))
+    workloads = [deployment(6, name) for name in ("web", "api")]
+    objects = [node_pool(), fixed, capping_all(), *workloads]
+    result = play(tmp_path, *objects, steps=steps, duration="26m", nodeBootSeconds=30)
+    assert CAP / 2 < highest_cost(result) <= CAP + 1e-9
+    assert_lawful(result)
+
+
+@pytest.mark.ci
+def test_a_cap_that_comes_to_select_running_nodes_counts_them(tmp_path: Path) -> None:
+    """Also for several runs at once, whose counters know only what was launched under the cap."""
+    steps = [*troubled_bursts(0), {"at": "3m", "apply": [capping_all(limit=0.3)]}]
+    steps.sort(key=lambda step: int(step["at"].removesuffix("m")))
+    workloads = [deployment(6, name) for name in ("web", "api")]
+    objects = [node_pool(), capping_all("elsewhere"), *workloads]
+    result = play(tmp_path, *objects, steps=steps, duration="26m", nodeBootSeconds=30)
+    assert 0 < highest_cost(result) <= CAP + 1e-9
+    assert result.summary["podsUnschedulable"].get("BudgetExhausted")
+    assert_lawful(result)

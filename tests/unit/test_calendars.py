@@ -266,6 +266,45 @@ def test_windows_of_each_minute_end_no_run(closing: dict[str, Any], monkeypatch:
     assert len(searches) < 20 * EDGES_MAX
 
 
+WORKDAYS = CalendarWindow(schedule="0 0 * * 1-5", duration=timedelta(hours=24))
+WEEKEND = CalendarWindow(schedule="0 0 * * 6,0", duration=timedelta(hours=24))
+
+
+@pytest.mark.parametrize(
+    ("weekend", "opens_at"),
+    [
+        ({}, None),
+        ({"except_dates": ("2029-06-16",)}, "2029-06-15T22:00"),
+        ({"except_dates": ("2029-06-13",)}, None),
+        ({"valid_until": "2031-02-01"}, "2031-02-01T23:00"),
+        ({"windows": (WEEKEND, CalendarWindow(start=utc("2030-01-01T00:00"), duration=timedelta(days=40)))}, None),
+    ],
+)
+def test_weeks_that_are_alike_are_seen_twice_at_most(
+    weekend: dict[str, Any], opens_at: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two rules that together close all week took two thousand edges for each change that `validate` follows."""
+    searches: list[datetime] = []
+    next_after = Schedule.next_after
+    monkeypatch.setattr(Schedule, "next_after", lambda cron, wall: searches.append(wall) or next_after(cron, wall))
+    rules = [
+        a_rule("office/workdays", windows=(WORKDAYS,), closed=True),
+        a_rule("office/weekend", **{"windows": (WEEKEND,), "closed": True, **weekend}),
+    ]
+    hours = at(a_pool("dev"), [a_calendar(*rules)], MONDAY).hours
+    assert hours is not None
+    assert hours.opens_at == (None if opens_at is None else utc(opens_at))
+    assert len(searches) < 1_000
+
+
+def test_one_rule_of_several_windows_that_touch_has_no_change_but_at_its_dates() -> None:
+    both = a_rule(windows=(WORKDAYS, WEEKEND), weight=1)
+    assert next_change(both, MONDAY) is None
+    assert next_change(msgspec.structs.replace(both, except_dates=("2033-03-03",)), MONDAY) == utc("2033-03-02T23:00")
+    ending = msgspec.structs.replace(both, valid_until="2033-03-03")
+    assert next_change(ending, MONDAY) == utc("2033-03-03T23:00")
+
+
 def test_calendars_are_for_names_or_labels_or_all() -> None:
     rule, pool = a_rule(weight=7), a_pool("dev", own_labels={"team": "a"})
     for changes, expected in (

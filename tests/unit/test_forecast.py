@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +30,6 @@ from core.forecast import (
     Ramp,
     RoomBalance,
     RoomUse,
-    SlotGrowth,
     balance,
     balance_sentence,
     calendars_of,
@@ -49,8 +48,10 @@ from core.forecast import (
 )
 from core.ledger.entry import PROVISION, DecisionSummary, LedgerPart
 from core.ledger.reading import DECISIONS
+from core.model.node_pool import Budget, Disruption
 from core.model.plan import Plan
 from core.model.pod import Pod
+from core.pods import Fall, SlotGrowth, recurring_falls
 from lambdas.controllers.forecast import ForecastRuns
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.fakes.lab import SETTINGS
@@ -328,6 +329,55 @@ def test_a_forecast_is_a_calendar_that_sorts_before_written_ones() -> None:
     late = at(28 + 7, 9)
     unheld = calendar_at(a_pool("base"), (calendar,), late).hours
     assert unheld is None or unheld.warm is None, "a forecast that is not computed again ends"
+
+
+# Pods that leave again.
+
+
+def falls(lives: Iterable[PodLife], weeks: int = WEEKS) -> tuple[Fall, ...]:
+    days = growths(list(lives), RULES)
+    dates = [(SINCE + timedelta(days=day)).astimezone(zone(BERLIN)).date() for day in range(7 * weeks)]
+    return recurring_falls(days, dates, RULES.slot, RULES.days_min)
+
+
+def test_pods_that_leave_at_the_same_time_of_weekdays_are_a_fall() -> None:
+    leaving = [life for n in range(4) for life in weekday_ramps(2, 9.05 + n / 5)]
+    (fall,) = falls(leaving)
+    hours = timedelta(hours=1)
+    assert fall == Fall(pool="base", weekdays=(0, 1, 2, 3, 4), starts=17 * hours, lasts=hours, pods=8)
+    assert falls(weekday_ramps(2)) == (), "too few pods"
+    assert falls(weekday_ramps(), weeks=2) == (), "too few days"
+
+
+def test_pods_that_leave_all_the_time_or_come_again_are_no_fall() -> None:
+    ending = [life for n in range(6) for life in weekday_ramps(5, 6.05 + n / 2)]
+    assert falls(ending) == ()
+    replaced = [*weekday_ramps(), *weekday_ramps(hour=9.05 + 8 + 1 / 60)]
+    assert [fall.starts for fall in falls(replaced)] == [timedelta(hours=1)]
+
+
+def test_nodes_with_pods_stay_until_a_fall_is_over() -> None:
+    pool = a_pool("base", disruption=Disruption(budgets=(Budget("10%"),)))
+    falling = tuple(
+        Fall(pool=name, weekdays=(0, 1, 2, 3, 4), starts=timedelta(hours=17), lasts=timedelta(hours=1), pods=8)
+        for name in ("base", "other")
+    )
+    forecast = Forecast(at=at(28, 0), rules=RULES, ramps=(a_ramp(),), falls=falling)
+    (calendar,) = calendars_of(forecast)
+
+    def budgets(hour: float) -> list[Budget]:
+        return list(calendar_at(pool, (calendar,), at(28, hour)).disruption.budgets)
+
+    kept = Budget("0", reasons=("Underutilized",))
+    assert [budgets(hour) for hour in (16.9, 17.1, 18.1, 18.2)] == [
+        [Budget("10%")],
+        [Budget("10%"), kept],
+        [Budget("10%"), kept],
+        [Budget("10%")],
+    ]
+    during = calendar_at(pool, (calendar,), at(28, 17.5))
+    assert "rule forecast/8 pods leave of a calendar holds" in hours_of(during)
+    assert calendars_of(msgspec.structs.replace(forecast, ramps=())) == ()
 
 
 # `disrupt` learns ramps from the ledger that it keeps, an hour at a time, whatever of it cannot be read.

@@ -235,6 +235,26 @@ def test_a_mistake_has_a_code_of_its_own(
     assert gang.refusal.message
 
 
+@pytest.mark.parametrize(
+    ("marks", "changed", "said"),
+    [
+        ({}, {labels.GROUP_MINIMUM: "3"}, "2 (default/m-1); 3 (default/m-0)"),
+        ({}, {labels.GROUP_MINIMUM: "many"}, "group-minimum of pod default/m-0 has 'many'"),
+        ({labels.GROUP_TOPOLOGY: labels.ZONE}, {labels.GROUP_TOPOLOGY: ""}, "none (default/m-0); topology"),
+        ({labels.KUEUE_GROUP_COUNT: "two"}, {}, "total-count of pod default/m-0 has 'two'"),
+    ],
+)
+def test_a_mistake_names_the_members_and_what_they_say(
+    marks: dict[str, str], changed: dict[str, str], said: str
+) -> None:
+    """In a group of hundreds nobody finds the one that differs."""
+    tags = {labels.KUEUE_GROUP: "g"} if labels.KUEUE_GROUP_COUNT in marks else {}
+    pods = [a_pod(f"m-{n}", labels=tags, annotations=OWN | marks | (changed if n == 0 else {})) for n in range(2)]
+    gang = the_gang(*pods)
+    assert gang.refusal is not None
+    assert said in gang.refusal.message
+
+
 def test_the_most_important_group_comes_first_then_the_oldest() -> None:
     old = members(2, annotations=OWN, created_at=NOW - timedelta(hours=2))
     urgent = a_pod("u", annotations={labels.GROUP: "urgent", labels.GROUP_MINIMUM: "1"}, priority=5, created_at=NOW)
@@ -284,6 +304,28 @@ def test_the_members_to_come_of_one_namespace_are_bounded() -> None:
         "other/llm-0": None,
     }
     assert sum(len(gang.coming) for gang in gangs) <= 2 * COMING_MAX
+
+
+def test_a_group_with_a_mistake_takes_no_part_of_the_bound_and_stands_for_no_pods() -> None:
+    """Nothing is bought for it, and a correct group behind two of them waited for ever."""
+    contradiction = {labels.GROUP: "other", labels.GROUP_MINIMUM: "7"}
+    leaders = tuple(
+        a_pod(
+            f"p-{number}",
+            created_at=NOW - timedelta(minutes=9 - number),
+            labels={labels.LEADER_WORKER_SET: "llm", labels.LEADER_WORKER_GROUP: str(number)},
+            annotations=contradiction if number < 2 else {},
+        )
+        for number in range(3)
+    )
+    owner = GroupObject(
+        source=GroupSource.LEADER_WORKER_SET, namespace="default", name="llm", templates=(a_template("worker", 5_000),)
+    )
+    mistaken, alike, correct = gangs_of(Snapshot(now=NOW, pods=leaders, group_objects=(owner,)))
+    assert mistaken.refusal is not None
+    assert alike.refusal is not None
+    assert mistaken.coming == alike.coming == ()
+    assert (correct.refusal, len(correct.coming)) == (None, 4_999)
 
 
 def test_the_places_of_the_requests_of_one_namespace_are_bounded() -> None:

@@ -171,8 +171,11 @@ class Moves:
         if claim is None:
             return
         places = int(after is not None and after.is_disrupting) - int(before is not None and before.is_disrupting)
-        for counter in claim.counters:
-            old, new = (record.reserved_in(counter) if record is not None else {} for record in (before, after))
+        for counter in dict.fromkeys((*claim.counters, *(before.counters if before is not None else ()))):
+            old, new = (
+                record.reserved_in(counter) if record is not None and counter in record.counters else {}
+                for record in (before, after)
+            )
             self.reserved[counter] = quantity.add(self.reserved.get(counter, {}), quantity.subtract(new, old))
             in_budget = places if counter == claim.plan.node_pool else 0  # budgets are those of a NodePool
             self.disrupting[counter] = self.disrupting.get(counter, 0) + in_budget
@@ -515,8 +518,8 @@ class DynamoClaims:
         """Delete a claim's row if it cannot be read; the counters stay as they are."""
         self._items.discard_unreadable(name)
 
-    def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
-        """Replace `before` by `after`, in a transaction with the counters if these change.
+    def change(self, before: ClaimRecord, after: ClaimRecord, costs: Mapping[str, int] = {}) -> ClaimRecord:
+        """Replace `before` by `after`, in a transaction with the counters and meters if these change.
 
         Of claims that share a launch, only one gets an instance.
         """
@@ -525,6 +528,7 @@ class DynamoClaims:
         others = [
             *self._transactions.counted(Moves([ClaimChange(before, stored)])),
             *self._index.changes(before, stored),
+            *self._meters.grown(costs),
         ]
         if not others:
             self._table.put(item, condition=condition)

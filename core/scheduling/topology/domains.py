@@ -85,6 +85,10 @@ NO_DEPARTURES: Final = Departures()
 # Counts the pods of one hostname group on each new node.
 
 
+SETS_MAX: Final = 256
+"""The largest count with a set of its own: a maxSkew may be two thousand million, and few nodes have more pods."""
+
+
 class HostnameCounts:
     """Counts by claim, and bit sets of the claims that have reached a count, so that a rule covers all claims at once.
 
@@ -101,8 +105,8 @@ class HostnameCounts:
         self.total = 0
         self._counts: dict[int, int] = {}
         # [count], the claims with at least that many pods; a claim that gains a pod enters one more set, so each change is one
-        # bit.
-        self._reached = [ClaimMask(0)] * (highest + 1)
+        # bit. Larger counts are looked up claim by claim.
+        self._reached = [ClaimMask(0)] * (min(highest, SETS_MAX) + 1)
 
     def copy(self) -> HostnameCounts:
         """Return an independent copy of the counts."""

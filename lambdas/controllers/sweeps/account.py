@@ -10,7 +10,7 @@ from adapters.observation.stores import Stores
 from adapters.ports import CloudProvider, Kubernetes, WindowSchedules
 from adapters.store import ClaimStore
 from core.disruption.budgets import all_schedules
-from core.lifecycle.metering import readings_due
+from core.lifecycle.metering import before_caps, counted_by_caps, readings_due
 from core.manifests.wire.resources import EC2_NODE_CLASSES
 from core.reasons.runs import RunReason
 from core.spending import PeriodState, period_states
@@ -117,6 +117,43 @@ class StaleLaunchTemplates(Sweep):
     def run(self, round_: ReconcileRound) -> None:
         """Delete the old ones."""
         round_.report.count("prunedTemplates", self._cloud.prune_templates())
+
+
+# Counts nodes in the groups and caps that their NodePools got after the launch.
+
+
+class CapMembers(Sweep):
+    """Lets limits that NodePools share, and caps, count the nodes from before them, some in each round.
+
+    Two runs at once plan with the same nodes, and only counters keep their launches within a cap together.
+    """
+
+    name = "capMembers"
+
+    def __init__(self, claims: ClaimStore) -> None:
+        self._claims = claims
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Store the claims that a group or cap does not count yet."""
+        pools = {pool.name: pool for pool in round_.view.snapshot.node_pools if pool.shared_limits}
+        of_pools = [record for record in round_.view.claims.values() if record.plan.node_pool in pools]
+        due = [
+            record.name for record in of_pools if counted_by_caps(record, pools[record.plan.node_pool]) is not record
+        ]
+
+        def count(name: str) -> None:
+            record = self._claims.get(name)  # other sweeps of the round have changed it
+            if record is None or record.plan.node_pool not in pools:
+                return
+            after = counted_by_caps(record, pools[record.plan.node_pool])
+            if after is not record:
+                self._claims.change(record, after, before_caps(record, after, round_.clock.now()))
+
+        round_.each(due[:JOINING_MAX], count, subject=str)
+
+
+JOINING_MAX: Final = 250
+"""The most claims that a round lets caps count: each is a transaction, and a round has other work."""
 
 
 # Updates the status of NodePools and EC2NodeClasses.

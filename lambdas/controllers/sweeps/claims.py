@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import partial
+from hashlib import blake2b
 from typing import Final
+
+import msgspec
 
 from adapters.messages import LAUNCHES_A_MESSAGE, wake_up, work_on_claims, work_on_command
 from adapters.observation.stores import Stores
 from adapters.ports import Kubernetes, NotFoundError, Queue
-from adapters.store import ClaimStore
-from core.calendars import closing_claims, stays_until, why_closed
+from adapters.store import ClaimStore, MoveHistoryStore
+from core.calendars import closing_claims, rules_of, stays_until, why_closed
 from core.disruption.expiration import expired
+from core.disruption.move_history import HOURS, PERIOD, PRESENCE, REPLICAS, MoveHistory, said_now, settling_message
 from core.disruption.static_capacity import lacks_nodes, surplus
 from core.lifecycle.commands import approaching, is_due
 from core.lifecycle.deletion import EXPIRED_WAITS, REPLACED_WITHIN
@@ -22,7 +26,9 @@ from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import resources
 from core.model.node_pool import GRACE_PERIOD, NodePool
 from core.model.plan import NodeClaim
+from core.model.snapshot import Snapshot
 from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
+from core.reasons.nodes import NodeReason
 from installation.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
 from lambdas.controllers.sweeps.due_work import due_work
 from lambdas.controllers.sweeps.sweep import BudgetedTermination, ClaimTerminator, ReconcileRound, Sweep
@@ -95,6 +101,49 @@ class Expiry(Sweep):
         round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED_FORCEFULLY, message)
 
 
+# Lets what users change again and again stand still before nodes go for it.
+
+
+class SettlingChanges:
+    """Remembers when closing rules, replicas and NodePools changed that come and go, as rollouts remember specifications.
+
+    See docs/engineering/handbook/drift.md.
+    """
+
+    def __init__(self, moves: MoveHistoryStore) -> None:
+        self._moves = moves
+        self._recent: frozenset[str] = frozenset()
+        """Keys of rows that changed within the hour, as far as this sandbox saw: only these are read without need."""
+
+    def waiting(
+        self, kind: str, said: Mapping[str, str], acting: Collection[str], round_: ReconcileRound
+    ) -> frozenset[str]:
+        """Store what is said of NodePools now, and return those whose nodes wait since it changed too often; reports these.
+
+        Rows begin with the NodePools in `acting`, and go on with all that are in `said`. The first change of the hours waits,
+        too; the others are explicit wishes, which are followed once.
+        """
+        if not acting and self._recent.isdisjoint(kind + pool for pool in said):
+            return frozenset()
+        now = round_.clock.now()
+        known = self._moves.readable(now).rollouts
+        current = {
+            kind + pool: said_now(known.get(kind + pool), kind + pool, text, now)
+            for pool, text in sorted(said.items())
+            if pool in acting or kind + pool in known
+        }
+        changed = {key: row for key, row in current.items() if row != known.get(key)}
+        if changed:
+            self._moves.write(MoveHistory(rollouts=changed), now)
+        recent = {key for key, row in current.items() if now - row.started_at < PERIOD}
+        self._recent = frozenset(recent | (self._recent - current.keys()))
+        waiting = [row for row in current.values() if row.is_settling(now) and (row.changed_at or kind == HOURS)]
+        for row in waiting:
+            name = row.node_pool.removeprefix(kind)
+            round_.report.decide(DecisionKind.SKIP, name, NodeReason.ROLLOUT_SETTLING, settling_message(row))
+        return frozenset(row.node_pool.removeprefix(kind) for row in waiting)
+
+
 # Empties NodePools that calendars close.
 
 
@@ -115,8 +164,9 @@ class Hours(Sweep):
 
     name = "hours"
 
-    def __init__(self, terminator: ClaimTerminator, wake_ups: Queue) -> None:
+    def __init__(self, terminator: ClaimTerminator, changes: SettlingChanges, wake_ups: Queue) -> None:
         self._terminator = terminator
+        self._changes = changes
         self._wake_ups = wake_ups
         self._within_budgets = {
             grace: BudgetedTermination(
@@ -135,7 +185,11 @@ class Hours(Sweep):
         view = round_.view
         if any(buffer.calendar for buffer in view.snapshot.buffers):
             self._wake_ups.send([wake_up(WARM)])
-        pools = {pool.name: pool for pool in view.snapshot.node_pools if pool.is_closed and not pool.is_observed}
+        digests = {pool.name: _closing_rules(pool, view.snapshot) for pool in view.snapshot.node_pools}
+        ruled = {name for name, digest in digests.items() if digest}
+        waiting = self._changes.waiting(HOURS, digests, ruled, round_)
+        closed = (pool for pool in view.snapshot.node_pools if pool.is_closed and not pool.is_observed)
+        pools = {pool.name: pool for pool in closed if pool.name not in waiting}
         by_hand = {name for name, record in view.claims.items() if record.plan.made_by_hand}
         closing = closing_claims(view.snapshot, pools)
         due = {name: pools[pool] for name, pool in closing.items() if name not in by_hand}
@@ -158,6 +212,12 @@ class Hours(Sweep):
         self._terminator.begin(name, reason, message, round_.report, ends_at=ends_at, drain_within=FORCED_WITHIN)
 
 
+def _closing_rules(pool: NodePool, snapshot: Snapshot) -> str:
+    """Return a digest of the rules that may close the NodePool, whether they do so now or not; empty if there are none."""
+    rules = [rule for rule in rules_of(pool, snapshot.calendars) if rule.settings.closed is not None]
+    return blake2b(msgspec.json.encode(rules), digest_size=8).hexdigest() if rules else ""
+
+
 def _grace_counts(pool: NodePool) -> bool:
     return pool.hours is not None and pool.hours.pods_that_stay == GRACE_PERIOD
 
@@ -173,16 +233,20 @@ class DeletedPools(Sweep):
 
     name = "deletedPools"
 
-    def __init__(self, kubernetes: Kubernetes, terminator: ClaimTerminator) -> None:
+    def __init__(self, kubernetes: Kubernetes, terminator: ClaimTerminator, changes: SettlingChanges) -> None:
         self._kubernetes = kubernetes
         self._terminator = terminator
+        self._changes = changes
 
     def run(self, round_: ReconcileRound) -> None:
-        """Remove the claims of each pool that is certainly gone."""
+        """Remove the claims of each pool that is certainly gone, and does not come and go."""
         view = round_.view
         present = {pool.name for pool in view.snapshot.node_pools if pool.deleted_at is None}
         of_pools = (record for record in view.claims.values() if not record.plan.made_by_hand)
         gone = sorted({record.plan.node_pool for record in of_pools} - present)
+        said = dict.fromkeys(present, "present") | dict.fromkeys(gone, "gone")
+        waiting = self._changes.waiting(PRESENCE, said, gone, round_)
+        gone = [pool for pool in gone if pool not in waiting]
         round_.each(gone, lambda pool: self._terminate_claims_of(pool, round_), subject=lambda pool: f"NodePool {pool}")
 
     def _terminate_claims_of(self, pool: str, round_: ReconcileRound) -> None:
@@ -218,17 +282,24 @@ class StaticCapacity(Sweep):
 
     name = "staticCapacity"
 
-    def __init__(self, claims: ClaimStore, terminator: ClaimTerminator, wake_ups: Queue) -> None:
+    def __init__(
+        self, claims: ClaimStore, terminator: ClaimTerminator, changes: SettlingChanges, wake_ups: Queue
+    ) -> None:
         self._claims = claims
         self._terminator = terminator
+        self._changes = changes
         self._wake_ups = wake_ups
 
     def run(self, round_: ReconcileRound) -> None:
-        """Request missing nodes, and remove surplus ones according to the current rows."""
+        """Request missing nodes, and remove surplus ones according to the current rows, unless the number comes and goes."""
         snapshot = round_.view.snapshot
         if lacks_nodes(snapshot):
             self._wake_ups.send([wake_up(WAKE_UP)])
+        wanted = {pool.name: pool.replicas for pool in snapshot.node_pools if pool.is_static}
         spare = surplus(snapshot)
+        said = {name: str(replicas) for name, replicas in wanted.items()}
+        waiting = self._changes.waiting(REPLICAS, said, {claim.node_pool for claim in spare}, round_) if said else ()
+        spare = tuple(claim for claim in spare if claim.node_pool not in waiting)
         if not spare:
             return
         staying = {claim.name for claim in self._claims.all() if claim.deletion is None}
@@ -237,7 +308,6 @@ class StaticCapacity(Sweep):
             for claim in snapshot.node_claims
             if claim.deleted_at is None and claim.name not in staying | set(snapshot.marked_for_deletion)
         )
-        wanted = {pool.name: pool.replicas for pool in snapshot.node_pools}
         going: list[NodeClaim] = []
         for claim in reversed(spare):  # if others are gone since the observation, the most useful of these stay
             if gone[claim.node_pool] > 0:

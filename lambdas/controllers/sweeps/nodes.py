@@ -15,7 +15,7 @@ from adapters.ports import CloudProvider, JsonObject, Kubernetes, Queue
 from adapters.store import Targets
 from core import labels
 from core.disruption.drift import DriftCheck
-from core.disruption.move_history import settling_message
+from core.disruption.move_history import HOURS, settling_message
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT, inconsistency, is_late_to_initialize, shortfall
 from core.lifecycle.deletion import staying, untainted
 from core.lifecycle.draining import must_leave_for
@@ -293,13 +293,17 @@ class ChangingSpecifications(Sweep):
     def run(self, round_: ReconcileRound) -> None:
         """Write the events, one an hour at most for each number of changes."""
         view, now = round_.view, round_.clock.now()
-        for pool, rollout in sorted(self._stores.moves.readable(now).rollouts.items()):
+        for key, rollout in sorted(self._stores.moves.readable(now).rollouts.items()):
+            kind, _, pool = key.rpartition("/")
             manifest = view.node_pools.get(pool)
             if manifest is None or not rollout.changed_at or not rollout.is_settling(now):
                 continue
-            message = f"{settling_message(rollout)}. Last written by {writers_of(manifest, *_class_of(manifest, view))}"
+            written = () if kind else _class_of(manifest, view)
+            message = f"{settling_message(rollout)}. Last written by {writers_of(manifest, *written)}"
+            if f"{kind}/" == HOURS:
+                message = f"{settling_message(rollout)}. The managedFields of its Calendars name the writers"
             round_.report.decide(DecisionKind.SKIP, pool, NodeReason.ROLLOUT_SETTLING, message)
-            identity = f"{NodeReason.ROLLOUT_SETTLING}/{len(rollout.changed_at)}"
+            identity = f"{NodeReason.ROLLOUT_SETTLING}/{kind}{len(rollout.changed_at)}"
             event = warning(about_node_pool(manifest), NodeReason.ROLLOUT_SETTLING, message, now, identity=identity)
             write(self._kubernetes, [event])
 

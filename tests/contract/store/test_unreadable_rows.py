@@ -22,10 +22,11 @@ from adapters.store import CLAIMS, PLANNER, SweepState
 from core.approval.proposal import ProposalVerdict
 from core.brakes import Brake, BrakeKind
 from core.disruption.move_history import MoveHistory
-from core.forecast import Forecast, ForecastRules, GrowthHistory, Ramp, RoomUse, SlotGrowth
+from core.forecast import Forecast, ForecastRules, GrowthHistory, Ramp, RoomUse
 from core.launch.denials import LaunchDenial
 from core.lifecycle.records import ClaimPhase, CommandRecord
 from core.model.plan import Command, StoredDrain
+from core.pods import SlotGrowth
 from installation.wiring import TABLE
 from lambdas.controllers.run_requests import mismatches, recount
 from tests.builders import a_stored_target

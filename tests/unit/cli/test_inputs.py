@@ -429,3 +429,22 @@ def test_what_is_there_or_is_not_needed_is_not_missed() -> None:
     )
     assert missing("plan", most, ours_by_annotation=False).startswith(f"the input has Nodes but no {CLAIMS};")
     assert missing("plan", {resources.NODES: []}, ours_by_annotation=False) == ""
+
+
+def test_a_value_that_says_nothing_is_told_once_by_plans_and_explanations(folder: Path, capsys: Capture) -> None:
+    """`validate` told it; who plans saw a reason code at most, and for some annotations nothing."""
+    notes = {labels.GROUP: "g", labels.GROUP_MINIMUM: "many", labels.GROUP_DISRUPTION: "none"}
+    spec = {"containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{n}", "annotations": notes}, "spec": spec}
+        for n in range(2)
+    ]
+    (folder / "pods.yaml").write_text(yaml.safe_dump_all(pods))
+    files = ("-f", str(folder / "all.yaml"), "-f", str(folder / "pods.yaml"), "--catalog", str(folder / "prices.json"))
+    for command in (("plan",), ("explain", "pod/p0")):
+        main([*command, *files, "-o", "json"])
+        told = [line for line in capsys.readouterr().err.splitlines() if "default/p" in line]
+        assert [line.partition("metadata.")[2].partition(":")[0] for line in told] == [
+            f"annotations[{labels.GROUP_MINIMUM}]",
+            f"annotations[{labels.GROUP_DISRUPTION}]",
+        ]

@@ -442,6 +442,23 @@ def test_a_node_that_has_drifted_itself_proves_nothing_however_young_it_is() -> 
     assert not gate_with(new=(msgspec.structs.replace(claim, conditions=unknown), node)).rollout.is_proven
 
 
+def test_a_replacement_that_drifts_again_stops_the_rollout_and_each_stop_lets_one_more_try() -> None:
+    """Nodes of a NodePool that requires a label that no type has were replaced without end: 170 evictions in 40 minutes."""
+    again = drifted(a_new_node(age=5 * MINUTE))
+    found = gate_with(new=again)
+    assert (found.gate and found.gate.is_stopped, found.rollout.failures) == (True, 1)
+    assert "node-2" in found.rollout.message
+    until = NOW - MINUTE
+    tried = gate_with(new=again, failures=1, stopped_until=until)
+    assert (tried.gate and tried.gate.allowed, tried.rollout.failures) == (1, 1)
+    assert gate_with(new=drifted(a_new_node(age=30 * SECOND)), failures=1, stopped_until=until).rollout.failures == 2
+
+
+@pytest.mark.parametrize(("age", "ago"), [(19 * MINUTE, 20 * MINUTE), (2 * PERIOD, 3 * PERIOD)])
+def test_a_node_from_while_the_specification_settled_or_of_long_ago_may_drift(age: timedelta, ago: timedelta) -> None:
+    assert not gate_with(new=drifted(a_new_node(age=age)), ago=ago).rollout.is_stopped(NOW)
+
+
 def test_nothing_follows_while_one_of_several_drifted_nodes_goes() -> None:
     third = drifted(a_node_of(MIDDLE, "node-3"))
     cluster = world(OLD, third, marked_for_deletion=(third[0].name,))

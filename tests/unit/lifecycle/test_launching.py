@@ -364,8 +364,45 @@ def test_a_node_whose_pods_run_elsewhere_starts_for_nobody() -> None:
     plan, since = msgspec.structs.replace(record.plan, pods=("default/m-0",)), NOW - timedelta(minutes=1)
     record = msgspec.structs.replace(record, plan=plan, phase=ClaimPhase.REGISTERED, phase_since=since, node_name="own")
     for node, in_vain in (("other", True), ("own", False), ("", False), ("a", False)):
-        snapshot = Snapshot(now=NOW, pods=(a_pod("m-0", node_name=node, annotations={labels.GROUP: "g"}),))
+        marks = {labels.GROUP: "g", labels.GROUP_MINIMUM: "1"}
+        snapshot = Snapshot(now=NOW, pods=(a_pod("m-0", node_name=node, annotations=marks),))
         assert bool(starts_for_nobody(Plan(now=NOW), snapshot, [record])) is in_vain
+
+
+@pytest.mark.parametrize(
+    ("change", "is_given_back"),
+    [
+        ({}, True),
+        # It may still become complete: a member has not been created again yet.
+        ({"age": 1}, False),
+        # Its node has just joined: the rest would start on it.
+        ({"age": 1, "launched": 60}, True),
+        # Running pods are not stopped for the sake of a node.
+        ({"phase": "Running"}, False),
+        ({"minimum": "1"}, False),
+        # Another workload counts on the node.
+        ({"others": 1}, False),
+    ],
+    ids=str,
+)
+def test_a_node_on_which_the_rest_of_a_smaller_group_is_expected_is_given_back(
+    change: dict[str, Any], *, is_given_back: bool
+) -> None:
+    """No member has to be planned for, so no plan names the group; the rest started, half of it for nothing."""
+    wanted = {"age": 60, "phase": "Pending", "minimum": "2", "others": 0, "launched": None} | change
+    record = of_group(a_record("a"), GROUP)
+    plan, since = msgspec.structs.replace(record.plan, pods=("default/m-0",)), NOW - timedelta(seconds=wanted["age"])
+    record = msgspec.structs.replace(record, plan=plan, phase=ClaimPhase.LAUNCHED, phase_since=since)
+    if wanted["launched"]:
+        moments = msgspec.structs.replace(record.moments, launched_at=NOW - timedelta(seconds=wanted["launched"]))
+        record = msgspec.structs.replace(record, phase=ClaimPhase.REGISTERED, node_name="a", moments=moments)
+    marks = {labels.GROUP: "g", labels.GROUP_MINIMUM: wanted["minimum"]}
+    member = msgspec.structs.replace(a_pod("m-0", node_name="a", annotations=marks), phase=wanted["phase"])
+    others = tuple(a_pod(f"other-{number}", node_name="a") for number in range(wanted["others"]))
+    snapshot = Snapshot(now=NOW, pods=(member, *others))
+    given_back = starts_for_nobody(Plan(now=NOW), snapshot, [record])
+    assert bool(given_back) is is_given_back
+    assert all("1 of 2 members can be planned for" in message for _, message in given_back)
 
 
 def test_a_plan_decides_about_a_node_that_may_start_for_nobody() -> None:
@@ -376,6 +413,10 @@ def test_a_plan_decides_about_a_node_that_may_start_for_nobody() -> None:
     assert may_start_for_nobody([record], (), NOW)
     assert not may_start_for_nobody([record], {"default/m-0"}, NOW)
     assert not may_start_for_nobody([record], (), NOW - timedelta(seconds=30))
+    both = msgspec.structs.replace(record, plan=msgspec.structs.replace(plan, pods=("default/m-0", "default/m-1")))
+    assert may_start_for_nobody([both], {"default/m-0"}, NOW)
+    by_object = of_group(record, "PodGroup/default/g")
+    assert may_start_for_nobody([by_object], {"default/m-0"}, NOW)
 
 
 @pytest.mark.parametrize(("requests", "is_given_back"), [(("train",), False), ((), True)])

@@ -253,17 +253,32 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
     ),
     (runs.MovesMore(("a", "b")), "it would now move pods of a, b as well"),
     (groups.GroupMissing("PodGroup a/g"), "there is no PodGroup a/g, or it cannot be read"),
-    (groups.SizeInvalid("g"), "g: the annotation with its size is not a whole number above zero"),
-    (groups.SizeMissing("g"), "g: annotation fleetwright.dev/group-minimum is missing"),
     (
-        groups.MembersUnlike("g"),
-        "members of g have different priorities or schedulers, so kube-scheduler starts none",
+        groups.SizeInvalid("g", "a/p", "size", "'many'"),
+        "g: annotation size of pod a/p has 'many', which is not a whole number above zero",
+    ),
+    (groups.SizeMissing("g", "a/p"), "g: pod a/p has no annotation fleetwright.dev/group-minimum"),
+    (
+        groups.MembersUnlike("g", (groups.Saying("priority 1", "a/p"), groups.Saying("priority 2", "a/q", 1))),
+        (
+            "members of g have different priorities or schedulers, so kube-scheduler starts none: "
+            "priority 1 (a/p); priority 2 (a/q and 1 more)"
+        ),
     ),
     (groups.MinimumTooHigh("g", 3, 2), "g starts with 3 members and has only 2"),
     (groups.SizesDiffer("g", 3, "JobSet j", 4), "g starts with 3 members, and JobSet j with 4"),
-    (groups.MembersStateSizes("g", (2, 3)), "members of g state different numbers of members: 2, 3"),
-    (groups.MembersNameDomains("g", (("b", "a"), ())), "members of g name different domains: b, a; none"),
-    (groups.RunsApart("zone", ("a", "b")), "its members run in several domains of zone: a, b"),
+    (
+        groups.MembersStateSizes("g", (groups.Saying("2", "a/p", 6), groups.Saying("3", "a/q"))),
+        "members of g state different numbers of members: 2 (a/p and 6 more); 3 (a/q)",
+    ),
+    (
+        groups.MembersNameDomains("g", (groups.Saying("b, a", "a/p"), groups.Saying("none", "a/q"))),
+        "members of g name different domains: b, a (a/p); none (a/q)",
+    ),
+    (
+        groups.RunsApart("g", "zone", (groups.Saying("a", "a/p"), groups.Saying("b", "a/q"))),
+        "members of group g run in several domains of zone: a (a/p); b (a/q)",
+    ),
     (
         groups.TooManyToCome("a", 9),
         "the groups of namespace a have more than 9 members to come, and older ones come first",
@@ -408,7 +423,7 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
     (base.PODS_ELSEWHERE, "none of its pods waits for a node any more"),
     (base.DenialsPause(("a", "b")), "a; b"),
     (base.DenialIsTried("a"), "another claim is retrying: a"),
-    (base.OverLimit("d", "cpu"), "NodePool d is over its limit of cpu without this claim's instance"),
+    (base.OverLimit("NodePool d", "cpu"), "NodePool d is over its limit of cpu without this claim's instance"),
     (runs.BudgetsSpent(("d", "e"), "Drifted"), "NodePools d, e let no more nodes go for Drifted"),
     *((pods.VolumeUnusable(cause, "a/c", "o"), words) for cause, words in OF_VOLUMES.items()),
     (runs.TakesApproval(("a", "b")), "it would now move pods of a, b, which takes approval"),

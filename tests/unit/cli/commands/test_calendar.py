@@ -15,7 +15,8 @@ from cli.__main__ import command_parser, main
 from cli.commands.calendar import week_document
 from cli.inputs import read_inputs
 from cli.schemas.periods import CalendarAnswer, CalendarWeekAnswer
-from core.forecast import Forecast, ForecastRules, GrowthHistory, Ramp, SlotGrowth
+from core.forecast import Forecast, ForecastRules, GrowthHistory, Ramp
+from core.pods import SlotGrowth
 from tests.simulation.worlds import catalogue, deployment, node_pool
 
 CALENDAR = {

@@ -113,3 +113,29 @@ def test_an_unknown_condition_is_wrong_usage(condition: str, sides: tuple[Path, 
 def test_standard_input_is_for_one_side_only(sides: tuple[Path, list[str]], capsys: Capture) -> None:
     assert main(["diff", "--from", "-", "--to", "-"]) == 2
     assert "once only" in capsys.readouterr().err
+
+
+CALENDAR = """---
+apiVersion: fleetwright.dev/v1alpha1
+kind: Calendar
+metadata: {name: office}
+spec:
+  timeZone: Europe/Berlin
+  rules:
+  - {name: nights, when: Outside, windows: [{from: "08:00", to: "19:00"}], settings: {closed: true}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "lost"), [("2026-12-01T12:00:00Z", []), ("2026-12-01T20:00:00Z", ["cart-0", "cart-1"])]
+)
+def test_both_sides_are_as_calendars_have_them_at_that_time(
+    sides: tuple[Path, list[str]], capsys: Capture, moment: str, lost: list[str]
+) -> None:
+    folder, arguments = sides
+    (folder / "to" / "calendar.yaml").write_text(CALENDAR)
+    found = answer(arguments, capsys, "--at", moment)[1]
+    assert (found["now"], found["podsLost"]) == (moment, [f"shop/{name}" for name in lost])
+    assert {reason["reason"] for reason in found["reasons"].values() if "huge" not in str(reason)} >= (
+        {"OutsideHours"} if lost else set()
+    )

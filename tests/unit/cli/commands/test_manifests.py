@@ -47,6 +47,22 @@ def test_the_output_is_valid_input(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["validate", "-f", str(tmp_path / "b.yaml")]) == 0
 
 
+def test_calendars_are_followed_from_another_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rule = {"name": "weight", "validUntil": "2030-06-01", "settings": {"weight": 1}}
+    calendar = {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Calendar",
+        "metadata": {"name": "office"},
+        "spec": {"rules": [rule]},
+    }
+    file = write(tmp_path / "a.yaml", NODE_POOL, calendar)
+    codes = []
+    for moment in ("2030-05-01T00:00:00Z", "2030-07-01T00:00:00Z"):
+        main(["validate", "-f", file, "-o", "json", "--at", moment])
+        codes.append([finding["code"] for finding in json.loads(capsys.readouterr().out)["problems"]])
+    assert ["NeverHolds" in found for found in codes] == [False, True]
+
+
 def test_manual_steps_are_listed_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "-f", write(tmp_path / "a.yaml", OLD_TEMPLATE)]) == 0
     assert capsys.readouterr().err.startswith("warning: EC2NodeClass default: it had no instance profile")

@@ -14,6 +14,7 @@ from cli.manifests.reading import parse
 from cli.validation.examine import (
     dangling_references,
     examine,
+    node_findings,
     probably_meant,
     refused_fields,
     refused_values,
@@ -518,3 +519,54 @@ def test_a_pod_that_would_not_wait_as_it_says_is_told(annotations: dict[str, str
     assert (severity, field) == ("error", f"metadata.annotations[{key}]")
     assert message.endswith("the pod does not wait")
     assert found_in(pod({"containers": [{"name": "c", "image": "i"}]}, annotations={labels.START_BEFORE: "8h"})) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "unread", "read"),
+    [
+        (labels.GROUP_MINIMUM, ("many", "0", "-1", "8.0", "1000000", "²"), ("8",)),
+        (labels.KUEUE_GROUP_COUNT, ("all",), ("3",)),
+        (labels.GROUP_TOPOLOGY, ("one zone", ""), (labels.ZONE,)),
+        (labels.GROUP_DISRUPTION, ("none", "Single"), ("single", "all")),
+        (labels.SURGE, ("yes",), ("true", "false")),
+        (DO_NOT_DISRUPT, ("yes", "True", "-5m", "10 minutes"), ("true", "false", "10m")),
+        (labels.DISRUPTION_COST, ("dear", "2147483648", "9" * 5_000), ("-5", "+7", "0")),
+    ],
+)
+def test_a_value_of_an_annotation_that_says_nothing_is_told(
+    key: str, unread: tuple[str, ...], read: tuple[str, ...]
+) -> None:
+    """Decisions go on as without it, and nobody knew."""
+    for text in unread:
+        ((severity, field, _),) = found_in(pod({"containers": [{"name": "c", "image": "i"}]}, annotations={key: text}))
+        assert (severity, field) == ("error", f"metadata.annotations[{key}]"), text
+    for text in read:
+        assert found_in(pod({"containers": [{"name": "c", "image": "i"}]}, annotations={key: text})) == [], text
+
+
+def test_annotations_of_nodes_are_read_wherever_nodes_get_them_from() -> None:
+    path = "spec.template.metadata.annotations"
+    for key in (DO_NOT_DISRUPT, labels.DO_NOT_REPAIR):
+        (unread,) = node_findings(Document("a.yaml", 0, changed(NODE_POOL, path, {key: "yes"})))
+        assert unread.field == f"{path}[{key}]"
+        for text in ("true", "false"):
+            assert list(node_findings(Document("a.yaml", 0, changed(NODE_POOL, path, {key: text})))) == []
+
+
+def test_a_group_of_our_annotation_alone_says_how_many_start_together() -> None:
+    """Kueue, for instance, says it otherwise."""
+    ((severity, field, _),) = found_in(
+        pod({"containers": [{"name": "c", "image": "i"}]}, annotations={labels.GROUP: "g"})
+    )
+    assert (severity, field) == ("error", f"metadata.annotations[{labels.GROUP}]")
+    for notes in ({labels.GROUP: "none"}, {labels.GROUP: "g", labels.GROUP_MINIMUM: "2"}):
+        assert found_in(pod({"containers": [{"name": "c", "image": "i"}]}, annotations=notes)) == []
+    native = {"containers": [{"name": "c", "image": "i"}], "schedulingGroup": {"podGroupName": "g"}}
+    assert found_in(pod(native, annotations={labels.GROUP: "g"})) == []
+
+
+def test_a_group_is_written_on_pods_and_not_on_their_owner() -> None:
+    above = changed(DEPLOYMENT, "metadata.annotations", {labels.GROUP: "g"})
+    ((severity, field, message),) = found_in(above)
+    assert (severity, field) == ("warning", f"metadata.annotations[{labels.GROUP}]")
+    assert message == "has no effect here: pods take their annotations from spec.template.metadata.annotations"

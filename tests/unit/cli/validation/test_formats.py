@@ -284,6 +284,15 @@ def test_a_field_of_another_place_is_an_error_with_the_place() -> None:
     assert (error, message, meant) == (True, NOT_HERE, "spec.template.spec.nodeSelector")
 
 
+def test_a_group_as_kubernetes_1_35_wrote_it_is_known() -> None:
+    """The pinned client has lost the field, and clusters of that release have not."""
+    spec = {"containers": [{"name": "c"}], "workloadRef": {"name": "w", "podGroup": "g", "podGroupReplicaKey": "0"}}
+    assert found({**DEPLOYMENT, "spec": {"template": {"metadata": {}, "spec": spec}}}) == []
+    spec["workloadRef"] = {"name": "w", "podgroup": "g"}
+    ((field, *_, meant),) = found({**DEPLOYMENT, "spec": {"template": {"metadata": {}, "spec": spec}}})
+    assert (field, meant) == ("spec.template.spec.workloadRef.podgroup", "podGroup")
+
+
 def test_every_unknown_field_of_a_pod_template_is_an_error() -> None:
     """The API server drops it, and the pod runs without."""
     template = {"metadata": {}, "spec": {"containers": [{"name": "c"}, {"quixotic": 1}], "quixotic": 2}}

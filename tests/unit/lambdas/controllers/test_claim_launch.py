@@ -19,11 +19,12 @@ from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimPhase
 from core.lifecycle.steps import ASKED_FOR, ASKS_FOR
 from core.manifests.wire import resources
+from core.model.values.quantity import HOURLY
 from core.reasons.code import ClaimReason
 from installation.wiring import BY_NAME
 from lambdas.controllers.claim_launch import THROTTLED_FOR
 from lambdas.controllers.execution import AFTER_CONFLICT
-from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+from tests.fakes.lab import Lab, a_capping, a_node_pool, a_pending_pod
 
 # Instances of a shared launch carry the names of their claims before their nodes join.
 
@@ -125,9 +126,9 @@ def test_a_refused_name_stops_no_check(instance_names_lab: Lab) -> None:
     assert all(claim.node_name for claim in instance_names_lab.claims)
 
 
-def requested(**changes: Any) -> Lab:
+def requested(lab: Lab | None = None, **changes: Any) -> Lab:
     """A claim for one pod whose launch has not been tried, or was tried as the changes say."""
-    lab = Lab()
+    lab = lab or Lab()
     lab.kubernetes.put(a_pending_pod("p"))
     lab.provision()
     lab.cloud.terminate([lab.claim.instance_id])
@@ -221,6 +222,27 @@ class TestALimitOfItsNodePool:
         self.limited(lab, **limits)
         assert forgotten(execute(lab)) == []
         assert lab.claim.machine is not None
+
+    @pytest.mark.parametrize(
+        ("pods", "limits", "over"),
+        [
+            (None, {"nodes": 0}, "nodes"),
+            (None, {"nodes": 1, "cpu": "1"}, "cpu"),
+            ({"namespaces": ["default"]}, {"dollars-per-hour": "0.001"}, HOURLY),
+            ({"namespaces": ["default"]}, {"nodes": 1}, ""),
+        ],
+    )
+    def test_so_does_a_cap_that_is_lowered_meanwhile(
+        self, pods: dict[str, Any] | None, limits: dict[str, Any], over: str
+    ) -> None:
+        lab = Lab()
+        lab.kubernetes.put(a_capping({"nodes": 9, "cpu": "99", "dollars-per-hour": "9"}, pods), a_pending_pod("p"))
+        lab = requested(lab)
+        lab.kubernetes.put(a_capping(limits, pods))
+        found = forgotten(execute(lab))
+        message = f"cap costs/all is over its limit of {over} without this claim's instance"
+        assert found == ([(ClaimReason.LIMIT_REACHED, message)] if over else [])
+        assert len(lab.cloud.orders) == int(not over)
 
     def test_does_not_keep_it_from_an_instance_that_may_exist(self) -> None:
         lab = requested(attempts=1)

@@ -16,10 +16,11 @@ from core.brakes import Brake, BrakeKind
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import resources
 from core.model.catalogue import Offering
+from core.model.values.quantity import NANODOLLARS
 from lambdas.controllers.hand_made_claims import CHECKED_AGAIN, HandMadeClaims
 from lambdas.controllers.node_claims import NodeClaimMirror
 from lambdas.controllers.sweeps.instances import UNKNOWN_AFTER
-from tests.fakes.lab import Lab, a_node_pool
+from tests.fakes.lab import Lab, a_capping, a_node_pool, a_pending_pod
 from tests.unit.lifecycle.records_for_tests import a_record
 
 KIND = resources.NODE_CLAIMS
@@ -107,6 +108,21 @@ def test_one_that_was_marked_late_is_marked_and_not_stored_again() -> None:
     assert world.check() is None
     assert world.lab.claim == before
     assert world.shown["metadata"]["annotations"][labels.CLAIM] == "mine"
+
+
+@pytest.mark.parametrize(("dollars", "is_taken_on"), [("3", False), ("300", True)])
+def test_what_a_day_has_spent_counts_for_it(dollars: str, *, is_taken_on: bool) -> None:
+    """The market that it is launched in was read without the running cluster, so nothing counted as spent."""
+    world = World()
+    lab = world.lab
+    lab.kubernetes.put(a_capping({"dollars-per-day": dollars}, countAhead="1h"), a_pending_pod("p"))
+    lab.settle()
+    spent = {"costs/all": 3 * NANODOLLARS}
+    lab.reconcile()
+    lab.app.adapters.stores.claims.change(lab.claim, lab.claim, spent)
+    world.put(pool="default")
+    world.check()
+    assert ("mine" in {claim.name for claim in lab.claims}) is is_taken_on
 
 
 @pytest.mark.parametrize("scarce", [False, True])

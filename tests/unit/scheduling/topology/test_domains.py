@@ -32,6 +32,7 @@ from core.scheduling.pods import Avoids, PodSignature
 from core.scheduling.primitives import TopologyGroupId, bits
 from core.scheduling.scheduler import queue_of
 from core.scheduling.topology.domains import (
+    SETS_MAX,
     Departures,
     DomainChoice,
     DomainCounts,
@@ -844,6 +845,17 @@ def test_claims_are_found_by_the_pods_that_they_have(changes: list[tuple[int, in
     for count in range(1, HIGHEST + 1):
         assert counts.with_at_least(count) == bits(claim for claim, pods in expected.items() if pods >= count)
     assert counts.total == expected.total()
+
+
+def test_a_skew_of_any_size_takes_no_memory() -> None:
+    """One pod with maxSkew 2147483647 along hostnames took 17 GB, and ended each run."""
+    counts = HostnameCounts(10**15)
+    counts.add(3, SETS_MAX + 2)
+    assert counts.copy().with_at_least(SETS_MAX + 1) == counts.with_at_least(SETS_MAX) == bits([3])
+    assert counts.with_at_least(10**15) == 0
+    spread = TopologySpread(topology_key=labels.HOSTNAME, max_skew=2**31 - 1, min_domains=2**31 - 1, selector=WEB)
+    pods = tuple(a_pod(f"w-{number}", labels={"app": "web"}, spreads=(spread,)) for number in range(3))
+    assert Planner(a_snapshot(types=(a_type(),), pods=pods)).plan().unschedulable == ()
 
 
 def test_a_copy_is_independent() -> None:

@@ -227,6 +227,23 @@ def test_events_are_told() -> None:
     assert [e["object"]["count"] for e in found] == [1, 2]
 
 
+def test_kinds_of_one_name_are_stored_apart() -> None:
+    """If this failed, the coscheduling plugin's PodGroups would overwrite Kubernetes' own, and nobody would find them."""
+    world = World()
+    kinds = (resources.POD_GROUPS, resources.COSCHEDULING_POD_GROUPS, resources.VOLCANO_POD_GROUPS)
+    metadata = {"name": "g", "namespace": "default"}
+    for kind in kinds:
+        world.cluster.apply([{"apiVersion": kind.api_version, "kind": "PodGroup", "metadata": metadata, "spec": {}}])
+    other = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": metadata, "spec": {}}
+    world.cluster.apply([other])
+    stored_kinds = [kind for kind in (*kinds, resources.WORKLOADS) if world.cluster.store.all(kind)]
+    assert stored_kinds == list(kinds)
+    world.cluster.delete("PodGroup", "default", "g", api_version="scheduling.x-k8s.io/v1alpha1")
+    assert [kind for kind in kinds if world.cluster.store.all(kind)] == [kinds[0], kinds[2]]
+    with pytest.raises(InvalidInputError):
+        world.cluster.delete("Workload", "default", "g", api_version="kueue.x-k8s.io/v1beta2")
+
+
 @pytest.mark.parametrize(
     ("resource", "obj", "status"),
     [

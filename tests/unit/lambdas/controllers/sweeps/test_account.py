@@ -7,11 +7,13 @@ from datetime import timedelta
 import msgspec
 
 from adapters.store import PoolUsage
+from core.lifecycle.metering import spending
 from core.manifests.wire import resources
+from core.model.values.quantity import HOURLY
 from core.reasons.runs import RunReason
 from installation.metric_names import CAPS_NEARLY_SPENT
 from tests.builders import NOW
-from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+from tests.fakes.lab import Lab, a_capping, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.sweeps.instances.instances_for_tests import a_fleet
 
 # Windows of budgets as schedules.
@@ -42,6 +44,53 @@ def test_the_next_boundaries_of_calendars_become_schedules_in_utc(lab: Lab) -> N
     found = sorted(lab.windows.present.values())
     assert [expression[-9:-1] for expression in found] == ["06:50:00", "07:00:00", "18:00:00"] * 2
     assert all(expression.startswith("at(") for expression in found)
+
+
+# Caps that come after nodes.
+
+
+def test_a_cap_counts_the_nodes_from_before_it_so_that_two_runs_at_once_keep_within_it() -> None:
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    (before,) = lab.claims
+    lab.kubernetes.put(a_capping({"nodes": 1, "dollars-per-hour": "9"}))
+    lab.tick(minutes=20)
+    lab.reconcile()
+    (claim,) = lab.claims
+    assert claim.limit_groups == ("costs/all",)
+    assert lab.rows.usage["shared/costs/all"].reserved == claim.reserved
+    assert claim.machine is not None
+    assert claim.reserved == {**before.reserved, HOURLY: claim.machine.offering.price}
+    assert lab.rows.usage["default"].reserved == claim.reserved
+    other = msgspec.structs.replace(claim, name="other", token="other", machine=None, version=0)
+    limits = {"shared/costs/all": {"nodes": 1}}
+    assert not lab.app.adapters.stores.claims.request([other], limits, None).accepted
+    lab.reconcile()
+    assert lab.claims == (claim,)
+
+
+def test_the_meter_of_a_new_cap_leaves_out_what_its_nodes_cost_before() -> None:
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.tick(hours=30)
+    lab.kubernetes.put(a_capping({"dollars-per-day": "9"}))
+    lab.tick(minutes=20)
+    lab.reconcile()
+    (claim,) = lab.claims
+    assert claim.machine is not None
+    price = claim.machine.offering.price
+    calendars = lab.app.shared.observer.observe().snapshot.calendars
+    spent = []
+    for hours in (0, 2):
+        lab.tick(hours=hours)
+        now = lab.clock.now()
+        (state,) = spending(calendars, lab.app.adapters.stores.claims.meters(), lab.claims, now)
+        spent.append((state.spent, state.since))
+    since_midnight = (lab.clock.now() - spent[0][1]) / timedelta(hours=1)
+    assert spent[0][0] <= price * since_midnight
+    assert round(spent[1][0] - spent[0][0], -3) == round(2 * price, -3)
 
 
 # Caps in dollars a day or a month.

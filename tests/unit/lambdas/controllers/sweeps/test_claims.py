@@ -12,6 +12,7 @@ from adapters.messages import LAUNCHES_A_MESSAGE, work_on_claim, work_on_command
 from adapters.observation.cluster_reader import ABSENT_ASKED_EVERY
 from adapters.run_report import RunReport
 from core import labels
+from core.disruption.move_history import CHANGE_SETTLES_AFTER, LONGEST_SETTLING
 from core.lifecycle.commands import DUE_BEFORE
 from core.lifecycle.deletion import REPLACED_WITHIN, leaving
 from core.lifecycle.draining import EscalationLevel
@@ -427,9 +428,16 @@ def a_calendar(**settings: Any) -> dict[str, Any]:
     return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Calendar", "metadata": metadata, "spec": spec}
 
 
+def closed(lab: Lab, calendar: dict[str, Any]) -> RunReport:
+    """Sweep once the Calendar has stood still for long enough."""
+    lab.kubernetes.put(calendar)
+    sweep(lab, HOURS)
+    lab.clock.advance(seconds=CHANGE_SETTLES_AFTER.total_seconds())
+    return sweep(lab, HOURS)
+
+
 def test_a_closed_pool_empties_on_the_normal_path(deleted_pools_lab: Lab) -> None:
-    deleted_pools_lab.kubernetes.put(a_calendar())
-    sweep(deleted_pools_lab, HOURS)
+    closed(deleted_pools_lab, a_calendar())
     assert reason(deleted_pools_lab) == TerminationReason.OUTSIDE_HOURS
     deletion = deleted_pools_lab.claim.deletion
     assert deletion is not None
@@ -438,8 +446,7 @@ def test_a_closed_pool_empties_on_the_normal_path(deleted_pools_lab: Lab) -> Non
 
 
 def test_budgets_bound_the_closing(deleted_pools_lab: Lab) -> None:
-    deleted_pools_lab.kubernetes.put(a_calendar(budgets=[{"nodes": "0"}]))
-    report = sweep(deleted_pools_lab, HOURS)
+    report = closed(deleted_pools_lab, a_calendar(budgets=[{"nodes": "0"}]))
     assert reason(deleted_pools_lab) == ""
     assert [decision.reason for decision in report.decisions] == [NodeReason.BUDGET]
 
@@ -448,8 +455,7 @@ def test_an_open_pool_keeps_its_nodes(deleted_pools_lab: Lab) -> None:
     later = {"name": "later", "settings": {"closed": False}}
     calendar = a_calendar()
     calendar["spec"]["rules"].append(later)
-    deleted_pools_lab.kubernetes.put(calendar)
-    sweep(deleted_pools_lab, HOURS)
+    closed(deleted_pools_lab, calendar)
     assert reason(deleted_pools_lab) == ""
 
 
@@ -472,8 +478,7 @@ def test_a_pod_that_may_not_be_evicted_is_told_at_once_with_the_end(settings: di
     calendar = a_calendar(**settings)
     start = f"{lab.clock.now() - timedelta(minutes=30):%Y-%m-%dT%H:%M}"
     calendar["spec"]["rules"][0]["windows"] = [{"start": start, "end": "2030-01-01T00:00"}]
-    lab.kubernetes.put(calendar)
-    report = sweep(lab, HOURS)
+    report = closed(lab, calendar)
     assert reason(lab) == ""
     (decision,) = report.decisions
     assert decision.reason == ClaimReason.CLOSED_BUT_OCCUPIED
@@ -486,12 +491,78 @@ def test_after_the_configured_time_a_node_goes_regardless_of_pods_and_budgets(de
     calendar = a_calendar(podsThatStay="Force", forceAfter="1h", budgets=[{"nodes": "0"}])
     start = f"{lab.clock.now() - timedelta(hours=2):%Y-%m-%dT%H:%M}"
     calendar["spec"]["rules"][0]["windows"] = [{"start": start, "end": "2030-01-01T00:00"}]
-    lab.kubernetes.put(calendar)
-    sweep(lab, HOURS)
+    closed(lab, calendar)
     assert reason(lab) == TerminationReason.OUTSIDE_HOURS_FORCED
     deletion = lab.claim.deletion
     assert deletion is not None
     assert deletion.deadline == lab.clock.now() + FORCED_WITHIN
+
+
+@pytest.mark.parametrize("settings", [{}, {"podsThatStay": "Force", "forceAfter": "1m"}], ids=["budgets", "forced"])
+def test_a_calendar_that_closes_and_opens_again_and_again_empties_nothing(
+    deleted_pools_lab: Lab, settings: dict[str, Any]
+) -> None:
+    """Each closing cost the nodes that budgets let go."""
+    lab = deleted_pools_lab
+    shut, open_ = a_calendar(**settings), a_calendar(closed=False)
+    for calendar in (shut, open_) * 5:
+        lab.kubernetes.put(calendar)
+        report = sweep(lab, HOURS)
+        assert reason(lab) == ""
+        lab.clock.advance(minutes=1, seconds=30)
+    assert [decision.reason for decision in report.decisions] == [NodeReason.ROLLOUT_SETTLING]
+    assert report.decisions[0].message.startswith("when NodePool default is closed changed 10 times within an hour")
+    lab.kubernetes.put(shut)
+    sweep(lab, HOURS)
+    lab.clock.advance(seconds=LONGEST_SETTLING.total_seconds())
+    sweep(lab, HOURS)
+    assert reason(lab) != "", "what stands still is followed"
+
+
+def test_clocks_that_close_a_pool_are_no_change_of_its_calendar(deleted_pools_lab: Lab) -> None:
+    lab = deleted_pools_lab
+    calendar = a_calendar()
+    start = f"{lab.clock.now() + timedelta(minutes=30):%Y-%m-%dT%H:%M}"
+    calendar["spec"]["rules"][0]["windows"] = [{"start": start, "end": "2030-01-01T00:00"}]
+    lab.kubernetes.put(calendar)
+    sweep(lab, HOURS)
+    assert reason(lab) == ""
+    lab.clock.advance(minutes=31)
+    sweep(lab, HOURS)
+    assert reason(lab) == TerminationReason.OUTSIDE_HOURS
+
+
+def test_a_pool_that_is_deleted_and_made_again_and_again_takes_its_claims_along_once(deleted_pools_lab: Lab) -> None:
+    """The first deletion may be meant; the claim stays here as a budget or a brake may keep it."""
+    lab = deleted_pools_lab
+    row = lab.claim
+    for _ in range(2):
+        lab.kubernetes.drop(resources.NODE_POOLS, "default")
+        sweep(lab, NAME)
+        lab.kubernetes.put(a_node_pool())
+        begun = reason(lab)
+        amend(lab, deletion=row.deletion)
+        lab.clock.advance(minutes=1)
+        sweep(lab, NAME)
+        lab.clock.advance(minutes=1)
+    assert begun == "", "it comes and goes"
+    lab.kubernetes.drop(resources.NODE_POOLS, "default")
+    sweep(lab, NAME)
+    lab.clock.advance(seconds=LONGEST_SETTLING.total_seconds())
+    sweep(lab, NAME)
+    assert reason(lab) == TerminationReason.NODE_POOL_DELETED
+
+
+def test_a_number_of_nodes_that_goes_up_and_down_is_followed_down_once() -> None:
+    """Each turn launched nodes and ended them again."""
+    lab = static(1)
+    assert len(going(lab)) == 1
+    for replicas in (2, 0):
+        lab.clock.advance(minutes=1)
+        lab.kubernetes.put(a_node_pool(replicas=replicas))
+        assert len(going(lab)) == 1
+    lab.clock.advance(seconds=LONGEST_SETTLING.total_seconds())
+    assert len(going(lab)) == 2, "what stands still is followed"
 
 
 def test_provision_is_asked_to_look_after_warm_room_while_there_is_some(deleted_pools_lab: Lab) -> None:
