@@ -148,7 +148,7 @@ _daemon_set: Final = _workload(
 def _indexed(value: Any, at: Location) -> Iterator[Refusal]:
     """Check what goes with a Job's completion mode (validateJobSpec)."""
     if value.get("completionMode") == "Indexed":
-        if value.get("completions") is None:
+        if value.get("completions") is None and value.get("parallelism") is not None:
             yield (*at, "completions"), "is missing, which completionMode: Indexed needs"
         return
     for name in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"):
