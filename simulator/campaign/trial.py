@@ -38,7 +38,7 @@ from simulator.campaign.crashes import (
 )
 from simulator.campaign.worlds import DrawnWorld, campaign_region, draw_world
 from simulator.checkers.pods import Violation
-from simulator.checkers.remains import RESTING, CallJudge, DecisionJudge, Remains, RemainsJudge
+from simulator.checkers.remains import LEDGER_WRITE, RESTING, CallJudge, DecisionJudge, Remains, RemainsJudge
 from simulator.clock import VirtualClock, stream
 from simulator.invocation import faults
 from simulator.invocation.faults import Call, Fault
@@ -49,8 +49,6 @@ from simulator.world import QUICK, World, open_world, seeded
 
 # Watches the functions' ledger in a world of the campaign: its judge, and the periods in which it cannot be written.
 
-
-WRITE: Final = "s3:PutObject"
 
 WRITERS: Final = ("provision", "disrupt", "execute")
 """The functions that write the ledger; `refresh_catalogue` writes the market to the same bucket."""
@@ -68,7 +66,7 @@ def draw_ledger_outages(rng: Random, fault_time: timedelta, duration: timedelta)
         return []
     after, lasting = fault_time * rng.random(), rng.choice(_LASTING)
     fault = Fault(kind=rng.choice((faults.ERROR, faults.DENIED)))
-    return [FaultPeriod(after, lasting or duration, WRITE, fault, function) for function in WRITERS]
+    return [FaultPeriod(after, lasting or duration, LEDGER_WRITE, fault, function) for function in WRITERS]
 
 
 def watch_ledger(world: World) -> None:
@@ -76,7 +74,7 @@ def watch_ledger(world: World) -> None:
     judge = DecisionJudge(world.judges.report)
 
     def to_bucket(call: Call, answer: dict[str, Any] | AwsError) -> None:
-        if call.name == WRITE and not isinstance(answer, AwsError):
+        if call.name == LEDGER_WRITE and not isinstance(answer, AwsError):
             judge.object_written(str(call.parameters["Key"]))
 
     def to_table(key: Key, item: dict[str, Any] | None) -> None:
@@ -271,7 +269,7 @@ def _has_settled(world: World, judge: CallJudge) -> bool:
 
 def _disrupts(judge: CallJudge) -> bool:
     """Whether `disrupt` can write its ledger, or keeps none: without a decision there, no node goes by choice."""
-    return ("disrupt", WRITE) not in judge.refused
+    return ("disrupt", LEDGER_WRITE) not in judge.refused
 
 
 def _trouble(world: World, drawn: DrawnWorld, plan: Plan) -> Chances:
@@ -302,7 +300,7 @@ def _watch_calls(world: World, judge: CallJudge) -> None:
     def to_aws(call: Call, answer: object) -> None:
         subject = _kind(call.parameters) if call.service == "dynamodb" else _folder(call)
         # A ledger that cannot be written is tried again as long as a decision waits for it, and nothing changes.
-        changes = not (call.name == WRITE and isinstance(answer, AwsError))
+        changes = not (call.name == LEDGER_WRITE and isinstance(answer, AwsError))
         judge.record(world.clock.now(), world.sandboxes.running(), call.name, subject, changes=changes)
 
     def to_cluster(call: str, when: str) -> None:

@@ -30,8 +30,9 @@ from cli.terminal.style import Steps
 from core import labels
 from core.ledger.entry import DecisionSummary
 from simulator.campaign.crashes import LIGHT, FaultPeriod, recorded
-from simulator.campaign.trial import WRITE, WRITERS, Plan, draw_ledger_outages, plan_of, play, watch_ledger
+from simulator.campaign.trial import WRITERS, Plan, draw_ledger_outages, plan_of, play, watch_ledger
 from simulator.campaign.worlds import draw_world
+from simulator.checkers.remains import LEDGER_WRITE
 from simulator.invocation.faults import Fault
 from simulator.world import Result, World, open_world, run
 from tests.simulation.worlds import assert_lawful, deployment, node_pool, write
@@ -383,7 +384,9 @@ def test_a_command_without_its_decision_is_found(tmp_path: Path, monkeypatch: py
 def test_launches_that_wait_for_the_ledger_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this failed, the campaign would not notice pods that wait until the ledger can be written again."""
     plan = next(plan for plan in map(plan_of, range(2, 200, 2)) if plan.intensity == LIGHT and _keeps(plan))
-    for_good = [FaultPeriod(timedelta(0), timedelta(hours=3), WRITE, Fault(kind="error"), name) for name in WRITERS]
+    for_good = [
+        FaultPeriod(timedelta(0), timedelta(hours=3), LEDGER_WRITE, Fault(kind="error"), name) for name in WRITERS
+    ]
     monkeypatch.setattr("simulator.campaign.trial.draw_ledger_outages", lambda *_: for_good)
     assert play(plan).violations == ()
 

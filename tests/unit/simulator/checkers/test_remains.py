@@ -330,6 +330,17 @@ def test_a_world_at_rest_is_written_to_by_nobody(call: str, subject: str, broken
     assert heard(3, call, rests=True, subject=subject) == broken
 
 
+@pytest.mark.parametrize(("refused", "broken"), [("disrupt", []), ("provision", ["writesAtRest"])])
+def test_who_cannot_write_its_ledger_asks_itself_to_look_again(refused: str, broken: list[str]) -> None:
+    """Each opening of a budget's window wakes `disrupt` (seed 293, in whose world S3 refused it to the end)."""
+    laws: list[str] = []
+    judge = CallJudge(lambda law, _: laws.append(law))
+    judge.record(NOW, refused, "s3:PutObject", changes=False)
+    judge.record(NOW, "disrupt", "sqs:SendMessageBatch")
+    judge.finish(NOW + timedelta(minutes=1), at_rest=True)
+    assert laws == broken
+
+
 def test_what_was_written_before_the_world_came_to_rest_is_no_fault() -> None:
     """If this failed, work that comes to its end would be taken for work that never does."""
     broken: list[str] = []
