@@ -32,6 +32,7 @@ Check = Callable[[Any, Location], Iterator[Refusal]]
 DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _INT32_MAX: Final = (1 << 31) - 1
+_INT64_MAX: Final = (1 << 63) - 1
 
 
 def like(pattern: str, most: int, meaning: str) -> Check:
@@ -94,7 +95,11 @@ def between(least: int, most: int = _INT32_MAX) -> Check:
 
 
 not_negative: Final = between(0)
+not_negative_seconds: Final = between(0, _INT64_MAX)
+"""For durations that Kubernetes keeps in 64 bits; counts have 32."""
+
 _positive: Final = between(1)
+_positive_seconds: Final = between(1, _INT64_MAX)
 _port: Final = between(1, 65535)
 _weight: Final = between(1, 100)
 
@@ -351,7 +356,7 @@ def _probe(**more: Check) -> Check:
     names = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
     counts = dict.fromkeys(names, not_negative)
     single = _exclusive(_HANDLERS, is_needed=True, what="a probe")
-    return object_with({**handlers, **counts, "terminationGracePeriodSeconds": _positive, **more}, single)
+    return object_with({**handlers, **counts, "terminationGracePeriodSeconds": _positive_seconds, **more}, single)
 
 
 _PROBES: Final = {

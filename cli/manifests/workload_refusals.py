@@ -18,6 +18,7 @@ from cli.manifests.refusals import (
     list_of,
     metadata_with,
     not_negative,
+    not_negative_seconds,
     object_with,
     one_of,
     template_metadata,
@@ -163,12 +164,13 @@ def _fails(value: Any, at: Location) -> Iterator[Refusal]:
 
 
 _JOB_COUNTS: Final = (
-    *("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"),
+    *("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished"),
     *("backoffLimitPerIndex", "maxFailedIndexes"),
 )
 _job_spec: Final = object_with(
     {
         **dict.fromkeys(_JOB_COUNTS, not_negative),
+        "activeDeadlineSeconds": not_negative_seconds,
         "completionMode": one_of("NonIndexed", "Indexed"),
         "template": template_with(["OnFailure", "Never"], is_job=True),
     },
@@ -189,9 +191,8 @@ _cron_job: Final = object_with(
         "metadata": metadata_with(like(rf"{DNS_LABEL}(\.{DNS_LABEL})*", 52, "a DNS name of at most 52 characters")),
         "spec": object_with(
             {
-                **dict.fromkeys(
-                    ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"), not_negative
-                ),
+                "startingDeadlineSeconds": not_negative_seconds,
+                **dict.fromkeys(("successfulJobsHistoryLimit", "failedJobsHistoryLimit"), not_negative),
                 "concurrencyPolicy": one_of("Allow", "Forbid", "Replace"),
                 "jobTemplate": object_with({"metadata": template_metadata, "spec": _job_spec}, needs=["spec"]),
             },
