@@ -31,9 +31,9 @@ from core.reasons.code import (
     TerminationReason,
 )
 from core.reasons.groups import RequestReason
-from core.reasons.nodes import DrainReason, DriftReason, NodeReason
+from core.reasons.nodes import DriftReason, NodeReason
 from core.reasons.pods import BindingReason, EvictionReason, HeldPodReason, PodReason
-from core.reasons.runs import CommandReason, FailureReason, RunReason
+from core.reasons.runs import CommandReason, DrainReason, FailureReason, RunReason
 from tests import reference
 
 ROOT = Path(__file__).parents[3]
@@ -114,6 +114,13 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
     (
         nodes.ConsolidatedWhenEmpty("d", "a/p", "n"),
         "NodePool d consolidates empty nodes only, and pod a/p runs on node n",
+    ),
+    (
+        nodes.PodsLeave("d", AT),
+        (
+            "by forecast, pods of NodePool d leave at this time; "
+            "until 2026-11-20T00:01:00Z consolidation removes empty nodes only"
+        ),
     ),
     (nodes.RoomKept("n"), "a capacity buffer, or a member that a group awaits, uses the room of node n"),
     (
