@@ -333,8 +333,8 @@ class SettlingChanges:
         waiting = {
             pool: row for pool, row in current.items() if row.is_settling(now) and (row.changed_at or kind == HOURS)
         }
-        told = [pool for pool in waiting if pool in going]
-        round_.each(told, lambda pool: self._tell(pool, waiting[pool], round_, written), subject=str)
+        reported = [pool for pool in waiting if pool in going]
+        round_.each(reported, lambda pool: self._tell(pool, waiting[pool], round_, written), subject=str)
         return frozenset(waiting)
 
     def _tell(self, pool: str, row: Rollout, round_: ReconcileRound, written: Callable[[str], str] | None) -> None:
