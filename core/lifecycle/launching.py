@@ -308,7 +308,7 @@ class _StartingGroups:
         members = self._members.get(group_of(record), frozenset())
         return any(
             not pod.is_daemon and (pod.phase == "Running" or pod.key not in members)
-            for name in {record.name, record.node_name}
+            for name in (record.name, record.node_name)
             for pod in self._on_node.get(name, ())
             if pod.is_active
         )
