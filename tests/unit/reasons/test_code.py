@@ -279,6 +279,13 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
         "members of g state different numbers of members: 2 (a/p and 6 more); 3 (a/q)",
     ),
     (
+        groups.MembersStateSizes("g", tuple(groups.Saying(str(size), f"a/p{size}") for size in range(2, 9))),
+        (
+            "members of g state different numbers of members: "
+            "2 (a/p2); 3 (a/p3); 4 (a/p4); 5 (a/p5); 6 (a/p6); and 2 more"
+        ),
+    ),
+    (
         groups.MembersNameDomains("g", (groups.Saying("b, a", "a/p"), groups.Saying("none", "a/q"))),
         "members of g name different domains: b, a (a/p); none (a/q)",
     ),
