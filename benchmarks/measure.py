@@ -29,7 +29,7 @@ from cli.manifests.inventory import take_inventory
 from cli.manifests.reading import read
 from core.api.objects import JsonObject
 from core.catalogue import document
-from core.interpreter import collector_paused
+from core.interpreter import TrackedObjects, collector_paused
 from core.manifests.assemble import assemble
 from core.manifests.wire import decoding, resources
 from core.model.plan import Plan
@@ -127,7 +127,7 @@ def decoded(files: Files) -> Snapshot:
             now=datetime.fromisoformat(NOW),
             catalogue=document.decode(files.catalogue.read_bytes()),
         )
-    gc.freeze()
+    TrackedObjects.freeze()
     broken = [str(problem) for problem in problems if not problem.is_warning]
     if broken:
         raise SystemExit("\n".join(broken))

@@ -6,6 +6,7 @@ import argparse
 import difflib
 import os
 import sys
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,8 +14,9 @@ from typing import Any, Final
 
 import core
 from cli.errors import InputError
-from cli.terminal.output import FORMS, JSONPATH
-from cli.terminal.style import AUTO, CHOICES
+from cli.terminal.output import FORMS, JSONPATH, wrapped
+from cli.terminal.style import AUTO, CHOICES, style
+from core.api.objects import JsonObject
 from core.errors import InvalidInputError
 from core.manifests.workloads import EXPANDED_MAX
 from core.model.pod import TopologySpread
@@ -435,3 +437,93 @@ def own_code() -> str:
     """Return the digest of `core` as it is installed (`code_digest`)."""
     folder = Path(core.__file__).parent
     return code_digest({path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.py")})
+
+
+# Bounds the search for cheaper nodes by the arguments.
+
+
+_PATIENCE: Final = 4
+"""Wall-clock limit as a multiple of processor time: on a busy machine the same work takes longer."""
+
+
+_PRECISION: Final = 0.02
+"""Seconds for which a measurement is reused: reading the processor time takes up to a millisecond, a search step little
+more."""
+
+
+TIME: Final = "time"
+
+
+class TimeLimit:
+    """Returns the elapsed share of a time budget, counted from its first call; 1 or more for all of it.
+
+    Attributes:
+        was_over: Whether time was over at any check, or too little of it was left for a stage, so that the plan may depend on
+            the machine.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.was_over = False
+        self._seconds = seconds
+        self._began: tuple[float, float] | None = None
+        self._measured = (0.0, 0.0)
+
+    def __call__(self) -> float:
+        """Return the share."""
+        now = time.monotonic()
+        at, share = self._measured
+        if self._began is not None and now - at < _PRECISION:
+            return share
+        worked = time.process_time()
+        if self._began is None:
+            self._began = (worked, now)
+        passed = max(worked - self._began[0], (now - self._began[1]) / _PATIENCE)
+        share = passed / self._seconds if self._seconds > 0 else 1.0
+        self._measured = (now, share)
+        self.was_over |= share >= 1
+        return share
+
+    def record_cut(self) -> None:
+        """Record that too little time was left for a stage."""
+        self.was_over = True
+
+    @property
+    def stopped_by(self) -> str:
+        """`time` if the clock ended the search early, so that the plan may depend on the machine; else `iterations`."""
+        return TIME if self.was_over and self._seconds > 0 else "iterations"
+
+
+def share_of_time(arguments: argparse.Namespace) -> TimeLimit | None:
+    """Return the time limit of `--time-budget`; None if only `--improve-iterations` bounds the search."""
+    return None if arguments.improve_iterations is not None else TimeLimit(arguments.time_budget)
+
+
+def timing(decode_seconds: float, solve_seconds: float, time_limit: TimeLimit | None) -> JsonObject:
+    """Return how long reading and deciding took, and what stopped the search.
+
+    The durations are null under an iteration bound, which guarantees the same bytes for the same input.
+    """
+    if time_limit is None:
+        return {"decodeSeconds": None, "solveSeconds": None}
+    return {
+        "decodeSeconds": round(decode_seconds, 4),
+        "solveSeconds": round(solve_seconds, 4),
+        "stoppedBy": time_limit.stopped_by,
+    }
+
+
+_STOPPED: Final = (
+    "the clock stopped the search for cheaper nodes, so another run may answer otherwise: "
+    "a larger --time-budget lets it go on, --improve-iterations N gives the same answer everywhere"
+)
+
+
+def time_limit_warning(stopped_by: str | None) -> str:
+    """Return advice on one line if the clock ended a search early, else an empty text."""
+    return _STOPPED if stopped_by == TIME else ""
+
+
+def time_limit_line(stopped_by: str | None) -> str:
+    """Return the same advice for the terminal that shows an answer, in lines of its width."""
+    text = time_limit_warning(stopped_by)
+    return style.styled(wrapped(text), "yellow") if text else ""

@@ -10,7 +10,6 @@ line and forks for each of them: half of a scenario's processor time would go in
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 import shlex
@@ -28,6 +27,7 @@ from typing import Final
 
 import cli
 import core
+from core.interpreter import TrackedObjects
 from installation.array_threads import ARRAY_THREADS
 
 ROOT: Final = Path(__file__).parents[1]
@@ -91,7 +91,7 @@ def _serve(server: socket.socket) -> None:
     for package in (core, cli):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
-    gc.freeze()
+    TrackedObjects.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         client, _ = server.accept()

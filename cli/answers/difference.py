@@ -14,9 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from cli.answers.plan import API_VERSION, a_month, cents, prices_line, rfc3339
-from cli.search_time import reason_page
 from cli.terminal import output
-from cli.terminal.output import counted
+from cli.terminal.output import counted, reason_page
 from cli.terminal.style import on_one_line_each
 from core.api.objects import JsonObject
 from core.codec import newly_drifted

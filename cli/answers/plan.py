@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from cli.search_time import pages_lines, reason_page, time_limit_line
+from cli.arguments import time_limit_line
 from cli.terminal import output
-from cli.terminal.output import counted
+from cli.terminal.output import counted, pages_lines, reason_page
 from cli.terminal.style import style
 from core import labels
 from core.api.objects import JsonObject

@@ -152,8 +152,8 @@ def run_top(arguments: argparse.Namespace) -> int:
 def observe(arguments: argparse.Namespace, show: Callable[[Observation], None]) -> None:
     """Read once; show it at once, and again when it is known why nodes stay or go. Raises InputError."""
     from cli.answers.top import observation
+    from cli.arguments import share_of_time
     from cli.inputs import read_inputs
-    from cli.search_time import share_of_time
     from core.containment import contained
     from core.disruption import disrupt
 
@@ -372,8 +372,8 @@ class Console:
     def _tables(self) -> dict[str, object]:
         """Read the cluster; the page's tables are those of `fleetwright top`, with why each node stays or goes."""
         from cli.answers.top import observation
+        from cli.arguments import share_of_time
         from cli.inputs import read_inputs
-        from cli.search_time import share_of_time
         from core.containment import contained
         from core.disruption import disrupt
 

@@ -93,8 +93,8 @@ def _nodes(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Plan the disruption once."""
     from cli.answers.plan import disruption_document, disruption_names, disruption_table, end_fields, set_aside_fields
+    from cli.arguments import share_of_time, timing
     from cli.inputs import read_inputs
-    from cli.search_time import share_of_time, timing
     from cli.terminal.style import progress
 
     with progress("reading"):
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     document = (
         disruption_document(one.disruption(plan) if one else plan)
         | set_aside_fields(set_aside)
-        | {"timing": timing(inputs, solve_seconds, time_limit), "prices": inputs.prices}
+        | {"timing": timing(inputs.decode_seconds, solve_seconds, time_limit), "prices": inputs.prices}
     )
     end = plan
     if arguments.output in _PEOPLE and _goes_on(plan, decided.snapshot):
@@ -159,7 +159,7 @@ def _gap_parts(
     Each further decision has the time budget of the first.
     """
     from cli.answers.plan import gap_fields
-    from cli.search_time import share_of_time
+    from cli.arguments import share_of_time
     from cli.terminal.style import progress
     from core.disruption.gap import NODES_MAX, gap_parts
     from core.interpreter import collector_paused

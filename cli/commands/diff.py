@@ -90,8 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _side(arguments: argparse.Namespace, documents: list[Document]) -> Side:
     from cli.answers.difference import Side
+    from cli.arguments import share_of_time
     from cli.inputs import read_inputs
-    from cli.search_time import share_of_time
     from cli.terminal.style import progress
     from core.disruption.disruption_pass import fleet_price
     from core.interpreter import collector_paused

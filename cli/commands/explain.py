@@ -13,8 +13,8 @@ from cli import arguments as shared
 from cli.arguments import add_access, add_cluster, add_past
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.explain_targets import NamedTarget, explain_code
-from cli.search_time import on_site, reason_page
 from cli.terminal import output
+from cli.terminal.output import on_site, reason_page
 from cli.terminal.style import on_one_line
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.now = arguments.at  # the same cluster at another time: calendars and budgets say what holds then
     elif arguments.ledger or arguments.decision or arguments.at or arguments.since:
         return _explain_past(arguments)
+    from cli.arguments import share_of_time, time_limit_warning
     from cli.inputs import read_inputs, warn
-    from cli.search_time import share_of_time, time_limit_warning
     from cli.terminal.style import progress
     from core.containment import contained
     from core.interpreter import collector_paused

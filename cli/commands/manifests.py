@@ -15,6 +15,7 @@ import yaml
 from cli import arguments as shared
 from cli.errors import BAD_INPUT, DONE, NEGATIVE, InputError, error_lines
 from cli.inputs import builtin_or_given, region_of
+from cli.manifests.documents import ManifestDumper
 from cli.manifests.inventory import Document, kind_read, refused_version_of, skipped_kinds
 from cli.manifests.reading import UnreadableDocument, gather, read, together
 from cli.terminal.output import escaped_yaml, show
@@ -177,7 +178,8 @@ def run_convert(arguments: argparse.Namespace) -> int:
             write_stderr(f"warning: {obj['kind']} {obj['metadata'].get('name', '')}: {remark}")
     for document in documents:
         _note_defaults(document)
-    sys.stdout.write(escaped_yaml(partial(yaml.safe_dump_all, converted, sort_keys=False, default_flow_style=False)))
+    dump = partial(yaml.dump_all, converted, Dumper=ManifestDumper, sort_keys=False, default_flow_style=False)
+    sys.stdout.write(escaped_yaml(dump))
     return DONE
 
 

@@ -38,8 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Plan once; negative if a pod is unschedulable."""
     from cli.answers.plan import plan_document, plan_names, plan_table, plan_wide, set_aside_fields
+    from cli.arguments import share_of_time, timing
     from cli.inputs import read_inputs
-    from cli.search_time import share_of_time, timing
     from cli.terminal.style import progress
 
     with progress("reading"):
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     solve_seconds = time.perf_counter() - started
     plan = subject.plan(plan) if subject else plan
     document = plan_document(plan) | set_aside_fields(set_aside)
-    document["timing"] = timing(inputs, solve_seconds, time_limit)
+    document["timing"] = timing(inputs.decode_seconds, solve_seconds, time_limit)
     if inputs.warnings:
         document["warnings"] = list(inputs.warnings)
     document["prices"] = inputs.prices

@@ -43,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Decide twice without budgets, with Karpenter's moves and with ours, and compare where they end."""
     from cli.answers.plan import set_aside_fields
     from cli.answers.savings import as_html, as_markdown, as_table, savings_document
+    from cli.arguments import share_of_time
     from cli.inputs import read_inputs
-    from cli.search_time import share_of_time
     from cli.terminal.style import progress
     from core.containment import contained
     from core.interpreter import collector_paused

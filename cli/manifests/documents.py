@@ -7,6 +7,7 @@ the same few scalars by the thousand. Text that looks like a date remains text, 
 from __future__ import annotations
 
 import json
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,6 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import yaml
 from yaml.constructor import SafeConstructor
-from yaml.resolver import Resolver
 
 from cli.errors import InputError
 from cli.manifests.foreign import KUSTOMIZATIONS
@@ -200,8 +200,6 @@ def _entry(node: Any, part: str) -> tuple[Any, Any] | None:
 
 _BASE: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
-_VALUE: Final = "tag:yaml.org,2002:value"
-"""PyYAML's type of a plain `=`, for which it has no value; Kubernetes' reader takes it as text."""
 _MERGE: Final = "<<"
 _SCALARS_MAX: Final = 65536
 
@@ -307,14 +305,17 @@ def _value(event: Any, advance: Next, anchors: _Anchors) -> Any:
 def _scalar(event: Any) -> Any:
     plain, _ = event.implicit
     if plain:
-        return _plain(event.value)
+        try:
+            return _plain(event.value)
+        except ValueError as error:
+            raise yaml.constructor.ConstructorError(None, None, str(error), event.start_mark) from error
     if event.tag in (None, "!", _TIMESTAMP):
         return event.value
     if event.tag not in _JSON_TAGS:
         problem = f"found tag {event.tag!r}, for which JSON has no value"
         raise yaml.constructor.ConstructorError(None, None, problem, event.start_mark)
     try:
-        return _SCALARS.construct_object(yaml.ScalarNode(event.tag, event.value, event.start_mark))
+        return _TAGGED.construct_object(yaml.ScalarNode(event.tag, event.value, event.start_mark))
     except ValueError as error:
         raise yaml.constructor.ConstructorError(None, None, str(error), event.start_mark) from error
 
@@ -366,27 +367,72 @@ def _merge(merged: list[Any], into: dict[str, Any], start: Any) -> None:
     into.update(before)
 
 
-class _Scalars(SafeConstructor, Resolver):
-    """PyYAML's rules for scalars, except for dates and `=`."""
-
-    yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_TIMESTAMP, _VALUE)]
-        for first, resolvers in Resolver.yaml_implicit_resolvers.items()
-    }
-
-    def __init__(self) -> None:
-        SafeConstructor.__init__(self)
-        Resolver.__init__(self)
+# Reads scalars without quotes as Kubernetes' reader does (sigs.k8s.io/yaml, of which the API server's own is a part): it has
+# no base 60, but `y` and `n` as booleans, exponents without a sign, and whole floats as integers.
 
 
-_SCALARS: Final = _Scalars()
+_TAGGED: Final = SafeConstructor()
+
+_WORDS: Final[Mapping[str, bool | None]] = {
+    **{form: True for word in ("y", "yes", "on", "true") for form in (word, word.capitalize(), word.upper())},
+    **{form: False for word in ("n", "no", "off", "false") for form in (word, word.capitalize(), word.upper())},
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+}
+_NO_NUMBERS: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_NUMERIC: Final = frozenset("+-.0123456789")
+_INTEGER: Final = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]*|[1-9][0-9]*)")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_BASES: Final = {"x": 16, "b": 2, "o": 8}
+_DIGITS_MAX: Final = 4000
+"""The most characters of a number: Python reads no integer of more than 4,300 digits, and Kubernetes none beyond 64 bits."""
 
 
 @lru_cache(maxsize=_SCALARS_MAX)
 def _plain(text: str) -> Any:
-    """Return the value of a scalar without quotes."""
-    tag = _SCALARS.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]  # PyYAML's stubs leave it bare
-    return _SCALARS.construct_object(yaml.ScalarNode(tag, text))
+    """Return the value of a scalar without quotes.
+
+    Raises:
+        ValueError: If JSON has no such value.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in _NUMERIC or len(text) > _DIGITS_MAX:
+        return text
+    if _NO_NUMBERS.fullmatch(text):
+        raise ValueError(f"found {text}, for which JSON has no value")
+    number = text if text[0] == "." else text.replace("_", "")
+    if found := _INTEGER.fullmatch(number):
+        sign, digits = found.groups()
+        base = _BASES.get(digits[1:2].lower(), 8 if len(digits) > 1 and digits[0] == "0" else 10)
+        if base == 10 or digits[1:2].isdigit() or len(digits) > 2:
+            return -int(digits, base) if sign == "-" else int(digits, base)
+    return _float(number) if _FLOAT.fullmatch(number) else text
+
+
+_WHOLE_MAX: Final = 1e21
+"""Whole floats below it are written as integers in JSON."""
+
+
+def _float(text: str) -> float | int | str:
+    value = float(text)
+    if math.isinf(value):
+        return text
+    return int(value) if value.is_integer() and abs(value) < _WHOLE_MAX else value
+
+
+class ManifestDumper(yaml.SafeDumper):
+    """Writes YAML that Kubernetes reads as it is meant: it quotes text such as `y` or `08`, which PyYAML leaves plain."""
+
+
+def _quoted_where_needed(dumper: ManifestDumper, text: str) -> yaml.ScalarNode:
+    try:
+        stays_text = isinstance(_plain(text), str)
+    except ValueError:
+        stays_text = False
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if stays_text else "'")
+
+
+ManifestDumper.add_representer(str, _quoted_where_needed)
 
 
 # Reads JSON documents as plain data; stricter than Python's reader, and with the positions of repeated keys.

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from cli.errors import InputError
-from cli.manifests.refusals import is_planned, refusals
+from cli.manifests.refusals import Excused, refusals
 from cli.terminal.output import counted
 from core import labels
 from core.api.objects import identity_problems
@@ -227,7 +227,7 @@ def _refused(document: Document, resource: Resource, obj: Any) -> SetAside | Non
         InvalidInputError: If its pods cannot be read either.
     """
     for field, problem in refusals_of(document):
-        if is_planned(field, problem):
+        if isinstance(problem, Excused):
             continue
         workloads.expand({resource: [obj]}, each=1)
         name = f"{resource.kind}/{document.path_name(resource)}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cli.manifests.refusals import (
     DNS_LABEL,
     Check,
+    Excused,
     Refusal,
+    all_of,
     claim_spec,
     dns_label,
     dns_name,
@@ -21,13 +23,32 @@ from cli.manifests.refusals import (
     not_negative_seconds,
     object_with,
     one_of,
+    pod_spec,
     template_metadata,
-    template_with,
 )
 from core.api.objects import mapping, sequence
 from core.api.status import Location
 
 # pkg/apis/apps/validation, pkg/apis/batch/validation.
+
+
+def _template_with(restarts: Sequence[str], *, is_job: bool = False) -> Check:
+    """Return a check of a template, whose kind takes these restart policies."""
+
+    def policy(spec: Any, at: Location) -> Iterator[Refusal]:
+        written = spec.get("restartPolicy") or "Always"
+        if written not in restarts:
+            message = f"{written} is none of {', '.join(restarts)}, which this kind takes"
+            yield (
+                (*at, "restartPolicy"),
+                message if spec.get("restartPolicy") else Excused(f"is missing: {' or '.join(restarts)}"),
+            )
+        if not is_job and spec.get("activeDeadlineSeconds") is not None:
+            yield (*at, "activeDeadlineSeconds"), "is for Pods and Jobs alone"
+
+    return object_with(
+        {"metadata": template_metadata, "spec": lambda spec, at: all_of(pod_spec, policy)(mapping(spec), at)}
+    )
 
 
 def _share(value: Any, at: Location) -> Iterator[Refusal]:
@@ -61,7 +82,7 @@ def _matching(selector: Mapping[str, Any], own_labels: Mapping[str, Any], at: Lo
 def _selects(value: Any, at: Location) -> Iterator[Refusal]:
     selector = mapping(value.get("selector"))
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        yield (*at, "selector"), "is missing or empty"
+        yield (*at, "selector"), Excused("is missing or empty")
     own_labels = mapping(mapping(mapping(value.get("template")).get("metadata")).get("labels"))
     yield from _matching(selector, own_labels, (*at, "selector"))
 
@@ -70,7 +91,7 @@ def _workload(fields: Mapping[str, Check], *whole: Check, name: Check = dns_name
     counts = dict.fromkeys(
         ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"), not_negative
     )
-    parts = {"selector": label_selector, "template": template_with(["Always"]), **counts, **fields}
+    parts = {"selector": label_selector, "template": _template_with(["Always"]), **counts, **fields}
     return object_with(
         {"metadata": metadata_with(name), "spec": object_with(parts, _selects, *whole, needs=["template"])},
         needs=["spec"],
@@ -103,7 +124,7 @@ def _claimed(value: Any, at: Location) -> Iterator[Refusal]:
     volumes = [volume for volume in sequence(spec.get("volumes")) if mapping(volume).get("name") not in names]
     parts = {key: part for key, part in spec.items() if key not in ("subdomain", "hostname")}
     whole = {**template, "spec": {**parts, "volumes": [*volumes, *claims]}} if claims else template
-    yield from template_with(["Always"])(whole, (*at, "template"))
+    yield from _template_with(["Always"])(whole, (*at, "template"))
 
 
 def _name_of(obj: object) -> Any:
@@ -150,7 +171,7 @@ def _indexed(value: Any, at: Location) -> Iterator[Refusal]:
     """Check what goes with a Job's completion mode (validateJobSpec)."""
     if value.get("completionMode") == "Indexed":
         if value.get("completions") is None and value.get("parallelism") is not None:
-            yield (*at, "completions"), "is missing, which completionMode: Indexed needs"
+            yield (*at, "completions"), Excused("is missing, which completionMode: Indexed needs")
         return
     for name in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"):
         if value.get(name) is not None:
@@ -172,7 +193,7 @@ _job_spec: Final = object_with(
         **dict.fromkeys(_JOB_COUNTS, not_negative),
         "activeDeadlineSeconds": not_negative_seconds,
         "completionMode": one_of("NonIndexed", "Indexed"),
-        "template": template_with(["OnFailure", "Never"], is_job=True),
+        "template": _template_with(["OnFailure", "Never"], is_job=True),
     },
     _indexed,
     _fails,
@@ -203,7 +224,7 @@ _cron_job: Final = object_with(
     needs=["spec"],
 )
 
-_only_template: Final = object_with({"spec": object_with({"template": template_with(["Always"])}, needs=["template"])})
+_only_template: Final = object_with({"spec": object_with({"template": _template_with(["Always"])}, needs=["template"])})
 
 CHECKS: Final[Mapping[tuple[str, str], Check]] = {
     ("apps/v1", "Deployment"): _deployment,
@@ -213,5 +234,5 @@ CHECKS: Final[Mapping[tuple[str, str], Check]] = {
     ("batch/v1", "Job"): object_with({"metadata": metadata_with(dns_name), "spec": _job_spec}, needs=["spec"]),
     ("batch/v1", "CronJob"): _cron_job,
     ("v1", "ReplicationController"): _only_template,
-    ("v1", "PodTemplate"): object_with({"template": template_with(["Always", "OnFailure", "Never"], is_job=True)}),
+    ("v1", "PodTemplate"): object_with({"template": _template_with(["Always", "OnFailure", "Never"], is_job=True)}),
 }

@@ -95,6 +95,9 @@ _CHANGING: Final = {
     PRESENCE: "whether NodePool {} exists",
 }
 
+CONFIRMED_EVERY: Final = timedelta(days=1)
+"""How old a row becomes that still holds before it is written again: rows expire some days after they were written."""
+
 FIRST_STOP: Final = timedelta(minutes=30)
 LONGEST_STOP: Final = timedelta(hours=24)
 """The most that the stop of a failed rollout, `FIRST_STOP`, doubles to."""
@@ -110,6 +113,8 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         stopped_until: When it resumes after the last failure, None if nothing failed.
         message: The last failure.
         changed_at: When the specification changed within the hour before the change that began this rollout.
+        drifted_again: Replacements that have drifted themselves since the last stop, and when they were launched.
+        confirmed_at: When the row was last written although nothing had changed.
 
     Rows with a key that begins with `HOURS`, `REPLICAS` or `PRESENCE` use the target and the times alone.
     """
@@ -123,6 +128,8 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     stopped_until: datetime | None = None
     message: str = ""
     changed_at: tuple[datetime, ...] = ()
+    drifted_again: dict[str, datetime] = {}
+    confirmed_at: datetime | None = None
 
     @property
     def settles_at(self) -> datetime:
@@ -160,6 +167,11 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
             changed_at=tuple(recent[-CHANGES_KEPT:]),
         )
 
+    def kept(self, now: datetime) -> Rollout:
+        """Return the row to store while it holds: once a day another one, so that it does not expire."""
+        is_old = now - (self.confirmed_at or self.started_at) >= CONFIRMED_EVERY
+        return msgspec.structs.replace(self, confirmed_at=now) if is_old else self
+
     def is_stopped(self, now: datetime) -> bool:
         """Whether no node with pods may go for drift."""
         return self.stopped_until is not None and now < self.stopped_until
@@ -170,15 +182,25 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
             return self
         stop = min(LONGEST_STOP, FIRST_STOP * 2 ** min(self.failures, 10))
         return msgspec.structs.replace(
-            self, is_proven=False, failures=self.failures + 1, stopped_until=now + stop, message=message
+            self,
+            is_proven=False,
+            failures=self.failures + 1,
+            stopped_until=now + stop,
+            message=message,
+            drifted_again={},
         )
 
 
 def said_now(before: Rollout | None, key: str, text: str, now: datetime) -> Rollout:
-    """Return the row of what is said now besides the specification: the one before, or a new one if that differs."""
-    target = f"{_TARGET_FORM}:{text}"
+    """Return the row of what is said now besides the specification: the one before, or a new one if that differs.
+
+    A row of a release with another form of text takes this one over: an upgrade is no change.
+    """
+    target = f"{_SAID_FORM}:{text}"
     if before is None:
         return Rollout(node_pool=key, target=target, started_at=now)
+    if before.target.partition(":")[0] != _SAID_FORM:
+        return msgspec.structs.replace(before, target=target)
     return before if before.target == target else before.changed_to(target, (), now)
 
 
@@ -211,12 +233,15 @@ def rollouts(snapshot: Snapshot, known: Mapping[str, Rollout]) -> dict[str, Pool
         if before != known.get(pool.name):
             by_pool[pool.name] = PoolRollout(before, None)
         if drifted:
-            by_pool[pool.name] = _advanced(before, pool_claims, drifted, pods, snapshot)
+            by_pool[pool.name] = _advanced(before.kept(snapshot.now), pool_claims, drifted, pods, snapshot)
     return by_pool
 
 
 _TARGET_FORM: Final = "2"
 """Begins each target; change it with what `target_of` digests, or every rollout starts again with the next release."""
+
+_SAID_FORM: Final = "said1"
+"""The same for what `said_now` stores; change it with the texts of the sweeps."""
 
 
 def target_of(pool: NodePool, snapshot: Snapshot) -> str:
@@ -258,8 +283,10 @@ def _advanced(
         if claim.name not in old and claim.created_at is not None and claim.created_at >= before.started_at
     ]
     unready, again = _unready(new, pods, now), _drifted_again(before, own, old, now)
-    if again:
-        rollout = before.after_failure(f"{again} was launched for what is specified now, and has drifted again", now)
+    before = msgspec.structs.replace(before, drifted_again=again)
+    if again and (before.failures or len(again) >= DRIFTED_AGAIN_MAX or _drifts_before_ready(again, own)):
+        names = ", ".join(sorted(again)[:DRIFTED_AGAIN_MAX])
+        rollout = before.after_failure(f"launched for what is specified now, and drifted again: {names}", now)
     elif unready:
         rollout = before.after_failure(f"pod {unready} is not ready on a new node", now)
     elif _has_settled(new, pods, now):
@@ -302,16 +329,26 @@ def gate_reason(gate: RolloutGate) -> NodeReason:
     return NodeReason.ROLLOUT_STOPPED if gate.is_stopped else NodeReason.ROLLOUT_CANARY
 
 
-def _drifted_again(rollout: Rollout, own: Iterable[NodeClaim], drifted: Collection[str], now: datetime) -> str:
-    """Return a recent replacement that has drifted itself, empty if there is none: others would drift, too, without end.
+DRIFTED_AGAIN_MAX: Final = 2
+"""How many replacements drift themselves before the rollout stops: one may have been changed by hand."""
+
+
+def _drifted_again(
+    rollout: Rollout, own: Iterable[NodeClaim], drifted: Collection[str], now: datetime
+) -> dict[str, datetime]:
+    """Return the recent replacements that have drifted themselves, also those that are gone: others would drift without end.
 
     Something changes new nodes, as a tool that attaches a security group to each instance, or no type has what the NodePool
     requires. Each stop that has ended lets one more node try.
     """
     since = max(rollout.settles_at, rollout.stopped_until or rollout.settles_at, now - PERIOD)
-    return min(
-        (c.name for c in own if c.name in drifted and c.created_at is not None and c.created_at > since), default=""
-    )
+    seen = {c.name: c.created_at for c in own if c.name in drifted and c.created_at is not None}
+    return {name: at for name, at in sorted({**rollout.drifted_again, **seen}.items()) if at > since}
+
+
+def _drifts_before_ready(again: Collection[str], own: Iterable[NodeClaim]) -> bool:
+    """Whether one of these has drifted before it was ready for pods: nobody changed it by hand."""
+    return any(claim.name in again and not claim.is_true(plan.INITIALIZED) for claim in own)
 
 
 def _unready(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], now: datetime) -> str:

@@ -23,7 +23,6 @@ from lambdas.controllers.sweeps.claims import (
     Hours,
     Requeue,
     ScheduledChanges,
-    SettlingChanges,
     StaticCapacity,
 )
 from lambdas.controllers.sweeps.instances import (
@@ -41,6 +40,7 @@ from lambdas.controllers.sweeps.nodes import (
     InconsistentNodes,
     MarkedNodes,
     OrphanedNodes,
+    SettlingChanges,
     StaleTaints,
     UninitializedNodes,
 )
@@ -52,7 +52,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
     adapters, terminator = shared.adapters, shared.terminator
     kubernetes, cloud, stores, clock = adapters.kubernetes, adapters.cloud, adapters.stores, adapters.clock
     work = adapters.queues.work
-    changes = SettlingChanges(stores.moves)
+    changes = SettlingChanges(kubernetes, stores.moves)
     windows = (BudgetWindowSchedules(adapters.windows),) if adapters.windows is not None else ()
     return (
         *_instance_sweeps(shared),
@@ -65,7 +65,7 @@ def sweeps(shared: SharedControllers) -> tuple[Sweep, ...]:
         InconsistentNodes(work),
         OrphanedNodes(kubernetes, cloud),
         PodEvents(stores),
-        ChangingSpecifications(kubernetes, stores),
+        ChangingSpecifications(kubernetes, changes),
         Statuses(ObjectStatus(kubernetes, cloud, stores, adapters.catalogues, clock, adapters.pause)),
         Expiry(terminator),
         Hours(terminator, changes, adapters.queues.wake_ups),

@@ -26,6 +26,7 @@ from core.brakes import Brake, BrakeKind
 from core.catalogue.reservations import selects_reservations
 from core.disruption.budget_openings import closed_for_long
 from core.disruption.expiration import expired
+from core.disruption.move_history import Rollout
 from core.lifecycle.launching import is_unnamed
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import resources
@@ -108,6 +109,8 @@ class ReconciliationResync:
         self._recorded_at: datetime | None = None
         self._digest = self._brakes = b""
         self._follows_reservations = False
+        self.rollouts: Mapping[str, Rollout] | None = None
+        """The rows that `due` read last, for the sweeps of the round; None if it could not."""
 
     def due(self, instances: Sequence[Instance], now: datetime) -> tuple[ObservationScope, OwnRows | None]:
         """Return what this round has to observe, according to the table, EC2 and the NodePools, and the rows that were read.
@@ -118,7 +121,9 @@ class ReconciliationResync:
         observed_at, whole_at = self._observed_at, self._whole_at
         # Further inputs of the status: engaged brakes, results of launches and rollouts, and EC2's denials.
         stores = self._stores
-        reported = (stores.brakes.engaged(), stores.breakers.breakers(), stores.moves.readable(now).rollouts)
+        self.rollouts = None
+        self.rollouts = stores.moves.readable(now).rollouts
+        reported = (stores.brakes.engaged(), stores.breakers.breakers(), self.rollouts)
         brakes = msgspec.json.encode((*reported, stores.denials.all()))
         is_brake_changed, self._brakes = brakes != self._brakes, brakes
         if observed_at is None or whole_at is None or is_brake_changed or now - whole_at >= WHOLE_EVERY:
@@ -304,7 +309,8 @@ class Reconciliation:
         boundary.attempt("observation", lambda: views.append(self._view(instances[0] if instances else None)))
         if views == [None]:
             return None
-        return Seen(instances[0] if instances else None, views[0] if views else None)
+        rollouts = self.resync.rollouts if instances else None  # without instances, the table was not asked
+        return Seen(instances[0] if instances else None, views[0] if views else None, rollouts)
 
     def _view(self, instances: tuple[Instance, ...] | None) -> ClusterState | None:
         """Observe the cluster, without pods if that is enough; None if the last observation is still valid."""

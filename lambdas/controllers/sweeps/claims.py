@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
 from typing import Final
 
-import msgspec
-
 from adapters.messages import LAUNCHES_A_MESSAGE, wake_up, work_on_claims, work_on_command
+from adapters.observation.observer import ClusterState
 from adapters.observation.stores import Stores
 from adapters.ports import Kubernetes, NotFoundError, Queue
-from adapters.store import ClaimStore, MoveHistoryStore
-from core.calendars import closing_claims, rules_of, stays_until, why_closed
+from adapters.store import ClaimStore
+from core.calendars import closing_claims, is_for, rules_of, stays_until, why_closed
 from core.disruption.expiration import expired
-from core.disruption.move_history import HOURS, PERIOD, PRESENCE, REPLICAS, MoveHistory, said_now, settling_message
+from core.disruption.move_history import HOURS, PRESENCE, REPLICAS
 from core.disruption.static_capacity import lacks_nodes, surplus
 from core.lifecycle.commands import approaching, is_due
 from core.lifecycle.deletion import EXPIRED_WAITS, REPLACED_WITHIN
 from core.lifecycle.draining import EscalationLevel
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import resources
-from core.model.node_pool import GRACE_PERIOD, NodePool
+from core.model.node_pool import GRACE_PERIOD, CalendarRule, NodePool
 from core.model.plan import NodeClaim
-from core.model.snapshot import Snapshot
 from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
-from core.reasons.nodes import NodeReason
 from installation.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
 from lambdas.controllers.sweeps.due_work import due_work
+from lambdas.controllers.sweeps.nodes import SettlingChanges, writers_of
 from lambdas.controllers.sweeps.sweep import BudgetedTermination, ClaimTerminator, ReconcileRound, Sweep
 
 # Counts drains without progress, as gauges: all, and those without progress for a day.
@@ -101,49 +99,6 @@ class Expiry(Sweep):
         round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED_FORCEFULLY, message)
 
 
-# Lets what users change again and again stand still before nodes go for it.
-
-
-class SettlingChanges:
-    """Remembers when closing rules, replicas and NodePools changed that come and go, as rollouts remember specifications.
-
-    See docs/engineering/handbook/drift.md.
-    """
-
-    def __init__(self, moves: MoveHistoryStore) -> None:
-        self._moves = moves
-        self._recent: frozenset[str] = frozenset()
-        """Keys of rows that changed within the hour, as far as this sandbox saw: only these are read without need."""
-
-    def waiting(
-        self, kind: str, said: Mapping[str, str], acting: Collection[str], round_: ReconcileRound
-    ) -> frozenset[str]:
-        """Store what is said of NodePools now, and return those whose nodes wait since it changed too often; reports these.
-
-        Rows begin with the NodePools in `acting`, and go on with all that are in `said`. The first change of the hours waits,
-        too; the others are explicit wishes, which are followed once.
-        """
-        if not acting and self._recent.isdisjoint(kind + pool for pool in said):
-            return frozenset()
-        now = round_.clock.now()
-        known = self._moves.readable(now).rollouts
-        current = {
-            kind + pool: said_now(known.get(kind + pool), kind + pool, text, now)
-            for pool, text in sorted(said.items())
-            if pool in acting or kind + pool in known
-        }
-        changed = {key: row for key, row in current.items() if row != known.get(key)}
-        if changed:
-            self._moves.write(MoveHistory(rollouts=changed), now)
-        recent = {key for key, row in current.items() if now - row.started_at < PERIOD}
-        self._recent = frozenset(recent | (self._recent - current.keys()))
-        waiting = [row for row in current.values() if row.is_settling(now) and (row.changed_at or kind == HOURS)]
-        for row in waiting:
-            name = row.node_pool.removeprefix(kind)
-            round_.report.decide(DecisionKind.SKIP, name, NodeReason.ROLLOUT_SETTLING, settling_message(row))
-        return frozenset(row.node_pool.removeprefix(kind) for row in waiting)
-
-
 # Empties NodePools that calendars close.
 
 
@@ -185,14 +140,12 @@ class Hours(Sweep):
         view = round_.view
         if any(buffer.calendar for buffer in view.snapshot.buffers):
             self._wake_ups.send([wake_up(WARM)])
-        digests = {pool.name: _closing_rules(pool, view.snapshot) for pool in view.snapshot.node_pools}
-        ruled = {name for name, digest in digests.items() if digest}
-        waiting = self._changes.waiting(HOURS, digests, ruled, round_)
         closed = (pool for pool in view.snapshot.node_pools if pool.is_closed and not pool.is_observed)
-        pools = {pool.name: pool for pool in closed if pool.name not in waiting}
+        pools = {pool.name: pool for pool in closed}
         by_hand = {name for name, record in view.claims.items() if record.plan.made_by_hand}
-        closing = closing_claims(view.snapshot, pools)
-        due = {name: pools[pool] for name, pool in closing.items() if name not in by_hand}
+        closing = {n: pools[pool] for n, pool in closing_claims(view.snapshot, pools).items() if n not in by_hand}
+        waiting = self._waiting({pool.name for pool in closing.values()}, round_)
+        due = {name: pool for name, pool in closing.items() if pool.name not in waiting}
         must = [name for name, pool in due.items() if pool.hours is not None and pool.hours.is_forced]
         round_.each(must, partial(self._must_go, pools=due, round_=round_), subject=lambda name: name)
         for grace, termination in self._within_budgets.items():
@@ -204,6 +157,20 @@ class Hours(Sweep):
                 until=lambda name: f"; the node stays {stays_until(due[name])}",
             )
 
+    def _waiting(self, going: Collection[str], round_: ReconcileRound) -> frozenset[str]:
+        """Return the NodePools whose closing rules have not stood still for long enough."""
+        view = round_.view
+        rules = {pool.name: _closing(rules_of(pool, view.snapshot.calendars)) for pool in view.snapshot.node_pools}
+        pools = {pool.name: pool for pool in view.snapshot.node_pools}
+        return self._changes.waiting(
+            HOURS,
+            {name: _digest(closing) for name, closing in rules.items()},
+            going,
+            round_,
+            watched={name for name, closing in rules.items() if closing},
+            written=lambda name: _written_by(pools[name], view),
+        )
+
     def _must_go(self, name: str, *, pools: Mapping[str, NodePool], round_: ReconcileRound) -> None:
         pool = pools[name]
         message = f"NodePool {pool.name} {why_closed(pool)}, and forceAfter of the rule is over"
@@ -212,10 +179,48 @@ class Hours(Sweep):
         self._terminator.begin(name, reason, message, round_.report, ends_at=ends_at, drain_within=FORCED_WITHIN)
 
 
-def _closing_rules(pool: NodePool, snapshot: Snapshot) -> str:
-    """Return a digest of the rules that may close the NodePool, whether they do so now or not; empty if there are none."""
-    rules = [rule for rule in rules_of(pool, snapshot.calendars) if rule.settings.closed is not None]
-    return blake2b(msgspec.json.encode(rules), digest_size=8).hexdigest() if rules else ""
+def _closing(rules: Sequence[CalendarRule]) -> tuple[CalendarRule, ...]:
+    """Return the rules with a say in whether the NodePool is closed, now or at another time."""
+    return tuple(rule for rule in rules if rule.settings.closed is not None)
+
+
+def _digest(rules: Sequence[CalendarRule]) -> str:
+    """Return a digest of when the rules close and what their closing does; empty without rules.
+
+    An encoding of the whole rules would change with releases, and with settings that close nothing.
+    """
+    text = "\n".join(map(_closing_text, rules))
+    return blake2b(text.encode(), digest_size=8).hexdigest() if rules else ""
+
+
+def _closing_text(rule: CalendarRule) -> str:
+    settings = rule.settings
+    spans = (settings.lead_time, settings.force_after, *(window.duration for window in rule.windows))
+    starts = (window.start for window in rule.windows)
+    parts = (
+        rule.time_zone,
+        *(window.schedule for window in rule.windows),
+        *("" if start is None else start.isoformat() for start in starts),
+        *("" if span is None else str(span // timedelta(seconds=1)) for span in spans),
+        str(rule.is_outside),
+        ",".join(rule.except_dates),
+        rule.valid_from,
+        rule.valid_until,
+        str(settings.closed),
+        settings.pods_that_stay or "",
+    )
+    return "|".join(parts)
+
+
+def _written_by(pool: NodePool, view: ClusterState) -> str:
+    """Say who writes the rules that close the NodePool: its Calendars, and its own annotation."""
+    calendars = [c for c in view.snapshot.calendars if is_for(c, pool) and _closing(c.rules)]
+    names = ", ".join(sorted(calendar.name for calendar in calendars))
+    sentences = [f"The managedFields of the Calendars that close it name the writers: {names}"] if names else []
+    if pool.calendar is not None and _closing(pool.calendar.rules):
+        writers = writers_of(view.node_pools.get(pool.name) or {})
+        sentences.append(f"The NodePool, with rules in its annotation, was last written by {writers}")
+    return ". ".join(sentences)
 
 
 def _grace_counts(pool: NodePool) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -12,10 +12,11 @@ from adapters.messages import work_on_claim
 from adapters.observation.observer import ClusterState
 from adapters.observation.stores import Stores, current_target
 from adapters.ports import CloudProvider, JsonObject, Kubernetes, Queue
-from adapters.store import Targets
+from adapters.run_report import RunReport
+from adapters.store import MoveHistoryStore, Targets
 from core import labels
 from core.disruption.drift import DriftCheck
-from core.disruption.move_history import HOURS, settling_message
+from core.disruption.move_history import HOURS, MoveHistory, Rollout, said_now, settling_message
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT, inconsistency, is_late_to_initialize, shortfall
 from core.lifecycle.deletion import staying, untainted
 from core.lifecycle.draining import must_leave_for
@@ -278,7 +279,72 @@ class UninitializedNodes(Sweep):
         round_.report.count("lateNodes", len(late))
 
 
-# Names who writes NodePools and EC2NodeClasses that change again and again.
+# Lets what users change again and again stand still before nodes go for it, and names who writes it.
+
+
+class SettlingChanges:
+    """Remembers when closing rules, replicas and NodePools changed that come and go, as rollouts remember specifications.
+
+    See docs/engineering/handbook/drift.md.
+    """
+
+    def __init__(self, kubernetes: Kubernetes, moves: MoveHistoryStore) -> None:
+        self._kubernetes = kubernetes
+        self._moves = moves
+        self._run: RunReport | None = None
+        """The run whose rows these are; all its sweeps share one reading."""
+        self._rows: dict[str, Rollout] = {}
+
+    def rows(self, round_: ReconcileRound) -> Mapping[str, Rollout]:
+        """Return all rows of rollouts as the round read them, with what was written here since."""
+        if self._run is not round_.report:
+            read = round_.rollouts
+            self._rows = dict(self._moves.readable(round_.clock.now()).rollouts if read is None else read)
+            self._run = round_.report
+        return self._rows
+
+    def waiting(
+        self,
+        kind: str,
+        said: Mapping[str, str],
+        going: Collection[str],
+        round_: ReconcileRound,
+        *,
+        watched: Collection[str] = (),
+        written: Callable[[str], str] | None = None,
+    ) -> frozenset[str]:
+        """Store what is said of NodePools now, and return those whose nodes wait since it changed too often.
+
+        Rows begin with the NodePools in `going`, whose nodes would go now, and in `watched`. Only the former are reported.
+        `written` says who writes it, if that is not the NodePool's writers. The first change of the hours waits, too; the
+        others are explicit wishes, which are followed once.
+        """
+        now, known = round_.clock.now(), self.rows(round_)
+        current: dict[str, Rollout] = {}
+        for pool, text in sorted(said.items()):
+            key, holds = kind + pool, pool in going or pool in watched
+            if holds or key in known:
+                row = said_now(known.get(key), key, text, now)
+                current[pool] = row.kept(now) if holds else row
+        changed = {row.node_pool: row for row in current.values() if row != known.get(row.node_pool)}
+        if changed:
+            self._moves.write(MoveHistory(rollouts=changed), now)
+            self._rows.update(changed)
+        waiting = {
+            pool: row for pool, row in current.items() if row.is_settling(now) and (row.changed_at or kind == HOURS)
+        }
+        reported = [pool for pool in waiting if pool in going]
+        round_.each(reported, lambda pool: self._tell(pool, waiting[pool], round_, written), subject=str)
+        return frozenset(waiting)
+
+    def _tell(self, pool: str, row: Rollout, round_: ReconcileRound, written: Callable[[str], str] | None) -> None:
+        """Report the NodePool, with an event if this is not the first change."""
+        message = settling_message(row)
+        round_.report.decide(DecisionKind.SKIP, pool, NodeReason.ROLLOUT_SETTLING, message)
+        if row.changed_at:
+            manifest = round_.view.node_pools.get(pool) or {"metadata": {"name": pool}}
+            writers = f"Last written by {writers_of(manifest)}" if written is None else written(pool)
+            write(self._kubernetes, [_event_about(manifest, row, f"{message}. {writers}", round_.clock.now())])
 
 
 class ChangingSpecifications(Sweep):
@@ -286,26 +352,27 @@ class ChangingSpecifications(Sweep):
 
     name = "changingSpecifications"
 
-    def __init__(self, kubernetes: Kubernetes, stores: Stores) -> None:
+    def __init__(self, kubernetes: Kubernetes, changes: SettlingChanges) -> None:
         self._kubernetes = kubernetes
-        self._stores = stores
+        self._changes = changes
 
     def run(self, round_: ReconcileRound) -> None:
         """Write the events, one an hour at most for each number of changes."""
         view, now = round_.view, round_.clock.now()
-        for key, rollout in sorted(self._stores.moves.readable(now).rollouts.items()):
-            kind, _, pool = key.rpartition("/")
-            manifest = view.node_pools.get(pool)
+        for pool, rollout in sorted(self._changes.rows(round_).items()):
+            manifest = view.node_pools.get(pool)  # no NodePool has a key of `SettlingChanges`
             if manifest is None or not rollout.changed_at or not rollout.is_settling(now):
                 continue
-            written = () if kind else _class_of(manifest, view)
-            message = f"{settling_message(rollout)}. Last written by {writers_of(manifest, *written)}"
-            if f"{kind}/" == HOURS:
-                message = f"{settling_message(rollout)}. The managedFields of its Calendars name the writers"
+            writers = writers_of(manifest, *_class_of(manifest, view))
+            message = f"{settling_message(rollout)}. Last written by {writers}"
             round_.report.decide(DecisionKind.SKIP, pool, NodeReason.ROLLOUT_SETTLING, message)
-            identity = f"{NodeReason.ROLLOUT_SETTLING}/{kind}{len(rollout.changed_at)}"
-            event = warning(about_node_pool(manifest), NodeReason.ROLLOUT_SETTLING, message, now, identity=identity)
-            write(self._kubernetes, [event])
+            write(self._kubernetes, [_event_about(manifest, rollout, message, now)])
+
+
+def _event_about(manifest: JsonObject, row: Rollout, message: str, now: datetime) -> JsonObject:
+    kind = row.node_pool.rpartition("/")[0]
+    identity = f"{NodeReason.ROLLOUT_SETTLING}/{kind}{len(row.changed_at)}"
+    return warning(about_node_pool(manifest), NodeReason.ROLLOUT_SETTLING, message, now, identity=identity)
 
 
 WRITERS_NAMED: Final = 4

@@ -21,6 +21,7 @@ from core.brakes import BrakeKind, action_of
 from core.disruption.budget_openings import budget_explanation
 from core.disruption.budgets import counted_nodes, going_nodes, next_edge, places
 from core.disruption.expiration import objections
+from core.disruption.move_history import Rollout
 from core.lifecycle.claims import is_late_to_initialize
 from core.lifecycle.deletion import VOLUNTARY, is_voluntary
 from core.lifecycle.draining import EscalationLevel
@@ -202,10 +203,14 @@ class Seen(msgspec.Struct, frozen=True):
     """The observations at the start of a round; None for one that failed.
 
     Instances are listed before claims are read, so that a missing claim is really gone.
+
+    Attributes:
+        rollouts: The rows of rollouts, None if they were not read.
     """
 
     instances: tuple[Instance, ...] | None
     view: ClusterState | None
+    rollouts: Mapping[str, Rollout] | None = None
 
 
 class ReconcileRound:
@@ -231,6 +236,11 @@ class ReconcileRound:
         if self._seen.instances is None:
             raise TransientError("ec2:DescribeInstances", "the instances could not be listed in this round")
         return self._seen.instances
+
+    @property
+    def rollouts(self) -> Mapping[str, Rollout] | None:
+        """The rows of rollouts as the round read them, None if it did not."""
+        return self._seen.rollouts
 
     def saw_no_rows(self) -> bool:
         """Whether the observation succeeded and found neither claims nor commands."""

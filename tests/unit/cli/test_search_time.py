@@ -13,11 +13,12 @@ from typing import Any, Final
 
 import pytest
 
-from cli import search_time
+from cli import arguments
 from cli.__main__ import main
 from cli.answers.plan import plan_table
-from cli.search_time import VARIABLE, TimeLimit, on_site, reason_page, share_of_time, time_limit_line, timing
+from cli.arguments import TimeLimit, share_of_time, time_limit_line, timing
 from cli.terminal import style
+from cli.terminal.output import SITE_VARIABLE, on_site, reason_page
 from cli.terminal.style import progress, progress_held
 from core.reasons.code import PAGE
 from core.reasons.pods import PodReason
@@ -47,7 +48,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(search_time, "time", found)
+    monkeypatch.setattr(arguments, "time", found)
     return found
 
 
@@ -106,10 +107,10 @@ def test_the_spot_share_is_what_is_launched_on_spot() -> None:
 
 
 def test_a_code_has_a_page_in_the_repository_or_on_the_site(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(SITE_VARIABLE, raising=False)
     path, _, anchor = reason_page(PodReason.LIMIT_REACHED).partition("#")
     assert f'<a id="{anchor}"></a>`LimitReached`' in (ROOT / path).read_text(encoding="utf-8")
-    monkeypatch.setenv(VARIABLE, SITE + "/")
+    monkeypatch.setenv(SITE_VARIABLE, SITE + "/")
     assert reason_page(PodReason.LIMIT_REACHED) == f"{SITE}/reference/reason-codes/#limitreached"
     assert on_site(f"more: {PAGE}#limitreached") == f"more: {SITE}/reference/reason-codes/#limitreached"
 
@@ -121,7 +122,7 @@ def test_a_table_names_the_page_of_each_code(
     told = capsys.readouterr().out
     code = re.findall(r"no place for shop/huge \[(\w+)\]", told)[0]
     assert f"about {code}: fleetwright explain {code}" in told
-    monkeypatch.setenv(VARIABLE, SITE)
+    monkeypatch.setenv(SITE_VARIABLE, SITE)
     main(["plan", *cluster])
     assert f"about {code}: {SITE}/reference/reason-codes/#{code.lower()}" in capsys.readouterr().out
     main(["plan", *cluster, "-o", "json"])
@@ -248,9 +249,8 @@ def test_steps_bound_the_search_without_a_clock() -> None:
 
 
 def test_durations_are_shown_only_where_the_clock_counts(clocks: Clocks) -> None:
-    inputs: Any = Namespace(decode_seconds=0.123456)
-    assert timing(inputs, 1.98762, None) == {"decodeSeconds": None, "solveSeconds": None}
-    assert timing(inputs, 1.98762, TimeLimit(1.0)) == {
+    assert timing(0.123456, 1.98762, None) == {"decodeSeconds": None, "solveSeconds": None}
+    assert timing(0.123456, 1.98762, TimeLimit(1.0)) == {
         "decodeSeconds": 0.1235,
         "solveSeconds": 1.9876,
         "stoppedBy": "iterations",
@@ -258,7 +258,7 @@ def test_durations_are_shown_only_where_the_clock_counts(clocks: Clocks) -> None
 
 
 def test_a_search_that_the_clock_stopped_says_how_to_repeat_it() -> None:
-    told = " ".join(time_limit_line(search_time.TIME).split())
+    told = " ".join(time_limit_line(arguments.TIME).split())
     assert told == (
         "the clock stopped the search for cheaper nodes, so another run may answer otherwise: a larger --time-budget lets it "
         "go on, --improve-iterations N gives the same answer everywhere"

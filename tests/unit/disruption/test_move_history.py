@@ -11,6 +11,7 @@ import pytest
 from core import labels
 from core.disruption.move_history import (
     CLUSTER,
+    CONFIRMED_EVERY,
     PERIOD,
     CommandOutcome,
     LaunchedNode,
@@ -445,13 +446,38 @@ def test_a_node_that_has_drifted_itself_proves_nothing_however_young_it_is() -> 
 def test_a_replacement_that_drifts_again_stops_the_rollout_and_each_stop_lets_one_more_try() -> None:
     """Nodes of a NodePool that requires a label that no type has were replaced without end: 170 evictions in 40 minutes."""
     again = drifted(a_new_node(age=5 * MINUTE))
-    found = gate_with(new=again)
+    found = gate_with(new=again, drifted_again={"gone": NOW - 9 * MINUTE})
     assert (found.gate and found.gate.is_stopped, found.rollout.failures) == (True, 1)
-    assert "node-2" in found.rollout.message
+    assert found.rollout.message.endswith("drifted again: default-node-2, gone")
+    assert found.rollout.drifted_again == {}
     until = NOW - MINUTE
     tried = gate_with(new=again, failures=1, stopped_until=until)
     assert (tried.gate and tried.gate.allowed, tried.rollout.failures) == (1, 1)
     assert gate_with(new=drifted(a_new_node(age=30 * SECOND)), failures=1, stopped_until=until).rollout.failures == 2
+
+
+def test_one_replacement_that_was_changed_by_hand_stops_nothing() -> None:
+    """It stopped the rollout for half an hour, with a reason that was wrong."""
+    changed = drifted(a_new_node(age=5 * MINUTE))
+    found = gate_with(new=changed, drifted_again={"long-ago": NOW - PERIOD})
+    assert (found.gate and found.gate.allowed, found.rollout.failures) == (1, 0)
+    assert found.rollout.drifted_again == {"default-node-2": NOW - 5 * MINUTE}
+
+
+def test_one_that_drifts_before_it_is_ready_was_not_changed_by_hand() -> None:
+    claim, node = drifted(a_new_node(age=5 * MINUTE))
+    late = msgspec.structs.replace(claim.conditions[INITIALIZED], status="False")
+    young = msgspec.structs.replace(claim, conditions={**claim.conditions, INITIALIZED: late})
+    assert gate_with(new=(young, node)).rollout.is_stopped(NOW)
+
+
+def test_a_rollout_whose_nodes_wait_for_days_is_written_once_a_day() -> None:
+    """Its row expired, and the specification was said to have changed."""
+    cluster = world(OLD)
+    (known,) = begun(cluster, ago=CONFIRMED_EVERY).values()
+    confirmed = rollouts(cluster, {"default": known})["default"].rollout
+    assert confirmed == msgspec.structs.replace(known, confirmed_at=NOW)
+    assert rollouts(cluster, {"default": confirmed})["default"].rollout == confirmed
 
 
 @pytest.mark.parametrize(("age", "ago"), [(19 * MINUTE, 20 * MINUTE), (2 * PERIOD, 3 * PERIOD)])

@@ -11,8 +11,8 @@ import pytest
 
 from cli.__main__ import main
 from cli.answers.plan import disruption_document, disruption_table
+from cli.arguments import TimeLimit
 from cli.commands import consolidate, diff, ledger
-from cli.search_time import TimeLimit
 from core.model.plan import Blocked, Command, DisruptionCost, DisruptionPlan
 from core.reasons.nodes import NodeReason
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from cli.__main__ import main
+from cli.arguments import time_limit_warning
 from cli.commands import explain
-from cli.search_time import reason_page, time_limit_warning
+from cli.terminal.output import reason_page
 from core.explain import Explanation
 from core.scheduling.explanation_text import PoolFinding
 from tests.builders import NOW
@@ -94,7 +95,7 @@ def test_a_search_that_the_clock_ended_is_told(
         asked.append(out_of_time)
         return Explanation(subject="pod a/b", outcome="fits")
 
-    monkeypatch.setattr("cli.search_time.share_of_time", lambda _: limit)
+    monkeypatch.setattr("cli.arguments.share_of_time", lambda _: limit)
     monkeypatch.setattr(explain, "NamedTarget", lambda *_: SimpleNamespace(explained=explained))
     assert main(["explain", "shop/cart-0", *cluster]) == 0
     captured = capsys.readouterr()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli.__main__ import main
-from cli.search_time import TimeLimit
+from cli.arguments import TimeLimit
 from core.model.plan import Plan
 from core.scheduling import schedule
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cli.manifests import decompression, documents
 from cli.manifests.decompression import decompressed
-from cli.manifests.documents import Position, Positions, RepeatedKey
+from cli.manifests.documents import ManifestDumper, Position, Positions, RepeatedKey
 from cli.manifests.documents import documents as yaml_documents_documents
 from core.errors import InvalidInputError
 from core.ledger.compression import compressed
@@ -168,14 +168,14 @@ VALUES = st.recursive(
 @given(VALUES, st.booleans())
 def test_yaml_round_trips(value: Any, flow: bool) -> None:
     """A quantity, label or flag that changes when it is read changes the plan."""
-    text = yaml.safe_dump(value, default_flow_style=flow, allow_unicode=True)
+    text = yaml.dump(value, Dumper=ManifestDumper, default_flow_style=flow, allow_unicode=True)
     assert list(yaml_documents_documents(text, [])) == [value]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "a: [1, 0x1f, 010, 1.5, .5, 1e3, 1_000, yes, No, on, ~, null, '', \"x\\n\", 12:30:00]",
+        "a: [1, 0x1f, 010, 1.5, .5, 1_000, yes, No, on, ~, null, '', \"x\\n\"]",
         "a: &x {b: 1}\nc: *x\nd: [*x, *x]",
         "base: &b {x: 1, y: 2}\nover: &o {y: 3}\nown: {<<: [*b, *o], x: 9}",
         "a: !!str 5\nb: !!int '7'\nc: ! '5'\nd: |\n  two\n  lines\ne: >\n  folded\n  text\n",
@@ -202,6 +202,38 @@ def test_it_agrees_with_pyyaml(text: str) -> None:
         found = list(yaml_documents_documents(text, []))
         assert found == expected
         assert list(map(json.dumps, found)) == list(map(json.dumps, expected)), "keys are in another order"
+
+
+@pytest.mark.parametrize(
+    ("scalars", "read"),
+    [
+        ("22:22 1:30:00 1:2.5 tRue = 1e400 0x 0b2 _1 e3 1e . -. + 0o", None),
+        ("017 0o17 0O17 0644 08 0x1F 0b101 -017 +0x1f -0b1 00 -0", [15, 15, 15, 420, 8, 31, 5, -15, 31, -1, 0, 0]),
+        ("1_000 1__0 1_ 1_000.5 +1 5. +.5 0.0 1.0", [1000, 10, 1, 1000.5, 1, 5, 0.5, 0, 1]),
+        ("1e3 1E3 1.5e3 0.1e1 1e-3 1e21", [1000, 1000, 1500, 1, 0.001, 1e21]),
+        ("y Y yes On TRUE", [True] * 5),
+        ("n N no OFF False", [False] * 5),
+        ("~ null Null NULL", [None] * 4),
+    ],
+)
+def test_scalars_are_read_as_kubernetes_reads_them(scalars: str, read: list[Any] | None) -> None:
+    """As `ToJSON` of k8s.io/apimachinery 1.37.2 does: an environment's value 22:22 is text, and y is none."""
+    texts = scalars.split()
+    values = [next(yaml_documents_documents(f"a: {text}", []))["a"] for text in texts]
+    assert values == (texts if read is None else read)
+    assert [type(value) for value in values] == [type(value) for value in (texts if read is None else read)]
+
+
+def test_text_is_quoted_that_kubernetes_would_not_take_for_text() -> None:
+    """A label `version: "08"` that `convert` leaves bare is a number to the API server, which refuses the object."""
+    written = yaml.dump({"version": "08", "is": "y", "at": "22:22", "most": ".inf"}, Dumper=ManifestDumper)
+    assert written == "at: '22:22'\nis: 'y'\nmost: '.inf'\nversion: '08'\n"
+
+
+@pytest.mark.parametrize("text", [".inf", "-.Inf", ".nan"])
+def test_numbers_that_json_lacks_are_refused(text: str) -> None:
+    with pytest.raises(yaml.YAMLError, match="JSON has no value"):
+        list(yaml_documents_documents(f"a: {text}", []))
 
 
 def test_dates_stay_text_and_keys_are_text() -> None:

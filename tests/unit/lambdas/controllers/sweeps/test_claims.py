@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from adapters.aws.dynamodb.commands import DynamoMoves
 from adapters.messages import LAUNCHES_A_MESSAGE, work_on_claim, work_on_command
 from adapters.observation.cluster_reader import ABSENT_ASKED_EVERY
 from adapters.run_report import RunReport
 from core import labels
-from core.disruption.move_history import CHANGE_SETTLES_AFTER, LONGEST_SETTLING
+from core.disruption.move_history import CHANGE_SETTLES_AFTER, LONGEST_SETTLING, MoveHistory, Rollout
 from core.lifecycle.commands import DUE_BEFORE
 from core.lifecycle.deletion import REPLACED_WITHIN, leaving
 from core.lifecycle.draining import EscalationLevel
@@ -505,18 +506,109 @@ def test_a_calendar_that_closes_and_opens_again_and_again_empties_nothing(
     """Each closing cost the nodes that budgets let go."""
     lab = deleted_pools_lab
     shut, open_ = a_calendar(**settings), a_calendar(closed=False)
+    reports = []
     for calendar in (shut, open_) * 5:
         lab.kubernetes.put(calendar)
-        report = sweep(lab, HOURS)
+        reports.append(sweep(lab, HOURS))
         assert reason(lab) == ""
         lab.clock.advance(minutes=1, seconds=30)
-    assert [decision.reason for decision in report.decisions] == [NodeReason.ROLLOUT_SETTLING]
-    assert report.decisions[0].message.startswith("when NodePool default is closed changed 10 times within an hour")
+    assert [told.reason for told in reports[-2].decisions] == [NodeReason.ROLLOUT_SETTLING]
+    assert reports[-2].decisions[0].message.startswith("when NodePool default is closed changed 9 times within an hour")
+    assert reports[-1].decisions == [], "the NodePool is open: nothing would go"
+    last = events(lab)[-1]
+    assert "changed 9 times within an hour" in last, "the event is not a change behind"
+    assert last.endswith("The managedFields of the Calendars that close it name the writers: office")
     lab.kubernetes.put(shut)
     sweep(lab, HOURS)
     lab.clock.advance(seconds=LONGEST_SETTLING.total_seconds())
     sweep(lab, HOURS)
     assert reason(lab) != "", "what stands still is followed"
+
+
+def events(lab: Lab) -> list[str]:
+    """The messages about NodePools whose changes settle, in their order."""
+    found = [lab.kubernetes.raw(resources.EVENTS, name, "default") for name in lab.kubernetes.names(resources.EVENTS)]
+    told = [event for event in found if event["reason"] == NodeReason.ROLLOUT_SETTLING]
+    return [event["message"] for event in sorted(told, key=lambda event: str(event["lastTimestamp"]))]
+
+
+def closing_later(lab: Lab, *, hours: int, **settings: Any) -> dict[str, Any]:
+    """A Calendar that closes all NodePools after some hours."""
+    calendar = a_calendar(**settings)
+    start = f"{lab.clock.now() + timedelta(hours=hours):%Y-%m-%dT%H:%M}"
+    calendar["spec"]["rules"][0]["windows"] = [{"start": start, "end": "2030-01-01T00:00"}]
+    return calendar
+
+
+def test_a_rule_that_stands_for_days_closes_without_delay(deleted_pools_lab: Lab) -> None:
+    """Its row expired after four days, and the rule was said to have changed on the fifth."""
+    lab, written = deleted_pools_lab, set[object]()
+    lab.kubernetes.put(closing_later(lab, hours=6 * 24 - 1))
+    for _ in range(6 * 24 - 1):
+        assert reason(lab) == ""
+        assert sweep(lab, HOURS).decisions == []
+        written.add(lab.rows.moves.rollouts["hours/default"].confirmed_at)
+        lab.clock.advance(hours=1)
+    assert len(written) == 6, "it is written once a day"
+    sweep(lab, HOURS)
+    assert reason(lab) == TerminationReason.OUTSIDE_HOURS
+
+
+def test_edits_of_a_calendar_while_the_pool_is_open_are_told_to_nobody(deleted_pools_lab: Lab) -> None:
+    lab = deleted_pools_lab
+    for hours in (5, 6, 7, 8):
+        lab.kubernetes.put(closing_later(lab, hours=hours))
+        assert sweep(lab, HOURS).decisions == []
+        lab.clock.advance(minutes=2)
+    assert events(lab) == []
+
+
+def test_what_a_rule_sets_besides_its_closing_is_no_change(deleted_pools_lab: Lab) -> None:
+    lab = deleted_pools_lab
+    lab.kubernetes.put(closing_later(lab, hours=1))
+    sweep(lab, HOURS)
+    later = closing_later(lab, hours=1, weight=7)
+    lab.clock.advance(hours=1)
+    lab.kubernetes.put(later)
+    sweep(lab, HOURS)
+    assert reason(lab) == TerminationReason.OUTSIDE_HOURS
+
+
+def test_a_row_of_another_release_is_no_change_of_the_rules(deleted_pools_lab: Lab) -> None:
+    lab, key = deleted_pools_lab, "hours/default"
+    row = Rollout(node_pool=key, target="2:of-an-encoding", started_at=lab.clock.now() - timedelta(minutes=9))
+    lab.rows.moves = MoveHistory(rollouts={key: row})
+    lab.kubernetes.put(a_calendar())
+    sweep(lab, HOURS)
+    assert reason(lab) == TerminationReason.OUTSIDE_HOURS
+
+
+def test_rules_in_the_pool_s_annotation_are_told_with_its_own_writers(deleted_pools_lab: Lab) -> None:
+    lab = deleted_pools_lab
+    for closed_ in (True, False, True):
+        rules = {"rules": [{"name": "shut", "settings": {"closed": closed_}}]}
+        annotations = {labels.CALENDAR: msgspec.json.encode(rules).decode()}
+        pool = a_node_pool(metadata={"annotations": annotations, "managedFields": [{"manager": "a-tool"}]})
+        lab.kubernetes.put(pool)
+        sweep(lab, HOURS)
+        lab.clock.advance(minutes=1)
+    assert events(lab)[-1].endswith("The NodePool, with rules in its annotation, was last written by a-tool")
+
+
+def test_the_sweeps_of_a_round_share_one_reading_of_the_rows(
+    deleted_pools_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A closing rule cost a query in each round."""
+    lab, read, queries = deleted_pools_lab, DynamoMoves.readable, list[object]()
+
+    def counted(moves: DynamoMoves, now: Any) -> MoveHistory:
+        queries.append(moves)
+        return read(moves, now)
+
+    monkeypatch.setattr(DynamoMoves, "readable", counted)
+    lab.kubernetes.put(closing_later(lab, hours=5))
+    lab.reconcile()
+    assert len(queries) == 2, "the round whether it observes, and the observation"
 
 
 def test_clocks_that_close_a_pool_are_no_change_of_its_calendar(deleted_pools_lab: Lab) -> None:
@@ -543,7 +635,7 @@ def test_a_pool_that_is_deleted_and_made_again_and_again_takes_its_claims_along_
         begun = reason(lab)
         amend(lab, deletion=row.deletion)
         lab.clock.advance(minutes=1)
-        sweep(lab, NAME)
+        assert sweep(lab, NAME).decisions == [], "it is there: nothing would go"
         lab.clock.advance(minutes=1)
     assert begun == "", "it comes and goes"
     lab.kubernetes.drop(resources.NODE_POOLS, "default")
@@ -557,10 +649,12 @@ def test_a_number_of_nodes_that_goes_up_and_down_is_followed_down_once() -> None
     """Each turn launched nodes and ended them again."""
     lab = static(1)
     assert len(going(lab)) == 1
-    for replicas in (2, 0):
+    for replicas, told in ((2, 0), (0, 1)):
         lab.clock.advance(minutes=1)
         lab.kubernetes.put(a_node_pool(replicas=replicas))
-        assert len(going(lab)) == 1
+        round_ = a_round(lab)
+        assert len(going(lab, round_)) == 1
+        assert len(round_.report.decisions) == told, "more nodes come at once"
     lab.clock.advance(seconds=LONGEST_SETTLING.total_seconds())
     assert len(going(lab)) == 2, "what stands still is followed"
 
