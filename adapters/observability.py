@@ -21,9 +21,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from adapters.ports import reason_of
 from adapters.run_report import Decision, RunReport
 from core.reasons.code import ClaimReason
-from core.reasons.nodes import DrainReason
 from core.reasons.pods import EvictionReason
-from core.reasons.runs import FailureReason
+from core.reasons.runs import DrainReason, FailureReason
 from core.version import VERSION
 from installation.metric_names import (
     ALARMS,

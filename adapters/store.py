@@ -424,7 +424,7 @@ class ForecastStore(Protocol):
         ...
 
     def write_history(self, history: GrowthHistory) -> None:
-        """Replace it."""
+        """Replace it; one that is too large loses the smallest slots of all days."""
         ...
 
     def forecast(self) -> Forecast | None:

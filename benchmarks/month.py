@@ -34,9 +34,10 @@ import msgspec
 from benchmarks.cluster_objects import NODE_CLASS, deployment
 from core import labels
 from core.api.objects import JsonObject
-from core.forecast import ForecastRules, GrowthHistory, PodLife, extended
+from core.forecast import ForecastRules, GrowthHistory, extended
 from core.model.snapshot import Options
 from core.model.values.quantity import parse_resources
+from core.pods import PodLife
 from installation.settings import Settings
 from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock

@@ -25,7 +25,6 @@ from core.model.node_pool import (
     FORCE,
     GRACE_PERIOD,
     LEAVE,
-    Budget,
     Calendar,
     CalendarRule,
     CalendarSettings,
@@ -41,7 +40,6 @@ from core.model.values.quantity import in_calendar
 from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration
 from core.pools import template_requirements
-from core.reasons.code import TerminationReason
 from core.reasons.pods import PoolClosed
 
 # The wall clock of a zone. A wall time is a datetime that is written as if it were UTC.
@@ -303,7 +301,6 @@ def at(pool: NodePool, calendars: Iterable[Calendar], now: datetime) -> NodePool
         limits=pool.limits, weight=pool.weight, requirements=pool.requirements, budgets=pool.disruption.budgets
     )
     budgets = pool.disruption.budgets if settings.budgets is None else settings.budgets
-    budgets += (_OCCUPIED_STAY,) if settings.keeps_occupied else ()
     return msgspec.structs.replace(
         pool,
         limits={**pool.limits, **(settings.limits or {})},
@@ -312,9 +309,6 @@ def at(pool: NodePool, calendars: Iterable[Calendar], now: datetime) -> NodePool
         disruption=msgspec.structs.replace(pool.disruption, budgets=budgets),
         hours=msgspec.structs.replace(hours, overruled=overruled, written=written),
     )
-
-
-_OCCUPIED_STAY: Final = Budget(nodes="0", reasons=(TerminationReason.UNDERUTILIZED,))
 
 
 def _capped(pool: NodePool, calendars: Iterable[Calendar]) -> NodePool:
@@ -389,7 +383,10 @@ def _hours(rules: Sequence[CalendarRule], in_force: Sequence[CalendarRule], now:
     closing = _closing(in_force)
     warm, warm_moments = _warm(rules, now)
     moments = [change for rule in rules if (change := next_change(rule, now)) is not None] + warm_moments
-    hours = msgspec.structs.replace(warm, rules=tuple(rule.name for rule in in_force))
+    stays = [end for rule in in_force if rule.settings.keeps_occupied and (end := next_change(rule, now)) is not None]
+    hours = msgspec.structs.replace(
+        warm, rules=tuple(rule.name for rule in in_force), occupied_until=max(stays, default=None)
+    )
     if closing is not None:
         settings, opens_at = closing.settings, _opening(rules, now)
         lead = settings.lead_time or _ZERO
@@ -609,6 +606,8 @@ def hours_of(pool: NodePool) -> tuple[str, ...]:
     if hours.warm is not None:
         evidence = f", by forecast: {hours.warm.evidence}" if hours.warm.evidence else ""
         lines.append(f"it keeps room free for {hours.warm.pods} pods{evidence}")
+    if hours.occupied_until is not None:
+        lines.append(f"consolidation removes empty nodes only until {hours.occupied_until:%Y-%m-%dT%H:%M:%SZ}")
     if hours.changes_at is not None:
         lines.append(f"its calendars change something at {hours.changes_at:%Y-%m-%dT%H:%M:%SZ}")
     return tuple(lines)

@@ -16,12 +16,24 @@ from typing import Final
 
 import msgspec
 
-from core import labels
 from core.calendars import as_written, holds, wall_time, warm_buffer, zone
 from core.model.node_pool import Calendar, CalendarRule, CalendarSettings, CalendarWindow, WarmRoom
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars, render
-from core.pods import CPU, MEMORY, PODS, RESOURCES, Fall, Growths, SlotGrowth, fall_rule, recurring_falls
+from core.pods import (
+    CPU,
+    MEMORY,
+    PODS,
+    RESOURCES,
+    Fall,
+    Growths,
+    PodLife,
+    SlotGrowth,
+    emptiest_pools,
+    fall_rule,
+    recurring_falls,
+    with_departures,
+)
 from core.scheduling import schedule
 
 _ROUNDED_TO: Final = {CPU: 10, MEMORY: 1 << 20}
@@ -30,54 +42,6 @@ _ROUNDED_TO: Final = {CPU: 10, MEMORY: 1 << 20}
 DAY: Final = timedelta(days=1)
 SLOT: Final = timedelta(minutes=5)
 _SECOND: Final = timedelta(seconds=1)
-
-# The pods of a recorded period.
-
-
-class PodLife(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that got a node of a NodePool: from when to when it was there, and how long it waited as far as snapshots show."""
-
-    pool: str
-    created_at: datetime
-    gone_at: datetime | None
-    requests: dict[str, int]
-    waited: timedelta
-
-
-class PodLives:
-    """`see` snapshots in order of time, then read `lives`. Pods of DaemonSets come with nodes and are left out."""
-
-    def __init__(self) -> None:
-        self._present: dict[str, PodLife] = {}
-        self._ended: list[PodLife] = []
-
-    def see(self, snapshot: Snapshot) -> None:
-        """Take the pods of the next snapshot."""
-        pools = {node.name: node.labels.get(labels.NODEPOOL, "") for node in snapshot.nodes}
-        bound = {
-            pod.uid or pod.key: pod
-            for pod in snapshot.pods
-            if pod.is_active and not pod.is_daemon and pools.get(pod.node_name)
-        }
-        for key in sorted(self._present.keys() - bound.keys()):
-            self._ended.append(msgspec.structs.replace(self._present.pop(key), gone_at=snapshot.now))
-        for key, pod in bound.items():
-            if key in self._present:
-                continue
-            created = pod.created_at or snapshot.now
-            self._present[key] = PodLife(
-                pool=pools[pod.node_name],
-                created_at=created,
-                gone_at=None,
-                requests={PODS: 1, **{name: pod.spec.requests.get(name, 0) for name in (CPU, MEMORY)}},
-                waited=max(timedelta(0), (pod.started_at or snapshot.now) - created),
-            )
-
-    @property
-    def lives(self) -> tuple[PodLife, ...]:
-        """The pods so far, in the order of their creation."""
-        return tuple(sorted((*self._ended, *self._present.values()), key=lambda life: (life.created_at, life.pool)))
-
 
 # The ramps that recur.
 
@@ -178,8 +142,7 @@ def recurring(recorded: Growths, since: datetime, until: datetime, rules: Foreca
     for day in dates:
         for pool, slots in recorded.get(day.isoformat(), {}).items():
             for growth in slots:
-                if growth.has_grown:
-                    by_slot[pool, growth.slot][day] = growth
+                by_slot[pool, growth.slot][day] = growth
     growing = [key for key in sorted(by_slot) if _weekdays(by_slot[key], dates, rules)]
     merged = (_ramp(run, by_slot, dates, rules) for run in _runs(growing, rules))
     return tuple(ramp for ramp in merged if ramp is not None)
@@ -280,7 +243,7 @@ def _whole_days(since: datetime, until: datetime, rules: ForecastRules) -> tuple
 
 
 def growths(lives: Sequence[PodLife], rules: ForecastRules) -> dict[str, dict[str, tuple[SlotGrowth, ...]]]:
-    """Return by how much NodePools grew or became smaller in each slot of each day; other slots are missing."""
+    """Return by how much NodePools grew in each slot of each day; slots without growth are missing."""
     recorded: dict[str, dict[str, tuple[SlotGrowth, ...]]] = defaultdict(dict)
     for pool in sorted({life.pool for life in lives}):
         of_pool = [life for life in lives if life.pool == pool]
@@ -311,10 +274,7 @@ _Amounts = dict[str, int]
 
 
 def _peaks(lives: Sequence[PodLife], rules: ForecastRules) -> dict[tuple[str, int], tuple[_Amounts, _Amounts]]:
-    """Return by how much the requests of one NodePool's pods exceeded those at the slot's beginning, at most and at its end.
-
-    Slots in which they neither grew nor ended smaller are missing.
-    """
+    """Return by how much the requests of one NodePool's pods exceeded those at the slot's beginning, at most and at its end."""
     place = zone(rules.time_zone)
     changes = [(life.created_at, 1, life) for life in lives]
     changes += [(life.gone_at, -1, life) for life in lives if life.gone_at is not None]
@@ -328,9 +288,7 @@ def _peaks(lives: Sequence[PodLife], rules: ForecastRules) -> dict[tuple[str, in
         for name in RESOURCES:
             level[name] += sign * life.requests[name]
             peak[name] = max(peak[name], level[name])
-        if peak == before == level:
-            peaks.pop(here, None)
-        else:
+        if peak != before:
             peaks[here] = (
                 {name: peak[name] - before[name] for name in RESOURCES},
                 {name: level[name] - before[name] for name in RESOURCES},
@@ -472,11 +430,11 @@ VALID_FOR: Final = timedelta(days=3)
 """How long a forecast keeps room that is not computed again."""
 
 SLOTS_MAX: Final = 32
-"""The most slots of a day that are kept for a NodePool, those that changed most: the others count as without change. With
-`POOLS_MAX`, the history stays below the 400 KB that a row may have."""
+"""The most slots of a day that are kept for a NodePool, those with the most pods: the others count as without growth. Fewer are
+kept if a row does not hold them."""
 
 POOLS_MAX: Final = 50
-"""The most NodePools of a day that are kept, those with the most pods."""
+"""The most NodePools of a day that are kept, those with the most pods that come, and those with the most that leave."""
 
 RAMPS_MAX: Final = 100
 """The most ramps that are kept, those with the most pods: to price one takes a tenth of a second with all of EC2's types."""
@@ -490,12 +448,14 @@ class GrowthHistory(msgspec.Struct, frozen=True, kw_only=True):
         since: When the first decision was recorded, None if none was read.
         read_until: Until when the ledger was read.
         days: Date (ISO) → NodePool → its slots with growth.
+        departures: When pods left; the slots in which they do so would take the place of those with growth.
     """
 
     time_zone: str
     since: datetime | None = None
     read_until: datetime
     days: dict[str, dict[str, tuple[SlotGrowth, ...]]] = {}
+    departures: dict[str, dict[str, dict[int, int]]] = {}
 
 
 def extended(history: GrowthHistory, lives: Sequence[PodLife], until: datetime, rules: ForecastRules) -> GrowthHistory:
@@ -511,15 +471,32 @@ def extended(history: GrowthHistory, lives: Sequence[PodLife], until: datetime, 
             new = [growth for growth in slots if first <= (day, growth.slot) < last]
             if new:
                 together = (*days.setdefault(day, {}).get(pool, ()), *new)
-                largest = sorted(together, key=lambda growth: (-growth.most_pods, growth.slot))[:SLOTS_MAX]
-                days[day][pool] = tuple(sorted(largest, key=lambda growth: growth.slot))
+                days[day][pool] = _largest_slots(together, SLOTS_MAX)
     oldest = wall_time(until - HISTORY, place).date().isoformat()
     kept = {day: _largest_pools(pools) for day, pools in sorted(days.items()) if day >= oldest}
-    return msgspec.structs.replace(history, read_until=until, days=kept)
+    both = with_departures(
+        history.departures, lives, history.read_until, until, lambda moment: wall_time(moment, place)
+    )
+    departures = {day: emptiest_pools(pools, POOLS_MAX) for day, pools in sorted(both.items()) if day >= oldest}
+    return msgspec.structs.replace(history, read_until=until, days=kept, departures=departures)
+
+
+def thinned(history: GrowthHistory, slots: int) -> GrowthHistory:
+    """Return the history with so many slots of a day of a NodePool at most, on all days alike."""
+    days = {
+        day: {pool: _largest_slots(grown, slots) for pool, grown in pools.items()}
+        for day, pools in history.days.items()
+    }
+    return msgspec.structs.replace(history, days=days)
+
+
+def _largest_slots(grown: Iterable[SlotGrowth], most: int) -> tuple[SlotGrowth, ...]:
+    largest = sorted(grown, key=lambda growth: (-growth.pods, growth.slot))[:most]
+    return tuple(sorted(largest, key=lambda growth: growth.slot))
 
 
 def _largest_pools(pools: Mapping[str, tuple[SlotGrowth, ...]]) -> dict[str, tuple[SlotGrowth, ...]]:
-    names = sorted(pools, key=lambda name: (-sum(growth.most_pods for growth in pools[name]), name))[:POOLS_MAX]
+    names = sorted(pools, key=lambda name: (-sum(growth.pods for growth in pools[name]), name))[:POOLS_MAX]
     return {name: pools[name] for name in sorted(names)}
 
 
@@ -547,7 +524,7 @@ def forecast_from(history: GrowthHistory, snapshot: Snapshot, rules: ForecastRul
         at=snapshot.now,
         rules=rules,
         ramps=_within_amount([ramp for ramp in each if ramp is not None], rules),
-        falls=recurring_falls(history.days, _whole_days(since, history.read_until, rules), rules.slot, rules.days_min),
+        falls=recurring_falls(history.departures, _whole_days(since, history.read_until, rules), rules.days_min),
     )
 
 
@@ -610,11 +587,25 @@ def calendars_of(forecast: Forecast) -> tuple[Calendar, ...]:
             node_pools=(pool,),
             rules=(
                 *(_rule(ramp, forecast) for ramp in kept if ramp.pool == pool),
-                *(fall_rule(fall, clock, last) for fall in forecast.falls if fall.pool == pool),
+                *(fall_rule(fall, clock, last) for fall in _falls_after(kept, forecast.falls) if fall.pool == pool),
             ),
         )
         for pool in sorted({ramp.pool for ramp in kept})
     )
+
+
+def _falls_after(kept: Sequence[Ramp], falls: Iterable[Fall]) -> Iterator[Fall]:
+    """Yield the falls on the weekdays on which they begin within a day after a ramp of their NodePool: its pods leave again."""
+    for fall in falls:
+        of_pool = [ramp for ramp in kept if ramp.pool == fall.pool]
+        weekdays = tuple(day for day in fall.weekdays if any(_is_after(ramp, fall.starts, day) for ramp in of_pool))
+        if weekdays:
+            yield msgspec.structs.replace(fall, weekdays=weekdays)
+
+
+def _is_after(ramp: Ramp, starts: timedelta, weekday: int) -> bool:
+    since = ((weekday - begins) % 7 * DAY + starts - ramp.starts for begins in ramp.weekdays)
+    return any(timedelta(0) < apart <= DAY for apart in since)
 
 
 def _rule(ramp: Ramp, forecast: Forecast) -> CalendarRule:

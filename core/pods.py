@@ -17,9 +17,8 @@ docs/engineering/handbook/planning.md.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import msgspec
@@ -29,7 +28,7 @@ from core.errors import InvalidInputError
 from core.model.node_pool import CalendarRule, CalendarSettings, CalendarWindow
 from core.model.plan import WaitingPod
 from core.model.pod import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY, LabelSelector, Owner, Pod, PodSpec, TopologySpread
-from core.model.snapshot import Options
+from core.model.snapshot import Options, Snapshot
 from core.model.values.quantity import dollars, in_calendar, parse_duration
 from core.model.values.requirements import Requirement, is_label_key, shown
 from core.model.values.taints import DISRUPTED, FOR_EVER
@@ -445,8 +444,53 @@ PODS, CPU, MEMORY = "pods", "cpu", "memory"
 RESOURCES: Final = (PODS, CPU, MEMORY)
 
 
+class PodLife(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that got a node of a NodePool: from when to when it was there, and how long it waited as far as snapshots show."""
+
+    pool: str
+    created_at: datetime
+    gone_at: datetime | None
+    requests: dict[str, int]
+    waited: timedelta
+
+
+class PodLives:
+    """`see` snapshots in order of time, then read `lives`. Pods of DaemonSets come with nodes and are left out."""
+
+    def __init__(self) -> None:
+        self._present: dict[str, PodLife] = {}
+        self._ended: list[PodLife] = []
+
+    def see(self, snapshot: Snapshot) -> None:
+        """Take the pods of the next snapshot."""
+        pools = {node.name: node.labels.get(labels.NODEPOOL, "") for node in snapshot.nodes}
+        bound = {
+            pod.uid or pod.key: pod
+            for pod in snapshot.pods
+            if pod.is_active and not pod.is_daemon and pools.get(pod.node_name)
+        }
+        for key in sorted(self._present.keys() - bound.keys()):
+            self._ended.append(msgspec.structs.replace(self._present.pop(key), gone_at=snapshot.now))
+        for key, pod in bound.items():
+            if key in self._present:
+                continue
+            created = pod.created_at or snapshot.now
+            self._present[key] = PodLife(
+                pool=pools[pod.node_name],
+                created_at=created,
+                gone_at=None,
+                requests={PODS: 1, **{name: pod.spec.requests.get(name, 0) for name in (CPU, MEMORY)}},
+                waited=max(timedelta(0), (pod.started_at or snapshot.now) - created),
+            )
+
+    @property
+    def lives(self) -> tuple[PodLife, ...]:
+        """The pods so far, in the order of their creation."""
+        return tuple(sorted((*self._ended, *self._present.values()), key=lambda life: (life.created_at, life.pool)))
+
+
 class SlotGrowth(msgspec.Struct, frozen=True, array_like=True):
-    """By how much a NodePool grew, or became smaller, in one slot of a day.
+    """By how much a NodePool grew in one slot of a day.
 
     Attributes:
         slot: Its number from midnight.
@@ -469,16 +513,6 @@ class SlotGrowth(msgspec.Struct, frozen=True, array_like=True):
     cpu_most: int | None = None
     memory_most: int | None = None
 
-    @property
-    def has_grown(self) -> bool:
-        """Whether it grew at all; other slots are kept because it became smaller."""
-        return max(self.pods, self.cpu, self.memory) > 0
-
-    @property
-    def most_pods(self) -> int:
-        """By how many pods it grew or became smaller, whichever is more."""
-        return max(self.pods, -self.in_the_end()[PODS])
-
     def in_the_end(self) -> dict[str, int]:
         """Return by how much it had grown in the end; without a record, as if all that came had stayed."""
         ends = {PODS: (self.pods_after, self.pods), CPU: (self.cpu_after, self.cpu)}
@@ -499,26 +533,60 @@ Growths = Mapping[str, Mapping[str, Sequence[SlotGrowth]]]
 # Falls that recur.
 
 
+Departures = Mapping[str, Mapping[str, Mapping[int, int]]]
+"""Date (ISO) → NodePool → half hour of the day → how many more pods left in it than came, negative if more came."""
+
 PART: Final = timedelta(minutes=30)
 """Falls begin and end with half hours: the minutes in which pods leave differ from day to day."""
 
+PARTS_A_DAY: Final = timedelta(days=1) // PART
+_PARTS_A_WEEK: Final = 7 * PARTS_A_DAY
+
+CALM_MAX: Final = 1
+"""So many half hours without a fall do not end one: else pods that leave all evening would be many short falls."""
+
 LONGEST_FALL: Final = timedelta(hours=2)
-"""Pods that leave for longer than this are no fall: nodes would be kept for too long."""
+"""Pods that leave for longer than this are no fall, and those of one day are no longer together: nodes would be kept for too
+long."""
 
 PODS_MIN: Final = 3
 """A fall by fewer pods keeps no nodes."""
-
 
 SETTLES_IN: Final = timedelta(minutes=10)
 """How long nodes with pods stay after a fall: its last pods have just left, so some nodes wait for consolidateAfter yet. Those
 that do not would be emptied first, with more pods on them."""
 
 
+def with_departures(
+    recorded: Departures,
+    lives: Iterable[PodLife],
+    since: datetime,
+    until: datetime,
+    shown: Callable[[datetime], datetime],
+) -> dict[str, dict[str, dict[int, int]]]:
+    """Return what is recorded with how many more pods left than came from a moment until before another, by `shown` clocks."""
+    both = {day: {pool: dict(parts) for pool, parts in pools.items()} for day, pools in recorded.items()}
+    for life in lives:
+        for moment, sign in ((life.created_at, -1), (life.gone_at, 1)):
+            if moment is not None and since <= moment < until:
+                wall = shown(moment)
+                parts = both.setdefault(wall.date().isoformat(), {}).setdefault(life.pool, {})
+                part = timedelta(hours=wall.hour, minutes=wall.minute) // PART
+                parts[part] = parts.get(part, 0) + sign
+    return both
+
+
+def emptiest_pools(pools: Mapping[str, Mapping[int, int]], most: int) -> dict[str, dict[int, int]]:
+    """Return the NodePools of a day that most pods left, without half hours in which as many came as left."""
+    names = sorted(pools, key=lambda name: (-sum(max(0, pods) for pods in pools[name].values()), name))[:most]
+    return {name: {part: pods for part, pods in sorted(pools[name].items()) if pods} for name in sorted(names)}
+
+
 class Fall(msgspec.Struct, frozen=True, kw_only=True):
     """Pods of a NodePool that leave at the same time of some weekdays.
 
     Attributes:
-        weekdays: From 0, Monday.
+        weekdays: Those on which it begins, from 0, Monday.
         starts: When it begins, from the wall clock's midnight.
         pods: By how many pods the NodePool becomes smaller, on the median day.
     """
@@ -530,55 +598,74 @@ class Fall(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
 
 
-def recurring_falls(recorded: Growths, dates: Sequence[date], slot: timedelta, days_min: int) -> tuple[Fall, ...]:
+def recurring_falls(recorded: Departures, dates: Sequence[date], days_min: int) -> tuple[Fall, ...]:
     """Return the falls that recur on these days: half hours in which pods mostly left, as long as they follow each other."""
-    by_part: dict[str, dict[int, dict[date, int]]] = defaultdict(lambda: defaultdict(dict))
-    for day in dates:
-        for pool, slots in recorded.get(day.isoformat(), {}).items():
-            for growth in slots:
-                on_day = by_part[pool][growth.slot * slot // PART]
-                on_day[day] = on_day.get(day, 0) - growth.in_the_end()[PODS]
-    return tuple(
-        fall
-        for pool in sorted(by_part)
-        for run in _runs(by_part[pool], dates, days_min)
-        if (fall := _fall(pool, run, by_part[pool], dates)) is not None
-    )
+    falls: list[Fall] = []
+    for pool in sorted({pool for pools in recorded.values() for pool in pools}):
+        by_day = {day: recorded.get(day.isoformat(), {}).get(pool, {}) for day in dates}
+        alike: dict[_Run, dict[int, list[int]]] = defaultdict(dict)
+        for weekday, runs in sorted(_kept_runs(by_day, days_min).items()):
+            for run, totals in runs.items():
+                alike[run][weekday] = totals
+        for (first, parts), by_weekday in sorted(alike.items()):
+            pods = _median([total for totals in by_weekday.values() for total in totals])
+            starts, lasts = first * PART, parts * PART
+            falls.append(Fall(pool=pool, weekdays=tuple(sorted(by_weekday)), starts=starts, lasts=lasts, pods=pods))
+    return tuple(falls)
 
 
-_Part = tuple[int, tuple[int, ...]]
-"""A half hour, and the weekdays on which pods mostly leave in it."""
+_Run = tuple[int, int]
+"""The first half hour of its day, and how many half hours follow each other."""
 
 
-def _runs(parts: Mapping[int, Mapping[date, int]], dates: Sequence[date], days_min: int) -> list[list[_Part]]:
-    """Return the half hours of falls that follow each other on the same weekdays."""
-    falling = [(part, _weekdays(parts[part], dates, days_min)) for part in sorted(parts)]
-    falling = [(part, weekdays) for part, weekdays in falling if weekdays]
-    runs = [[falling[0]]] if falling else []
-    for before, here in pairwise(falling):
-        if here[0] == before[0] + 1 and here[1] == before[1]:
-            runs[-1].append(here)
-        else:
-            runs.append([here])
-    return runs
+def _kept_runs(by_day: Mapping[date, Mapping[int, int]], days_min: int) -> dict[int, dict[_Run, list[int]]]:
+    """Return weekday → its falls, with how many pods left on each day: the largest that are short enough together."""
+    kept: dict[int, dict[_Run, list[int]]] = defaultdict(dict)
+    for first, parts in _runs(_falling(by_day, days_min)):
+        weekday, start = divmod(first, PARTS_A_DAY)
+        totals = [_left_in(by_day, day, start, parts) for day in by_day if day.weekday() == weekday]
+        if parts * PART <= LONGEST_FALL and _median(totals) >= PODS_MIN:
+            kept[weekday][start, parts] = totals
+    for runs in kept.values():
+        lasting = timedelta(0)
+        for run in sorted(runs, key=lambda run: (-_median(runs[run]), run)):
+            if lasting + run[1] * PART > LONGEST_FALL:
+                del runs[run]
+            else:
+                lasting += run[1] * PART
+    return kept
 
 
-def _weekdays(left: Mapping[date, int], dates: Sequence[date], days_min: int) -> tuple[int, ...]:
-    fell = [day.weekday() for day in dates if left.get(day, 0) > 0]
-    present = [day.weekday() for day in dates]
-    return tuple(day for day in range(7) if present.count(day) >= days_min and 2 * fell.count(day) > present.count(day))
+def _falling(by_day: Mapping[date, Mapping[int, int]], days_min: int) -> set[int]:
+    """Return the half hours of the week in which pods left on most days."""
+    present, fell = Counter(day.weekday() for day in by_day), Counter[int]()
+    for day, parts in by_day.items():
+        fell.update(day.weekday() * PARTS_A_DAY + part for part, pods in parts.items() if pods > 0)
+    days = {part: present[part // PARTS_A_DAY] for part in fell}
+    return {part for part in fell if days[part] >= days_min and 2 * fell[part] > days[part]}
 
 
-def _fall(
-    pool: str, run: Sequence[_Part], parts: Mapping[int, Mapping[date, int]], dates: Collection[date]
-) -> Fall | None:
-    (first, weekdays), (last, _) = run[0], run[-1]
-    lasts = (last + 1 - first) * PART
-    totals = sorted(sum(parts[part].get(day, 0) for part, _ in run) for day in dates if day.weekday() in weekdays)
-    pods = totals[len(totals) // 2]
-    if lasts > LONGEST_FALL or pods < PODS_MIN:
-        return None
-    return Fall(pool=pool, weekdays=weekdays, starts=first * PART, lasts=lasts, pods=pods)
+def _runs(falling: Container[int]) -> Iterator[_Run]:
+    """Yield the first half hour of the week and the length of each fall; Sunday's last is followed by Monday's first."""
+    steps = range(CALM_MAX + 1, 0, -1)
+    for first in range(_PARTS_A_WEEK):
+        if first not in falling or any((first - step) % _PARTS_A_WEEK in falling for step in steps):
+            continue
+        last = first
+        while step := next((step for step in steps if (last + step) % _PARTS_A_WEEK in falling), 0):
+            last += step
+        yield first, last + 1 - first
+
+
+def _left_in(by_day: Mapping[date, Mapping[int, int]], day: date, start: int, parts: int) -> int:
+    total = 0
+    for days, part in (divmod(start + number, PARTS_A_DAY) for number in range(parts)):
+        total += by_day.get(day + timedelta(days=days), {}).get(part, 0)
+    return total
+
+
+def _median(totals: Sequence[int]) -> int:
+    return sorted(totals)[len(totals) // 2]
 
 
 def fall_rule(fall: Fall, time_zone: str, valid_until: str) -> CalendarRule:

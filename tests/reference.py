@@ -39,9 +39,9 @@ from core.reasons.code import (
     TerminationReason,
 )
 from core.reasons.groups import RequestReason
-from core.reasons.nodes import DrainReason, DriftReason, NodeReason
+from core.reasons.nodes import DriftReason, NodeReason
 from core.reasons.pods import BindingReason, EvictionReason, HeldPodReason, PodReason
-from core.reasons.runs import CommandReason, FailureReason, RunReason
+from core.reasons.runs import CommandReason, DrainReason, FailureReason, RunReason
 from installation import metric_names
 from installation.metric_names import NAMESPACE
 from installation.settings import Settings

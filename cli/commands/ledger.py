@@ -518,8 +518,9 @@ def run_forecast(arguments: argparse.Namespace) -> int:
     from cli.ledger.entries import PeriodReader, opened_ledger
     from cli.terminal.style import progress
     from core.calendars import zone
-    from core.forecast import PodLives, ramps
+    from core.forecast import ramps
     from core.interpreter import collector_paused
+    from core.pods import PodLives
 
     rules = _forecast_rules(arguments)
     zone(rules.time_zone)

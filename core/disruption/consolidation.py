@@ -35,6 +35,7 @@ from core.reasons.nodes import (
     NeverConsolidated,
     NodeReason,
     NotTried,
+    PodsLeave,
     PriceUnknown,
     RoomKept,
     SavingsBelowMoves,
@@ -252,6 +253,8 @@ def objection(candidate: Candidate, disruption_pass: DisruptionPass) -> Refusal 
         return RoomKept(name) if name in disruption_pass.buffer_nodes else None
     if pool.disruption.policy == WHEN_EMPTY:
         return ConsolidatedWhenEmpty(pool.name, next(pod.key for pod in candidate.pods), name)
+    if pool.hours is not None and pool.hours.occupied_until is not None:
+        return PodsLeave(pool.name, pool.hours.occupied_until)
     gate = disruption_pass.snapshot.rollouts.get(pool.name) if candidate.drift else None
     if gate is not None:
         return Stated(gate_reason(gate), gate.message)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -34,7 +34,7 @@ from core.model.snapshot import Snapshot
 from core.reasons.pods import PodReason
 
 if TYPE_CHECKING:
-    from core.gangs import Gang
+    from core.model.pod import Pod
 
 SHARES_MAX: Final = 50
 """The most claims of one launch: a lost response concerns all of them, and 1,000 nodes take 20 requests."""
@@ -219,35 +219,111 @@ def least_instances(record: ClaimRecord) -> int:
 # Gives back the nodes of a group that start although the rest of the group cannot be bought.
 
 
-def starts_for_nobody(plan: Plan, snapshot: Snapshot, records: Iterable[ClaimRecord]) -> list[tuple[ClaimRecord, str]]:
-    """Return the claims of groups whose nodes start in vain, each with why.
+class StartsInVain(NamedTuple):
+    """What a plan says of the nodes that start for groups.
+
+    Attributes:
+        given_back: Claims whose node is given back now, each with why.
+        noted: Claims whose row changes, before and after: their group no longer needs the node, or needs it again.
+        next_at: When the next one may be given back; None while none is waited for.
+    """
+
+    given_back: list[tuple[ClaimRecord, str]]
+    noted: list[tuple[ClaimRecord, ClaimRecord]]
+    next_at: datetime | None = None
+
+
+def starts_for_nobody(plan: Plan, snapshot: Snapshot, records: Iterable[ClaimRecord]) -> StartsInVain:
+    """Return the claims of groups whose nodes start in vain.
 
     A node is of no use if the plan finds no room for the rest of its group: it is given back at once, because what EC2 refused
     is asked for again only after more than a minute. If members do not exist or their objects have a mistake, it is given back
-    after `MEMBERS_COME_WITHIN`, whether or not a member is expected on it. A node that other pods use stays.
+    `MEMBERS_COME_WITHIN` after that was first seen, whether or not a member is expected on it: a controller replaces a member
+    moments after it is gone. A node that other pods use stays.
     """
-    starting = starting_for_groups(records)
+    found, starting = StartsInVain([], []), starting_for_groups(records)
     if not starting or any(pod.reason == PodReason.DEADLINE_REACHED for pod in plan.unschedulable):
-        return []  # a plan that ran out of time says nothing of what has room
-    from core.gangs import gangs_of  # most clusters have none
-
-    gangs = {gang.identity: gang for gang in gangs_of(snapshot)}
-    held = {group.identity: group.message for group in plan.groups if group.reason}
-    # A group whose members are all expected on nodes has none to plan for, so no plan says that it cannot be complete.
-    refused = {name: gang.refusal.message for name, gang in gangs.items() if gang.refusal is not None}
-    used = {binding.node for binding in plan.bindings}
-    in_vain = []
+        return found  # a plan that ran out of time says nothing of what has room
+    groups, now = _StartingGroups(plan, snapshot, starting), snapshot.now
+    moments = []
     for record in starting:
-        group = record.plan.annotations[labels.GROUP_OF_CLAIM]
-        gang, waits = gangs.get(group), _is_young(record, snapshot.now)
-        if record.name in used or record.node_name in used:
+        verdict = groups.verdict(record)
+        since = (record.moments.unneeded_at or now) if verdict is not None and verdict.may_change else None
+        if verdict is not None and (since is None or now - since >= MEMBERS_COME_WITHIN):
+            found.given_back.append((record, f"group {group_of(record)} {verdict.why}"))
             continue
-        why = (None if waits else refused.get(group)) if group in refused else held.get(group)
-        if why is not None and not _is_used(record, snapshot, gang):
-            in_vain.append((record, f"group {group} cannot be complete: {why}"))
-        elif not waits and why is None and not _has_pods(record, snapshot, is_known=gang is not None):
-            in_vain.append((record, f"group {group} no longer needs its node"))
-    return in_vain
+        if since != record.moments.unneeded_at:
+            moved = msgspec.structs.replace(record.moments, unneeded_at=since)
+            found.noted.append((record, msgspec.structs.replace(record, moments=moved)))
+        if since is not None:
+            moments.append(since + MEMBERS_COME_WITHIN)
+    return found._replace(next_at=min(moments, default=None))
+
+
+class _Verdict(NamedTuple):
+    """Why a group does not use a node that starts for it; `may_change`: whether pods that come soon may do so."""
+
+    why: str
+    may_change: bool
+
+
+class _StartingGroups:
+    """The groups for which nodes start, and where their pods are: read once for all their claims."""
+
+    def __init__(self, plan: Plan, snapshot: Snapshot, starting: Sequence[ClaimRecord]) -> None:
+        from core.gangs import gangs_of  # most clusters have none
+
+        names = {group_of(record) for record in starting}
+        self._gangs = {gang.identity: gang for gang in gangs_of(snapshot) if gang.identity in names}
+        self._members = {name: frozenset(pod.key for pod in gang.pods) for name, gang in self._gangs.items()}
+        self._held = {group.identity: group.message for group in plan.groups if group.reason}
+        # A group whose members are all expected on nodes has none to plan for, so no plan says that it cannot be complete.
+        self._refused = {name: gang.refusal.message for name, gang in self._gangs.items() if gang.refusal is not None}
+        self._bound = {binding.node for binding in plan.bindings}
+        self._requests = {f"{request.namespace}/{request.name}" for request in snapshot.provisioning_requests}
+        nodes = {name for record in starting for name in (record.name, record.node_name) if name}
+        wanted = {key for record in starting for key in record.plan.pods}
+        self._on_node: dict[str, list[Pod]] = {}
+        self._node_of: dict[str, str] = {}
+        for pod in snapshot.pods:
+            if pod.node_name in nodes:
+                self._on_node.setdefault(pod.node_name, []).append(pod)
+            if pod.key in wanted:
+                self._node_of[pod.key] = pod.node_name
+
+    def verdict(self, record: ClaimRecord) -> _Verdict | None:
+        """Return why the group of a claim does not use its node; None if it does, or others do."""
+        group = group_of(record)
+        if record.name in self._bound or record.node_name in self._bound:
+            return None
+        why = self._refused.get(group) or self._held.get(group)
+        if why is None:
+            return None if self._has_pods(record) else _Verdict("no longer needs its node", may_change=True)
+        if self._is_used(record):
+            return None
+        return _Verdict(f"cannot be complete: {why}", may_change=group in self._refused)
+
+    def _is_used(self, record: ClaimRecord) -> bool:
+        """Whether members run on a claim's node, or pods of others are expected there; those of DaemonSets do not count."""
+        members = self._members.get(group_of(record), frozenset())
+        return any(
+            not pod.is_daemon and (pod.phase == "Running" or pod.key not in members)
+            for name in (record.name, record.node_name)
+            for pod in self._on_node.get(name, ())
+            if pod.is_active
+        )
+
+    def _has_pods(self, record: ClaimRecord) -> bool:
+        """Whether any of the pods that it was launched for waits, is expected or runs on it, or is still to come.
+
+        A snapshot of a plan places pods that wait for a node without a name on its claim.
+        """
+        if record.plan.buffer_pods:
+            _, _, name = group_of(record).partition("/")
+            return group_of(record) in self._gangs or name in self._requests
+        places = ("", record.name, record.node_name)
+        wanted = record.plan.pods
+        return not wanted or any(self._node_of.get(key) in places for key in wanted)
 
 
 def starting_for_groups(records: Iterable[ClaimRecord]) -> list[ClaimRecord]:
@@ -261,22 +337,19 @@ def starting_for_groups(records: Iterable[ClaimRecord]) -> list[ClaimRecord]:
     ]
 
 
-def may_start_for_nobody(records: Iterable[ClaimRecord], waiting: Collection[str], now: datetime) -> bool:
+def may_start_for_nobody(records: Iterable[ClaimRecord], waiting: Collection[str]) -> bool:
     """Whether a node starts for a group that may have changed since: only a plan can say whether it is given back.
 
-    A group has changed if a pod is missing for which the node was launched. One whose object says its minimum may have changed
-    with all its pods there. It is not to be asked while a ProvisioningRequest is open or booked: a node may start for that.
+    A group has changed if a pod is missing for which the node was launched, or if one was missing at the last plan. One whose
+    object says its minimum may have changed with all its pods there. It is not to be asked while a ProvisioningRequest is open
+    or booked: a node may start for that.
     """
     return any(
-        not _is_young(record, now)
-        and (not group_of(record).startswith(_BY_PODS_ALONE) or not _all_wait(record, waiting))
+        record.moments.unneeded_at is not None
+        or not group_of(record).startswith(_BY_PODS_ALONE)
+        or not _all_wait(record, waiting)
         for record in starting_for_groups(records)
     )
-
-
-def _is_young(record: ClaimRecord, now: datetime) -> bool:
-    """Whether a starting node still waits for members: from its launch on, however far it has come."""
-    return now - (record.moments.launched_at or record.phase_since) < MEMBERS_COME_WITHIN
 
 
 _BY_PODS_ALONE: Final = (f"{GroupSource.ANNOTATION}/", f"{GroupSource.KUEUE}/")
@@ -285,32 +358,6 @@ _BY_PODS_ALONE: Final = (f"{GroupSource.ANNOTATION}/", f"{GroupSource.KUEUE}/")
 
 def _all_wait(record: ClaimRecord, waiting: Collection[str]) -> bool:
     return bool(record.plan.pods) and all(key in waiting for key in record.plan.pods)
-
-
-def _is_used(record: ClaimRecord, snapshot: Snapshot, gang: Gang | None) -> bool:
-    """Whether members run on a claim's node, or pods of others are expected there; those of DaemonSets do not count."""
-    members = frozenset(pod.key for pod in gang.pods) if gang is not None else frozenset[str]()
-    names = {record.name, record.node_name} - {""}
-    return any(
-        pod.node_name in names and not pod.is_daemon and (pod.phase == "Running" or pod.key not in members)
-        for pod in snapshot.pods
-        if pod.is_active
-    )
-
-
-def _has_pods(record: ClaimRecord, snapshot: Snapshot, *, is_known: bool) -> bool:
-    """Whether any of the pods that it was launched for waits, is expected or runs on it, or is still to come.
-
-    A snapshot of a plan places pods that wait for a node without a name on its claim. `is_known`: whether its group exists.
-    """
-    if record.plan.buffer_pods:
-        requests = {f"{request.namespace}/{request.name}" for request in snapshot.provisioning_requests}
-        _, _, name = record.plan.annotations[labels.GROUP_OF_CLAIM].partition("/")
-        return is_known or name in requests
-    wanted = frozenset(record.plan.pods)
-    return not wanted or any(
-        pod.key in wanted and pod.node_name in ("", record.name, record.node_name) for pod in snapshot.pods
-    )
 
 
 # Distributes the claims of a plan over the subnets of a zone, where all of them have few free addresses.

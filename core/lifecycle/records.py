@@ -71,6 +71,7 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         usable_at: When its node was first found ready for its pods, which then had their first turn.
         bound_at: When we last bound a pod to it, or found none to bind.
         opened_at: When its node was opened to all pods.
+        unneeded_at: When its group was first seen not to need its node while that starts; dropped once it does, or is ready.
     """
 
     pods_created_at: datetime | None = None
@@ -85,6 +86,7 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usable_at: datetime | None = None
     bound_at: datetime | None = None
     opened_at: datetime | None = None
+    unneeded_at: datetime | None = None
 
 
 class EvictionTry(msgspec.Struct, frozen=True, array_like=True):

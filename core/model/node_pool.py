@@ -91,7 +91,7 @@ class CalendarSettings(msgspec.Struct, frozen=True, kw_only=True):
         force_after: With FORCE, how long after the closing the nodes go regardless of budgets and pods.
         limits, requirements: These replace the NodePool's for the resources and labels that they name.
         budgets: They replace the NodePool's.
-        keeps_occupied: Whether consolidation removes empty nodes only, beside what budgets say; forecasts alone set it.
+        keeps_occupied: Whether consolidation removes empty nodes only; forecasts alone set it.
     """
 
     closed: bool | None = None
@@ -212,6 +212,7 @@ class PoolHours(msgspec.Struct, frozen=True, kw_only=True):
         changes_at: The next moment at which anything of this may differ, None if there is none.
         warm: The room that is kept free on its nodes.
         warm_since, warm_opens: From when on it is kept, and when its window opens; None if the rule has no windows.
+        occupied_until: Until when consolidation removes empty nodes only, since pods of others leave; None if it does not.
         written: The NodePool's own settings; nodes drift by its own requirements alone.
     """
 
@@ -227,6 +228,7 @@ class PoolHours(msgspec.Struct, frozen=True, kw_only=True):
     warm: WarmRoom | None = None
     warm_since: datetime | None = None
     warm_opens: datetime | None = None
+    occupied_until: datetime | None = None
     written: WrittenSettings = WrittenSettings()
 
 

@@ -192,8 +192,8 @@ class GroupSource(StrEnum):
 
 
 MEMBERS_COME_WITHIN: Final = timedelta(seconds=45)
-"""How long a node that was bought for a group waits for members that do not exist or have a mistake. EC2 bills at least a
-minute."""
+"""How long a node that was bought for a group waits for members that do not exist or have a mistake, from when that is first
+seen. EC2 bills at least a minute."""
 
 
 class MemberTemplate(msgspec.Struct, frozen=True, kw_only=True):

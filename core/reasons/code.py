@@ -355,7 +355,7 @@ class TerminationReason(ReasonCode):
     )
     GROUP_GIVEN_BACK = (
         "GroupGivenBack",
-        "It was launched for a group that cannot be complete now, so it is given back before it costs more than a minute.",
+        "It was launched for a group that cannot be complete now or no longer needs it, so it is given back while it starts.",
         "Read the group's own reason: `fleetwright explain group/NAME`.",
     )
     REPLACEMENT_UNUSED = (

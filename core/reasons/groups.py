@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from core import labels
 from core.reasons.code import ReasonCode, Refusal
@@ -96,6 +96,13 @@ class RequestReason(ReasonCode):
 # Why nothing is bought for a group. `group` is its kind and its name.
 
 
+_SAYINGS_MAX: Final = 5
+"""How many values a message names: each pod of the group gets it, and its size times their number must stay small."""
+
+_VALUE_MAX: Final = 200
+"""The longest value that a message repeats in full: annotations hold up to 256 KiB."""
+
+
 class Saying(NamedTuple):
     """What some members say.
 
@@ -111,12 +118,14 @@ class Saying(NamedTuple):
     @property
     def text(self) -> str:
         """The value, with who says it."""
-        return f"{self.value} ({self.member}{f' and {self.others} more' if self.others else ''})"
+        value = self.value if len(self.value) <= _VALUE_MAX else f"{self.value[:_VALUE_MAX]}..."
+        return f"{value} ({self.member}{f' and {self.others} more' if self.others else ''})"
 
     @staticmethod
     def joined(sayings: tuple[Saying, ...]) -> str:
-        """Return all that is said."""
-        return "; ".join(saying.text for saying in sayings)
+        """Return what is said: the first values, and how many more there are."""
+        more = len(sayings) - _SAYINGS_MAX
+        return "; ".join(saying.text for saying in sayings[:_SAYINGS_MAX]) + (f"; and {more} more" if more > 0 else "")
 
 
 class GroupMissing(Refusal, frozen=True):

@@ -507,8 +507,8 @@ class SchedulingContext:
     def held_pods(self) -> Iterator[Unschedulable]:
         """Return the pods of groups for which nothing is planned, each with its group's reason."""
         for held in self.gang_plan.held:
-            for pod in held.gang.waiting:
-                yield Unschedulable(pod.key, held.refusal.reason, on_one_line(held.refusal.message))
+            reason, message = held.refusal.reason, on_one_line(held.refusal.message)  # shared by all its pods
+            yield from (Unschedulable(pod.key, reason, message) for pod in held.gang.waiting)
 
     def with_gangs(
         self, plan: GangPlan, pins: Mapping[str, Requirements], withdrawn: Collection[str]

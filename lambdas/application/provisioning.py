@@ -36,7 +36,7 @@ def provisioning(shared: SharedControllers) -> Provisioning:
         decision=decision,
         claim_records=ClaimRecords(shared.launcher, clock, at_most=settings.launches_per_run),
         launches=PlanLaunches(shared.parallel_launches, adapters.queues.work, clock),
-        half_groups=HalfGroups(shared.claim_deletion, adapters.queues.work, clock),
+        half_groups=HalfGroups(shared.claim_deletion, stores.claims, adapters.queues.work, clock),
         publisher=PlanPublisher(events, decided, rooms, stores.nominations, clock),
         replacing=Replacing(stores.claims),
         observed=ObservedPlans(decision, adapters.ledger),

@@ -47,8 +47,8 @@ from core.model.plan import Hold, Plan
 from core.model.pod import Pod
 from core.pods import is_drainable
 from core.reasons.code import ClaimReason, DecisionKind, TerminationReason
-from core.reasons.nodes import DrainReason
 from core.reasons.pods import EvictionReason
+from core.reasons.runs import DrainReason
 from lambdas.controllers.events import about_node, about_pod, in_time, is_of_webhook, warning, write
 from lambdas.controllers.nodes import NodeStateReader, delete_node, patch_node, release_node
 

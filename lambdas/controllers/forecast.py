@@ -21,7 +21,6 @@ from core.forecast import (
     Forecast,
     ForecastRules,
     GrowthHistory,
-    PodLives,
     Ramp,
     balance_sentence,
     due,
@@ -34,6 +33,7 @@ from core.forecast import (
 from core.ledger.entry import PROVISION, observed, of_provisioning
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
+from core.pods import PodLives
 from core.reasons.code import ClaimReason, DecisionKind
 from core.reasons.runs import RunReason
 from core.scheduling import schedule

@@ -224,7 +224,7 @@ class NodeRegistration:
         report.decide(DecisionKind.INITIALIZE, record.name, ClaimReason.NODE_READY, f"node {step.node}")
         now, plan = self._clock.now(), msgspec.structs.replace(record.plan, pods=())
         became_ready(self._breakers, record, now, report)
-        moments = msgspec.structs.replace(record.moments, opened_at=now)
+        moments = msgspec.structs.replace(record.moments, opened_at=now, unneeded_at=None)
         report.count("openedNodes")
         report.count("openingMilliseconds", int((now - record.requested_at).total_seconds() * 1000))
         return self._moved(

@@ -262,21 +262,29 @@ class LostRows:
 class HalfGroups:
     """The nodes that start for groups which cannot be complete."""
 
-    def __init__(self, deletion: ClaimDeletion, work: Queue, clock: Clock) -> None:
+    def __init__(self, deletion: ClaimDeletion, claims: ClaimStore, work: Queue, clock: Clock) -> None:
         self._deletion = deletion
+        self._claims = claims
         self._work = work
         self._clock = clock
 
-    def give_back(self, plan: Plan, view: ClusterState, report: RunReport) -> None:
-        """Begin to remove them; `execute` ends their instances. A run that ends here leaves the others to the next one."""
+    def give_back(self, plan: Plan, view: ClusterState, report: RunReport) -> datetime | None:
+        """Begin to remove them; `execute` ends their instances. A run that ends here leaves the others to the next one.
+
+        Return when the next of them may be given back; None while none waits for members.
+        """
         boundary, leaving = Boundary(report), list[str]()
-        for record, message in starts_for_nobody(plan, view.snapshot, view.claims.values()):
+        found = starts_for_nobody(plan, view.snapshot, view.claims.values())
+        for before, after in found.noted:
+            boundary.attempt(before.name, partial(self._claims.change, before, after))
+        for record, message in found.given_back:
             begin = partial(self._deletion.begin, record, TerminationReason.GROUP_GIVEN_BACK, message, report)
             if boundary.attempt(record.name, begin):
                 leaving.append(record.name)
         messages = work_on_claims(leaving, self._clock.now())
         if messages:
             boundary.attempt("work queue", partial(self._work.send, messages))
+        return found.next_at
 
 
 # Requests the next run of `provision`, one for all concurrent requests, and spaces runs that messages start.
@@ -480,7 +488,7 @@ class Provisioning:
         self.absent.note(started_at, are_absent=not records)
         if any(record.deletion is not None or is_unlaunched(record) for record in records):
             return False
-        return not may_start_for_nobody(records, (), started_at)
+        return not may_start_for_nobody(records, ())
 
     def _wants_room(self) -> bool:
         """Whether a calendar keeps room warm, or a static NodePool lacks nodes: `reconcile` reports both by messages.
@@ -506,7 +514,7 @@ class Provisioning:
         now = self.clock.now()
         if work.is_any or displaces_pods(self.observer, records, now) or self.observer.keeps_room():
             return rows
-        if may_start_for_nobody(records, {pod.key for pod in pods}, now):
+        if may_start_for_nobody(records, {pod.key for pod in pods}):
             return rows
         if work.awaited:
             message = f"{work.awaited} pods wait, and a node is on its way for each"
@@ -560,9 +568,9 @@ class Provisioning:
             if number == 1 and self.clock.now() + MARGIN <= deadline:
                 self.observed.observe(view.snapshot, report)
             if is_last:
-                self.half_groups.give_back(plan, view, report)
+                in_vain_at = self.half_groups.give_back(plan, view, report)
                 self.publisher.report(plan, () if refused else requested.refused, report)
-                self._ask_for_another(plan, view, until, was_refused=bool(refused))
+                self._ask_for_another(plan, view, until, in_vain_at, was_refused=bool(refused))
                 break
         return rounds
 
@@ -584,13 +592,17 @@ class Provisioning:
                 logger.warning("bound not proven", extra={"error": type(error).__name__})
         report.count("boundMicrodollars", (bound or 0) // 1000)
 
-    def _ask_for_another(self, plan: Plan, view: ClusterState, until: datetime, *, was_refused: bool) -> None:
+    def _ask_for_another(
+        self, plan: Plan, view: ClusterState, until: datetime, in_vain_at: datetime | None, *, was_refused: bool
+    ) -> None:
         if was_refused:
             self.next_run.ask("EC2 had no capacity", until, self._poll())
         elif any(group.awaits_nodes for group in plan.groups):
             self.next_run.ask("a ProvisioningRequest waits for its nodes", until, self._poll())
         elif any(unplaced.reason == PodReason.DEADLINE_REACHED for unplaced in plan.unschedulable):
             self.next_run.ask("no time for all pods", until, SPACING)
+        elif in_vain_at is not None:
+            self.next_run.ask("a node may start for nobody", until, max(SPACING, in_vain_at - self.clock.now()))
         elif any(group.reason for group in plan.groups) and starting_for_groups(view.claims.values()):
             self.next_run.ask("a group may not be complete in time", until, MEMBERS_COME_WITHIN)
 

@@ -16,8 +16,9 @@ import yaml
 from adapters.kube import CONTINUED_MIN
 from cli.answers.periods import ramp_calendars
 from core import labels
-from core.forecast import ForecastRules, GrowthHistory, PodLife, extended, ramps
+from core.forecast import ForecastRules, GrowthHistory, extended, ramps
 from core.ledger.entry import decode_entry
+from core.pods import PodLife
 from core.reasons.runs import RunReason
 from simulator.aws.installation import read_region
 from simulator.clock import VirtualClock

@@ -19,14 +19,13 @@ from adapters.ports import TransientError
 from adapters.run_report import RunReport
 from core.calendars import at as calendar_at
 from core.calendars import hours_of, instant, wall_time, zone
+from core.disruption.budgets import UNNAMED, allowed
 from core.forecast import (
     LONGEST,
     SLOTS_MAX,
     Forecast,
     ForecastRules,
     GrowthHistory,
-    PodLife,
-    PodLives,
     Ramp,
     RoomBalance,
     RoomUse,
@@ -51,7 +50,7 @@ from core.ledger.reading import DECISIONS
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Plan
 from core.model.pod import Pod
-from core.pods import Fall, SlotGrowth, recurring_falls
+from core.pods import Fall, PodLife, PodLives, SlotGrowth, recurring_falls
 from lambdas.controllers.forecast import ForecastRuns
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.fakes.lab import SETTINGS
@@ -334,15 +333,23 @@ def test_a_forecast_is_a_calendar_that_sorts_before_written_ones() -> None:
 # Pods that leave again.
 
 
-def falls(lives: Iterable[PodLife], weeks: int = WEEKS) -> tuple[Fall, ...]:
-    days = growths(list(lives), RULES)
+def falls(lives: Iterable[PodLife], weeks: int = WEEKS, rules: ForecastRules = RULES) -> tuple[Fall, ...]:
+    history = GrowthHistory(time_zone=BERLIN, since=SINCE, read_until=SINCE)
+    recorded = extended(history, list(lives), at(7 * weeks, 0), rules).departures
     dates = [(SINCE + timedelta(days=day)).astimezone(zone(BERLIN)).date() for day in range(7 * weeks)]
-    return recurring_falls(days, dates, RULES.slot, RULES.days_min)
+    return recurring_falls(recorded, dates, rules.days_min)
+
+
+def leaving(minutes: int, pods: int = 60, hour: float = 15, weekdays: Iterable[int] = range(5)) -> Iterator[PodLife]:
+    """Pods that come within two minutes of the morning, and leave one by one."""
+    for day in (day for day in range(7 * WEEKS) if day % 7 in weekdays):
+        for pod in range(pods):
+            yield a_life(at(day, 6), 60 * (hour - 6) + minutes * pod / pods)
 
 
 def test_pods_that_leave_at_the_same_time_of_weekdays_are_a_fall() -> None:
-    leaving = [life for n in range(4) for life in weekday_ramps(2, 9.05 + n / 5)]
-    (fall,) = falls(leaving)
+    in_four_steps = [life for n in range(4) for life in weekday_ramps(2, 9.05 + n / 5)]
+    (fall,) = falls(in_four_steps)
     hours = timedelta(hours=1)
     assert fall == Fall(pool="base", weekdays=(0, 1, 2, 3, 4), starts=17 * hours, lasts=hours, pods=8)
     assert falls(weekday_ramps(2)) == (), "too few pods"
@@ -356,8 +363,65 @@ def test_pods_that_leave_all_the_time_or_come_again_are_no_fall() -> None:
     assert [fall.starts for fall in falls(replaced)] == [timedelta(hours=1)]
 
 
+@pytest.mark.parametrize("minutes", [150, 240, 600])
+def test_pods_that_leave_for_long_are_no_fall_however_their_weekdays_differ(minutes: int) -> None:
+    assert falls(leaving(minutes, pods=360)) == ()
+    differing = [*leaving(minutes, weekdays=range(4)), *leaving(110, weekdays=(4,))]
+    assert [(fall.weekdays, fall.lasts) for fall in falls(differing)] == [((4,), timedelta(hours=2))]
+
+
+def test_falls_with_a_calm_half_hour_between_them_are_one() -> None:
+    def evening(*hours: float) -> list[tuple[timedelta, timedelta]]:
+        seen = falls(life for hour in hours for life in leaving(20, 6, hour))
+        return [(fall.starts, fall.lasts) for fall in seen]
+
+    hours = timedelta(hours=1)
+    assert evening(15, 16) == [(15 * hours, 1.5 * hours)]
+    assert evening(15, 16, 17, 18) == []
+    assert evening(23, 23.5, 24) == [(23 * hours, 1.5 * hours)], "past midnight"
+
+
+def test_the_largest_falls_of_a_day_keep_nodes_for_two_hours_together() -> None:
+    three = [*leaving(50, 6, 11), *leaving(50, 12, 15), *leaving(50, 9, 19)]
+    assert [fall.starts // timedelta(hours=1) for fall in falls(three)] == [15, 19]
+
+
+def test_falls_do_not_depend_on_the_length_of_slots() -> None:
+    hours = timedelta(hours=1)
+    rules = msgspec.structs.replace(RULES, slot=hours)
+    assert [(fall.starts, fall.lasts) for fall in falls(leaving(110), rules=rules)] == [(15 * hours, 2 * hours)]
+
+
+def test_pods_that_leave_take_no_place_of_a_ramp_in_the_history() -> None:
+    """Ramps have six slots at most, and pods leave in more: a shared bound left one ramp of 22 pods."""
+    lives = [
+        a_life(at(day, 6 + 170 / 60 * pod / 360), 540 + (150 - 170) * pod / 360)
+        for day in range(7 * WEEKS)
+        if day % 7 < 5
+        for pod in range(360)
+    ]
+    lives.sort(key=lambda life: life.created_at)
+    end = at(7 * WEEKS, 0)
+    history = extended(GrowthHistory(time_zone=BERLIN, since=SINCE, read_until=SINCE), lives, end, RULES)
+    assert sum(ramp.pods for ramp in recurring(history.days, SINCE, end, RULES)) > 300
+
+
+def test_nodes_stay_for_pods_that_leave_within_a_day_after_a_ramp() -> None:
+    def kept(ramp_days: tuple[int, ...], hour: float, weekdays: tuple[int, ...]) -> tuple[str, ...]:
+        fall = Fall(pool="base", weekdays=weekdays, starts=timedelta(hours=hour), lasts=timedelta(hours=1), pods=8)
+        forecast = Forecast(at=at(28, 0), rules=RULES, ramps=(a_ramp(weekdays=ramp_days),), falls=(fall,))
+        (calendar,) = calendars_of(forecast)
+        return tuple(rule.windows[0].schedule for rule in calendar.rules if rule.settings.keeps_occupied)
+
+    assert kept((0, 1), 17, (0, 1, 2)) == ("0 17 * * 1,2",)
+    assert kept((0, 1), 8, (0, 1, 2)) == ("0 8 * * 2,3",), "on the morning after"
+    assert kept((6,), 1, (0,)) == ("0 1 * * 1",)
+    assert kept((0,), 17, (3,)) == ()
+
+
 def test_nodes_with_pods_stay_until_a_fall_is_over() -> None:
-    pool = a_pool("base", disruption=Disruption(budgets=(Budget("10%"),)))
+    forbidding = tuple(Budget("0", reasons=(reason,)) for reason in ("Empty", "Drifted"))
+    pool = a_pool("base", disruption=Disruption(budgets=forbidding))
     falling = tuple(
         Fall(pool=name, weekdays=(0, 1, 2, 3, 4), starts=timedelta(hours=17), lasts=timedelta(hours=1), pods=8)
         for name in ("base", "other")
@@ -365,18 +429,16 @@ def test_nodes_with_pods_stay_until_a_fall_is_over() -> None:
     forecast = Forecast(at=at(28, 0), rules=RULES, ramps=(a_ramp(),), falls=falling)
     (calendar,) = calendars_of(forecast)
 
-    def budgets(hour: float) -> list[Budget]:
-        return list(calendar_at(pool, (calendar,), at(28, hour)).disruption.budgets)
+    def until(hour: float) -> datetime | None:
+        here = calendar_at(pool, (calendar,), at(28, hour))
+        assert all(allowed(here, 10, reason, at(28, hour)) for reason in UNNAMED), "expiry and closing go on"
+        return here.hours.occupied_until if here.hours is not None else None
 
-    kept = Budget("0", reasons=("Underutilized",))
-    assert [budgets(hour) for hour in (16.9, 17.1, 18.1, 18.2)] == [
-        [Budget("10%")],
-        [Budget("10%"), kept],
-        [Budget("10%"), kept],
-        [Budget("10%")],
-    ]
-    during = calendar_at(pool, (calendar,), at(28, 17.5))
-    assert "rule forecast/8 pods leave of a calendar holds" in hours_of(during)
+    end = at(28, 18) + timedelta(minutes=10)
+    assert [until(hour) for hour in (16.9, 17.1, 18.1, 18.2)] == [None, end, end, None]
+    during = hours_of(calendar_at(pool, (calendar,), at(28, 17.5)))
+    assert "rule forecast/8 pods leave of a calendar holds" in during
+    assert f"consolidation removes empty nodes only until {end:%Y-%m-%dT%H:%M:%SZ}" in during
     assert calendars_of(msgspec.structs.replace(forecast, ramps=())) == ()
 
 

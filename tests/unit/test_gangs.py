@@ -15,6 +15,7 @@ from core.model.pod import GroupObject, GroupSource, MemberTemplate, Pod
 from core.model.snapshot import ProvisioningRequest, RequestedPods, Snapshot
 from core.pods import COMING_MAX
 from core.provisioning_requests import ATOMIC_SCALE_UP, own_value
+from core.reasons.groups import SizesDiffer
 from core.reasons.pods import PodReason
 from tests.builders import NOW, a_pod, a_snapshot
 
@@ -236,6 +237,21 @@ def test_a_mistake_has_a_code_of_its_own(
 
 
 @pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        (labels.GROUP_MINIMUM, [str(number + 1) for number in range(500)]),
+        (labels.GROUP_TOPOLOGY, ["x" * 100_000, "y" * 100_000]),
+    ],
+)
+def test_the_message_about_a_mistake_does_not_grow_with_the_group(key: str, values: list[str]) -> None:
+    """Each pod of the group gets it: 1,500 pods that state different sizes made a plan of 49 MB."""
+    gang = the_gang(*(a_pod(f"m-{i}", annotations=OWN | {key: value}) for i, value in enumerate(values)))
+    assert gang.refusal is not None
+    assert len(gang.refusal.message) < 1_000
+    assert ("; and 495 more" in gang.refusal.message) is (len(values) == 500)
+
+
+@pytest.mark.parametrize(
     ("marks", "changed", "said"),
     [
         ({}, {labels.GROUP_MINIMUM: "3"}, "2 (default/m-1); 3 (default/m-0)"),
@@ -322,8 +338,8 @@ def test_a_group_with_a_mistake_takes_no_part_of_the_bound_and_stands_for_no_pod
         source=GroupSource.LEADER_WORKER_SET, namespace="default", name="llm", templates=(a_template("worker", 5_000),)
     )
     mistaken, alike, correct = gangs_of(Snapshot(now=NOW, pods=leaders, group_objects=(owner,)))
-    assert mistaken.refusal is not None
-    assert alike.refusal is not None
+    assert isinstance(mistaken.refusal, SizesDiffer)
+    assert isinstance(alike.refusal, SizesDiffer)
     assert mistaken.coming == alike.coming == ()
     assert (correct.refusal, len(correct.coming)) == (None, 4_999)
 

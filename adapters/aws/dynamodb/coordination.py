@@ -210,6 +210,9 @@ def _later_than(at: datetime) -> dict[str, Any]:
 _HISTORY: Final = "history"
 _FORECAST: Final = "forecast"
 
+HISTORY_MAX: Final = 390_000
+"""The most bytes of a history: an item may have 400 KB, and a write that fails would end all learning."""
+
 
 class DynamoForecasts:
     """`adapters.store.ForecastStore`. A damaged history is read from the ledger again, and a damaged forecast keeps no room."""
@@ -225,8 +228,14 @@ class DynamoForecasts:
         return readable_row(self._table.get(self._partition, _HISTORY), lambda item: _body(item, GrowthHistory))
 
     def write_history(self, history: GrowthHistory) -> None:
-        """Replace it."""
-        self._write(_HISTORY, history)
+        """Replace it; one that is too large loses the smallest slots of all days."""
+        from core.forecast import SLOTS_MAX, thinned
+
+        slots, body = SLOTS_MAX, packed(msgspec.json.encode(history))
+        while slots and _size(body) > HISTORY_MAX:
+            slots = min(slots - 1, slots * HISTORY_MAX // _size(body))
+            body = packed(msgspec.json.encode(thinned(history, slots)))
+        self._table.put({**key(self._partition, _HISTORY), "body": body})
 
     def forecast(self) -> Forecast | None:
         """Return the last forecast."""
@@ -236,10 +245,12 @@ class DynamoForecasts:
 
     def write_forecast(self, forecast: Forecast) -> None:
         """Replace it."""
-        self._write(_FORECAST, forecast)
+        self._table.put({**key(self._partition, _FORECAST), "body": packed(msgspec.json.encode(forecast))})
 
-    def _write(self, sort: str, record: msgspec.Struct) -> None:
-        self._table.put({**key(self._partition, sort), "body": packed(msgspec.json.encode(record))})
+
+def _size(body: Mapping[str, Any]) -> int:
+    (value,) = body.values()
+    return len(value)
 
 
 def _body(item: Item, type_: type[T]) -> T:

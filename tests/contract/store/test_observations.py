@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from random import Random
 from time import monotonic, sleep
 
 import msgspec
 import pytest
 
 from adapters.aws.dynamodb.launch_memory import PARTITION, DynamoOfferings
-from adapters.aws.dynamodb.table import DynamoTable
+from adapters.aws.dynamodb.table import DynamoTable, partition_of
 from adapters.ports import ConflictError
 from adapters.store import SweepState
 from core.disruption.move_history import MoveHistory
+from core.forecast import DAY, HISTORY, POOLS_MAX, SLOTS_MAX, GrowthHistory
 from core.launch.denials import LaunchDenial
 from core.model.plan import Command
 from core.model.snapshot import EvictedNode
-from tests.contract.store.stores import KEY, MINUTE, NOW, Store, a_table_at
+from core.pods import PARTS_A_DAY, SlotGrowth
+from tests.contract.store.stores import KEY, MINUTE, NOW, Store, a_table_at, dynamo
 
 
 def test_nominations_end_by_themselves(store: Store) -> None:
@@ -255,3 +258,39 @@ def test_who_says_that_an_offering_is_refused_is_named(table: DynamoTable, caplo
     table.put({**item, "until": {"N": str(int((NOW + timedelta(days=9)).timestamp()))}})
     assert told(ours) == [(0, 1)]
     table.delete(PARTITION, item["sk"]["S"])
+
+
+def test_the_largest_history_of_a_forecast_can_be_stored(table: DynamoTable) -> None:
+    """An item may have 400 KB: else nothing is learned any more, and the forecast ends."""
+    store, dice = dynamo(table, "largest-history").stores.forecasts, Random(1)  # noqa: S311 - a test's dice
+
+    def a_growth(slot: int) -> SlotGrowth:
+        pods, cpu, memory = dice.randrange(1, 9_999), dice.randrange(10**6), dice.randrange(1 << 40)
+        after = dice.randrange(-pods, pods + 1)
+        return SlotGrowth(slot, pods, cpu, memory, dice.randrange(900), after, cpu - 7, -memory, cpu // 7, memory // 7)
+
+    dates = [(NOW - number * DAY).date().isoformat() for number in range(HISTORY // DAY + 1)]
+    pools = [f"pool-{number}" for number in range(POOLS_MAX)]
+    slots = {pool: sorted(dice.sample(range(288), SLOTS_MAX)) for pool in pools}
+    history = GrowthHistory(
+        time_zone="UTC",
+        read_until=NOW,
+        days={day: {pool: tuple(map(a_growth, slots[pool])) for pool in pools} for day in dates},
+        departures={
+            day: {pool: {part: dice.randrange(-9_999, 9_999) for part in range(PARTS_A_DAY)} for pool in pools}
+            for day in dates
+        },
+    )
+    store.write_history(history)
+    item = table.get(partition_of("largest-history", "forecast"), "history")
+    assert item is not None
+    assert 300_000 < len(item["body"]["B"]) < 400_000
+    stored = store.history()
+    assert stored is not None
+    assert stored.departures == history.departures
+    kept = {len(slots) for grown in stored.days.values() for slots in grown.values()}
+    assert len(kept) == 1, "as many on each day: a day with fewer would count as a day without growth"
+    assert min(kept) >= 1
+    small = msgspec.structs.replace(history, days={dates[0]: history.days[dates[0]]})
+    store.write_history(small)
+    assert store.history() == small

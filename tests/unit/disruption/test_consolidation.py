@@ -25,7 +25,7 @@ from core.disruption.target import waves
 from core.disruption.target.fleet import WaveBudgets
 from core.disruption.target.waves import valid_commands
 from core.model.catalogue import Catalogue, InstanceType
-from core.model.node_pool import BALANCED, WHEN_EMPTY, Budget, Disruption, RolloutGate
+from core.model.node_pool import BALANCED, WHEN_EMPTY, Budget, Disruption, PoolHours, RolloutGate
 from core.model.plan import Command, Move, NodeClaim
 from core.model.pod import LabelSelector, Pod, PodAffinityTerm, TopologySpread
 from core.model.snapshot import (
@@ -49,6 +49,7 @@ from core.reasons.nodes import (
     NeverConsolidated,
     NodeReason,
     NotTried,
+    PodsLeave,
     PriceUnknown,
     SavingsBelowMoves,
     SeveralNodesNeeded,
@@ -443,6 +444,20 @@ def test_a_node_whose_pool_never_consolidates_or_whose_pods_its_policy_leaves_sa
         this_pass = DisruptionPass(world(a_node_of(LARGE), pods=(pod_on("node-1"),), node_pools=pools))
         (candidate,) = this_pass.survey.candidates
         assert objection(candidate, this_pass) == says
+
+
+@pytest.mark.parametrize("karpenter", [False, True])
+def test_only_nodes_with_pods_stay_while_pods_of_the_node_pool_leave(karpenter: bool) -> None:
+    """The reason is its own, with an end: nobody wrote a budget for it. Drift does not wait."""
+    until = NOW + timedelta(minutes=20)
+    pools = (a_pool("default", ON_DEMAND, disruption=OPEN, hours=PoolHours(occupied_until=until)),)
+    pairs = (a_node_of(LARGE, "used"), a_node_of(LARGE, "empty"), drifted(a_node_of(LARGE, "old")))
+    options = Options(karpenter_moves_only=karpenter)
+    snapshot = world(*pairs, pods=(pod_on("used"), pod_on("old")), node_pools=pools, options=options)
+    plan = disrupt(snapshot)
+    assert sorted(name for command in plan.commands for name in command.nodes) == ["empty", "old"]
+    assert [block.message for block in plan.blocked if block.node == "used"] == [PodsLeave("default", until).message]
+    assert blocked(plan) == {"used": NodeReason.PODS_LEAVE}
 
 
 # Where no part of a small fleet's target may go now, one node still goes that Karpenter's methods would remove.

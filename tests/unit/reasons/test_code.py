@@ -31,9 +31,9 @@ from core.reasons.code import (
     TerminationReason,
 )
 from core.reasons.groups import RequestReason
-from core.reasons.nodes import DrainReason, DriftReason, NodeReason
+from core.reasons.nodes import DriftReason, NodeReason
 from core.reasons.pods import BindingReason, EvictionReason, HeldPodReason, PodReason
-from core.reasons.runs import CommandReason, FailureReason, RunReason
+from core.reasons.runs import CommandReason, DrainReason, FailureReason, RunReason
 from tests import reference
 
 ROOT = Path(__file__).parents[3]
@@ -114,6 +114,13 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
     (
         nodes.ConsolidatedWhenEmpty("d", "a/p", "n"),
         "NodePool d consolidates empty nodes only, and pod a/p runs on node n",
+    ),
+    (
+        nodes.PodsLeave("d", AT),
+        (
+            "by forecast, pods of NodePool d leave at this time; "
+            "until 2026-11-20T00:01:00Z consolidation removes empty nodes only"
+        ),
     ),
     (nodes.RoomKept("n"), "a capacity buffer, or a member that a group awaits, uses the room of node n"),
     (
@@ -270,6 +277,13 @@ WORDS: tuple[tuple[Refusal, str], ...] = (
     (
         groups.MembersStateSizes("g", (groups.Saying("2", "a/p", 6), groups.Saying("3", "a/q"))),
         "members of g state different numbers of members: 2 (a/p and 6 more); 3 (a/q)",
+    ),
+    (
+        groups.MembersStateSizes("g", tuple(groups.Saying(str(size), f"a/p{size}") for size in range(2, 9))),
+        (
+            "members of g state different numbers of members: "
+            "2 (a/p2); 3 (a/p3); 4 (a/p4); 5 (a/p5); 6 (a/p6); and 2 more"
+        ),
     ),
     (
         groups.MembersNameDomains("g", (groups.Saying("b, a", "a/p"), groups.Saying("none", "a/q"))),

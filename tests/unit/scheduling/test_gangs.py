@@ -291,6 +291,14 @@ def test_groups_of_one_name_and_different_kinds_are_apart() -> None:
     }
 
 
+def test_the_pods_of_a_group_share_its_message() -> None:
+    """It is written once for the group: large groups took seconds and gigabytes."""
+    own = {labels.GROUP: "g", labels.GROUP_MINIMUM: "9"}
+    plan = schedule(a_cluster(*(a_pod(f"m-{number}", annotations=own) for number in range(8))))
+    assert len(plan.unschedulable) == 8
+    assert len({id(pod.message) for pod in plan.unschedulable}) == 1
+
+
 def test_a_member_that_selects_another_domain_is_told_so() -> None:
     """It has no volume that could be meant."""
     zones = {f"g-{i}": zone for i, zone in enumerate(ZONES[:2])}

@@ -32,8 +32,8 @@ from core.manifests.wire import resources
 from core.model.pod import Owner, Pod
 from core.model.values.taints import DISRUPTED
 from core.reasons.code import TerminationReason
-from core.reasons.nodes import DrainReason
 from core.reasons.pods import EvictionReason
+from core.reasons.runs import DrainReason
 from lambdas.controllers.draining import COUNTED_AFTER, Draining, Evictor, ForcedDeletions, Surge
 from lambdas.controllers.nodes import NodeStateReader
 from tests.builders import NOW, a_pod

@@ -13,13 +13,14 @@ from adapters.observation.cluster_reader import UNBOUND
 from adapters.ports import JsonObject, TransientError
 from adapters.run_report import RunReport
 from adapters.store import PLANNER
+from core import labels
 from core.brakes import Brake, BrakeKind
 from core.disruption.target.move_price import settings_digest
 from core.launch.denials import DenialScope, LaunchDenial
 from core.ledger.reading import LedgerReader, decided_again, read_decision_key
 from core.lifecycle.records import ClaimPhase, Deletion
 from core.manifests.wire import resources
-from core.model.pod import Pod
+from core.model.pod import MEMBERS_COME_WITHIN, Pod
 from core.model.snapshot import Snapshot
 from core.model.values.quotas import QUOTAS
 from core.scheduling.explanation import Diagnosis
@@ -536,3 +537,30 @@ def test_no_further_round_begins_close_to_the_deadline(lab: Lab, seconds: float,
     assert calls.count("list nodes") == rounds
     assert [message["wakeUp"] for message in lab.wake_ups.take()] == ["EC2 had no capacity"]
     assert "unschedulablePods" in report.counts
+
+
+def a_member(name: str) -> JsonObject:
+    return a_pending_pod(name, cpu="3", metadata={"annotations": {labels.GROUP: "g", labels.GROUP_MINIMUM: "2"}})
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_starting_nodes_of_a_group_survive_a_moment_without_a_member(lab: Lab, *, comes_back: bool) -> None:
+    """All of them were given back, although a controller had deleted one pod to create it again."""
+    lab.kubernetes.put(a_member("m-0"), a_member("m-1"))
+    lab.provision()
+    assert len(lab.claims) == 2
+    lab.clock.advance(seconds=50)
+    lab.wake_ups.take()
+    lab.kubernetes.drop(resources.PODS, "m-1", "default")
+    lab.provision()
+    noted_at = lab.clock.now()
+    assert [(claim.moments.unneeded_at, claim.deletion) for claim in lab.claims] == [(noted_at, None)] * 2
+    assert [delay for _, delay in lab.wake_ups.sent] == [MEMBERS_COME_WITHIN]
+    lab.clock.advance(seconds=2)
+    if comes_back:
+        lab.kubernetes.put(a_member("m-1"))
+        lab.provision()
+        assert [claim.moments.unneeded_at for claim in lab.claims] == [None] * 2
+    lab.clock.advance(seconds=43)
+    lab.provision()
+    assert [claim.deletion is None for claim in lab.claims] == [comes_back] * 2
