@@ -1,6 +1,7 @@
 """Meters what the claims of a cap cost, for its days and months (`core.spending`).
 
 A claim that ends adds its price times its lifetime to the meter of each cap that counts it; a claim that runs counts up to now.
+Nodes from before a cap count from the moment at which the cap began to count them (`ClaimRecord.counted_since`).
 What a period has spent is the difference to the reading at its start.
 """
 
@@ -17,7 +18,7 @@ from core.model.node_pool import DAY, GROUP_COUNTER, MONTH, Calendar, NodePool
 from core.model.snapshot import Spending
 from core.model.values import quantity
 from core.model.values.quantity import PPM
-from core.pools import charges_of, is_priced
+from core.pools import is_priced
 from core.spending import bounds, limited
 
 _HOUR: Final = timedelta(hours=1)
@@ -46,14 +47,15 @@ class SpendMeter(msgspec.Struct, frozen=True, kw_only=True):
 def cost(record: ClaimRecord, cap: str, since: datetime | None, until: datetime) -> int:
     """Return what a cap counts of a claim between two moments, in nano-dollars; None: since its launch.
 
-    A claim costs its price from its launch until EC2 is asked to terminate its instance.
+    A claim costs its price from its launch, or from the moment at which the cap began to count it as it does, until EC2 is
+    asked to terminate its instance.
     """
-    share = _share(record, cap)
+    share = record.share_of(cap)
     if record.machine is None or not share:
         return 0
     launched = record.moments.launched_at or record.requested_at
     ended = record.deletion.terminated_at if record.deletion is not None else None
-    lasting = min(ended or until, until) - max(launched, since or launched)
+    lasting = min(ended or until, until) - max(launched, since or launched, record.counted_since.get(cap, launched))
     return -(
         -record.machine.offering.price * share * max(0, lasting // _MICROSECOND) // (PPM * (_HOUR // _MICROSECOND))
     )
@@ -62,32 +64,49 @@ def cost(record: ClaimRecord, cap: str, since: datetime | None, until: datetime)
 def whole_costs(record: ClaimRecord, now: datetime) -> dict[str, int]:
     """Return counter → what a claim has cost that ends now; caps alone are metered."""
     caps = (counter.removeprefix(GROUP_COUNTER) for counter in record.counters if counter.startswith(GROUP_COUNTER))
-    costs = {cap: cost(record, cap, None, now) for cap in caps if "/" in cap}
+    costs = {cap: cost(record, cap, None, now) for cap in caps if _is_cap(cap)}
     return {cap: amount for cap, amount in costs.items() if amount}
 
 
-def counted_by_caps(record: ClaimRecord, pool: NodePool) -> ClaimRecord:
-    """Return the claim as counted by the groups and caps that its NodePool has by now; the same object if all count it.
+def is_recounted(pool: NodePool) -> bool:
+    """Whether claims of the NodePool may have to be counted otherwise than at their request (`counted_by_caps`)."""
+    return bool(pool.shared_limits or pool.caps) or is_priced(pool)
 
-    It was launched before the NodePool had them, or taken over. What counted it once goes on counting it. It costs its price
-    until its instance is terminated. What it cost before is not metered (`before_caps`).
+
+def counted_by_caps(record: ClaimRecord, pool: NodePool, now: datetime) -> ClaimRecord:
+    """Return the claim as counted by the groups, caps and limits that its NodePool has by now; the same object if all count it.
+
+    It was launched before the NodePool had them, or taken over. A group or cap that counted it once goes on counting it. Only
+    a cap that selects pods by now counts the share of those that the claim was launched for. Where limits count dollars by now,
+    it costs its price until its instance is terminated.
     """
-    groups = tuple(sorted({*record.limit_groups, *pool.shared_limits}))
     is_over = record.deletion is not None and record.deletion.terminated_at is not None
-    if groups == record.limit_groups or record.machine is None or is_over:
+    if record.machine is None or is_over:
         return record
+    groups = tuple(sorted({*record.limit_groups, *pool.shared_limits} - {cap.name for cap in pool.caps}))
     price = {quantity.HOURLY: record.machine.offering.price} if is_priced(pool) else {}
-    return msgspec.structs.replace(record, limit_groups=groups, reserved={**price, **record.reserved})
+    if groups == record.limit_groups and record.reserved.keys() >= price.keys():
+        return record
+    since = {cap: now for cap in {*record.limit_groups} ^ {*groups} if _is_cap(cap)}
+    return msgspec.structs.replace(
+        record,
+        limit_groups=groups,
+        counted_since=dict(sorted({**record.counted_since, **since}.items())),
+        reserved={**price, **record.reserved},
+    )
 
 
-def before_caps(before: ClaimRecord, after: ClaimRecord, now: datetime) -> dict[str, int]:
-    """Return cap → what its meter is set back by, for a claim that it counts from now on."""
-    caps = [cap for cap in after.limit_groups if cap not in before.limit_groups and "/" in cap]
-    return {cap: -amount for cap in caps if (amount := cost(after, cap, None, now))}
+def settled(before: ClaimRecord, after: ClaimRecord) -> dict[str, int]:
+    """Return cap → what a claim has cost it that it counts otherwise from now on (`counted_since`): the meter keeps that.
+
+    A meter only grows: runs read it at other times than the claims, and must not take what is spent for less.
+    """
+    changed = {cap: now for cap, now in after.counted_since.items() if before.counted_since.get(cap) != now}
+    return {cap: amount for cap, now in changed.items() if (amount := cost(before, cap, None, now))}
 
 
-def _share(record: ClaimRecord, cap: str) -> int:
-    return charges_of(record.plan.annotations).get(cap, PPM if cap in record.limit_groups else 0)
+def _is_cap(group: str) -> bool:
+    return "/" in group  # a cap is named Calendar/cap
 
 
 def readings_due(
@@ -133,4 +152,4 @@ def _hourly(record: ClaimRecord, cap: str) -> int:
     if record.deletion is not None and record.deletion.terminated_at is not None:
         return 0
     price = record.machine.offering.price if record.machine is not None else record.reserved.get(quantity.HOURLY, 0)
-    return -(-price * _share(record, cap) // PPM)
+    return -(-price * record.share_of(cap) // PPM)

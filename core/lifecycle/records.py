@@ -15,6 +15,7 @@ from core.model.catalogue import Offering
 from core.model.node_pool import GROUP_COUNTER
 from core.model.plan import Command, Hold, PlannedClaim
 from core.model.pod import Pod
+from core.model.values.quantity import PPM
 from core.pools import charges_of, share_in
 
 
@@ -169,7 +170,9 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
             Dropped at the launch.
         command: Id of the command whose replacement it is, empty for none.
         reserved: What it holds of its NodePool's limits; empty once it is leaving.
-        limit_groups: Groups of NodePools whose shared limits count it, too, from its request to its end.
+        limit_groups: Groups of NodePools whose shared limits count it, too, and caps that count all of it.
+        counted_since: Cap → since when the meter counts it as it does now; without an entry, since its launch. What it cost the
+            cap before is in the meter.
         is_disrupting: Whether it counts as one of its NodePool's leaving nodes, which budgets bound.
         version: Grows by one with each write; zero before the first.
         pods_digest: Digest of the pods seen on its node, by which an arrival or departure is detected.
@@ -201,6 +204,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     command: str = ""
     reserved: dict[str, int] = {}
     limit_groups: tuple[str, ...] = ()
+    counted_since: dict[str, datetime] = {}
     is_disrupting: bool = False
     machine: Machine | None = None
     node_name: str = ""
@@ -233,14 +237,20 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         """The counters that hold what it reserves: its NodePool's, those of its groups, and those of caps that count it."""
         node_pool = (self.plan.node_pool,) if self.plan.node_pool else ()
         caps = charges_of(self.plan.annotations) if CHARGED_TO in self.plan.annotations else ()
-        return node_pool + tuple(GROUP_COUNTER + group for group in (*self.limit_groups, *caps))
+        return node_pool + tuple(GROUP_COUNTER + group for group in dict.fromkeys((*self.limit_groups, *caps)))
+
+    def share_of(self, cap: str) -> int:
+        """Return the share of it that a cap counts, in millionths: that of its pods, until the cap counts all nodes."""
+        if cap in self.limit_groups:
+            return PPM
+        return charges_of(self.plan.annotations).get(cap, 0) if CHARGED_TO in self.plan.annotations else 0
 
     def reserved_in(self, counter: str) -> dict[str, int]:
-        """Return what it holds in one of its counters: a cap counts the share of the pods that it selects."""
+        """Return what it holds in one of its counters: a cap counts a share."""
         if CHARGED_TO not in self.plan.annotations or not counter.startswith(GROUP_COUNTER):
             return self.reserved
-        share = charges_of(self.plan.annotations).get(counter.removeprefix(GROUP_COUNTER))
-        return self.reserved if share is None else share_in(self.reserved, share)
+        share = self.share_of(counter.removeprefix(GROUP_COUNTER))
+        return self.reserved if share == PPM else share_in(self.reserved, share)
 
     @property
     def instance_id(self) -> str:

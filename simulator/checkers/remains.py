@@ -232,7 +232,7 @@ def _reserved(claim: Row) -> dict[str, dict[str, int]]:
     groups = {GROUP_COUNTER + group: reserved for group in claim.get("limit_groups") or ()}
     charges = charges_of(claim["plan"].get("annotations") or {})
     caps = {GROUP_COUNTER + cap: share_in(reserved, share) for cap, share in charges.items()}
-    return {claim["plan"]["node_pool"]: reserved, **groups, **caps}
+    return {claim["plan"]["node_pool"]: reserved, **caps, **groups}
 
 
 class RemainsJudge:

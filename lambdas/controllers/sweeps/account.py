@@ -10,7 +10,7 @@ from adapters.observation.stores import Stores
 from adapters.ports import CloudProvider, Kubernetes, WindowSchedules
 from adapters.store import ClaimStore
 from core.disruption.budgets import all_schedules
-from core.lifecycle.metering import before_caps, counted_by_caps, readings_due
+from core.lifecycle.metering import counted_by_caps, is_recounted, readings_due, settled
 from core.manifests.wire.resources import EC2_NODE_CLASSES
 from core.reasons.runs import RunReason
 from core.spending import PeriodState, period_states
@@ -119,7 +119,7 @@ class StaleLaunchTemplates(Sweep):
         round_.report.count("prunedTemplates", self._cloud.prune_templates())
 
 
-# Counts nodes in the groups and caps that their NodePools got after the launch.
+# Counts nodes in the groups, caps and dollars that their NodePools got after the launch.
 
 
 class CapMembers(Sweep):
@@ -134,20 +134,23 @@ class CapMembers(Sweep):
         self._claims = claims
 
     def run(self, round_: ReconcileRound) -> None:
-        """Store the claims that a group or cap does not count yet."""
-        pools = {pool.name: pool for pool in round_.view.snapshot.node_pools if pool.shared_limits}
+        """Store the claims that a group or cap does not count yet, or not as it does by now."""
+        now = round_.clock.now()
+        pools = {pool.name: pool for pool in round_.view.snapshot.node_pools if is_recounted(pool)}
         of_pools = [record for record in round_.view.claims.values() if record.plan.node_pool in pools]
         due = [
-            record.name for record in of_pools if counted_by_caps(record, pools[record.plan.node_pool]) is not record
+            record.name
+            for record in of_pools
+            if counted_by_caps(record, pools[record.plan.node_pool], now) is not record
         ]
 
         def count(name: str) -> None:
             record = self._claims.get(name)  # other sweeps of the round have changed it
             if record is None or record.plan.node_pool not in pools:
                 return
-            after = counted_by_caps(record, pools[record.plan.node_pool])
+            after = counted_by_caps(record, pools[record.plan.node_pool], round_.clock.now())
             if after is not record:
-                self._claims.change(record, after, before_caps(record, after, round_.clock.now()))
+                self._claims.change(record, after, settled(record, after))
 
         round_.each(due[:JOINING_MAX], count, subject=str)
 

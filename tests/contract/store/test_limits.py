@@ -76,6 +76,20 @@ def test_a_cap_counts_a_share_of_each_claim_and_a_recount_has_the_same_sums(stor
     assert [accepted.name for accepted in again.accepted] == ["c"]
 
 
+def test_a_cap_that_counts_all_nodes_by_now_counts_a_claim_once(store: Store) -> None:
+    """It was launched for pods that the cap selected; a recount has the same sums."""
+    claims = store.stores.claims
+    plan = msgspec.structs.replace(claim("a").plan, annotations=with_charges({}, {"costs/shop": PPM // 4}))
+    (charged,) = claims.request([msgspec.structs.replace(claim("a"), plan=plan)], {}, store.planner()).accepted
+    joined = msgspec.structs.replace(charged, limit_groups=("costs/shop",), counted_since={"costs/shop": NOW})
+    whole = claims.change(charged, joined, {"costs/shop": 5})
+    counted = {usage.node_pool: usage.reserved for usage in claims.usage()}
+    assert (counted[GROUP_COUNTER + "costs/shop"], claims.get("a")) == (charged.reserved, whole)
+    assert mismatches(claims, claims.all()) == []
+    claims.forget(whole)
+    assert all(not any(usage.reserved.values()) for usage in claims.usage())
+
+
 def test_meters_add_what_ended_claims_cost_and_keep_the_first_reading_of_each_period(store: Store) -> None:
     """A claim that is gone, or that has changed, adds nothing a second time."""
     claims = store.stores.claims

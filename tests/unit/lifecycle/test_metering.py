@@ -137,6 +137,16 @@ def test_a_claim_costs_from_its_launch_until_its_termination_is_asked_for() -> N
     assert whole_costs(msgspec.structs.replace(claim, machine=None), START + HOUR) == {}
 
 
+def test_a_row_of_an_earlier_release_counts_from_its_launch() -> None:
+    claim = msgspec.structs.replace(
+        a_claim("a", START), limit_groups=("costs/all",), counted_since={"costs/all": START}
+    )
+    row = msgspec.to_builtins(claim)
+    assert msgspec.convert(row, ClaimRecord) == claim
+    del row["counted_since"]
+    assert dollars(cost(msgspec.convert(row, ClaimRecord), "costs/all", None, START + 2 * HOUR)) == 2.0
+
+
 # What may be launched: never more than a period has left.
 
 

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from core.model.node_pool import GROUP_COUNTER
+from core.model.values.quantity import PPM
+from core.pools import with_charges
 from simulator.checkers.disruption import Ledger, NodeFacts, PodFacts
 from simulator.checkers.remains import (
     EVICTIONS_EACH,
@@ -168,6 +170,15 @@ def test_caps_bound_a_static_node_pool(used: int, is_broken: bool) -> None:
     full = claim() | {"limit_groups": ["costs/all"]}
     found = msgspec.structs.replace(remains(full), usage=usage, smallest={"cpu": 2000})
     assert ("staticReplicas" in laws(ledger, found)) is is_broken
+
+
+def test_a_cap_that_counts_all_nodes_by_now_holds_all_of_a_claim_once() -> None:
+    plan = claim()["plan"] | {"annotations": with_charges({}, {"costs/all": PPM // 2})}
+    held = claim() | {"plan": plan, "limit_groups": ["costs/all"]}
+    for cpu, is_broken in ((2000, True), (4000, False), (6000, True)):
+        usage = {"default": {"r:cpu": 4000}, f"{GROUP_COUNTER}costs/all": {"r:cpu": cpu}}
+        found = msgspec.structs.replace(remains(held), usage=usage)
+        assert ("usageCounters" in laws(world(), found)) is is_broken, cpu
 
 
 GOING = {"reason": "Drifted", "asked_at": LONG_AGO.isoformat()}

@@ -5,13 +5,18 @@ from __future__ import annotations
 from datetime import timedelta
 
 import msgspec
+import pytest
 
 from adapters.store import PoolUsage
-from core.lifecycle.metering import spending
+from core.api.objects import JsonObject
+from core.lifecycle.metering import spending, whole_costs
+from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import resources
-from core.model.values.quantity import HOURLY
+from core.model.values.quantity import HOURLY, NANODOLLARS, PPM
+from core.pools import charges_of
 from core.reasons.runs import RunReason
 from installation.metric_names import CAPS_NEARLY_SPENT
+from lambdas.controllers.run_requests import mismatches
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_capping, a_node_pool, a_pending_pod
 from tests.unit.lambdas.controllers.sweeps.instances.instances_for_tests import a_fleet
@@ -49,6 +54,9 @@ def test_the_next_boundaries_of_calendars_become_schedules_in_utc(lab: Lab) -> N
 # Caps that come after nodes.
 
 
+ALL = {"namespaces": ["default"]}
+
+
 def test_a_cap_counts_the_nodes_from_before_it_so_that_two_runs_at_once_keep_within_it() -> None:
     lab = Lab()
     lab.kubernetes.put(a_pending_pod("p"))
@@ -70,27 +78,105 @@ def test_a_cap_counts_the_nodes_from_before_it_so_that_two_runs_at_once_keep_wit
     assert lab.claims == (claim,)
 
 
-def test_the_meter_of_a_new_cap_leaves_out_what_its_nodes_cost_before() -> None:
+def spent(lab: Lab, records: tuple[ClaimRecord, ...] | None = None) -> int:
+    """What the cap has spent in its period, by these records."""
+    calendars = lab.app.shared.observer.observe().snapshot.calendars
+    records = lab.claims if records is None else records
+    (state,) = spending(calendars, lab.app.adapters.stores.claims.meters(), records, lab.clock.now())
+    return state.spent
+
+
+def price_of(claim: ClaimRecord) -> int:
+    assert claim.machine is not None
+    return claim.machine.offering.price
+
+
+@pytest.mark.parametrize(("limit", "hours"), [("dollars-per-day", 7), ("dollars-per-month", 240)])
+def test_a_new_cap_counts_what_its_nodes_cost_from_then_on_and_remembers_it(limit: str, hours: int) -> None:
+    """A month's cap of the 30th would else block launches at once, and forget the node's costs when it ends."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.tick(hours=hours)
+    lab.kubernetes.put(a_capping({limit: "90"}))
+    lab.tick(minutes=20)
+    lab.reconcile()
+    assert (lab.claim.limit_groups, spent(lab)) == (("costs/all",), 0)
+    lab.tick(hours=2)
+    price = price_of(lab.claim)
+    assert spent(lab) == 2 * price
+    lab.app.adapters.stores.claims.forget(lab.claim, whole_costs(lab.claim, lab.clock.now()))
+    lab.tick(hours=1)
+    assert spent(lab) == 2 * price
+
+
+def test_what_a_cap_has_spent_never_falls_while_nodes_from_before_it_join() -> None:
+    """A run may read the claims before a join, and the meters after it: it would launch as if nothing were spent."""
     lab = Lab()
     lab.kubernetes.put(a_pending_pod("p"))
     lab.settle()
     lab.tick(hours=30)
-    lab.kubernetes.put(a_capping({"dollars-per-day": "9"}))
-    lab.tick(minutes=20)
+    lab.kubernetes.put(a_capping({"dollars-per-month": "90"}))
+    store = lab.app.adapters.stores.claims
+    store.read_meter("costs/all", "Month", lab.clock.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0), 0)
+    store.change(lab.claim, lab.claim, {"costs/all": 5 * NANODOLLARS})
+    earlier = lab.claims
+    lab.tick(minutes=1)
     lab.reconcile()
-    (claim,) = lab.claims
-    assert claim.machine is not None
-    price = claim.machine.offering.price
-    calendars = lab.app.shared.observer.observe().snapshot.calendars
-    spent = []
-    for hours in (0, 2):
-        lab.tick(hours=hours)
-        now = lab.clock.now()
-        (state,) = spending(calendars, lab.app.adapters.stores.claims.meters(), lab.claims, now)
-        spent.append((state.spent, state.since))
-    since_midnight = (lab.clock.now() - spent[0][1]) / timedelta(hours=1)
-    assert spent[0][0] <= price * since_midnight
-    assert round(spent[1][0] - spent[0][0], -3) == round(2 * price, -3)
+    assert lab.claims != earlier
+    assert [spent(lab, records) for records in (earlier, lab.claims)] == [5 * NANODOLLARS] * 2
+
+
+def test_a_cap_that_loses_its_pods_and_gets_them_again_counts_each_node_once() -> None:
+    """All of a node for all pods, its share else; what it has cost is metered at the share of its time."""
+    lab, pods = Lab(), {"namespaces": ["default"]}
+    cap = {"dollars-per-day": "90", "nodes": 9, "cpu": "9"}
+    lab.kubernetes.put(a_capping(cap, pods), a_pending_pod("p"), a_pending_pod("q", metadata={"namespace": "other"}))
+    lab.settle()
+    share = charges_of(lab.claim.plan.annotations)["costs/all"]
+    assert 0 < share < PPM
+    price, store = price_of(lab.claim), lab.app.adapters.stores.claims
+    held, nodes = list[int](), list[int]()
+    for selected in (pods, None, pods):
+        lab.kubernetes.put(a_capping(cap, selected))
+        before = spent(lab)
+        lab.reconcile()
+        assert abs(spent(lab) - before) <= 1, "rounding"
+        lab.tick(hours=2)
+        assert abs(spent(lab) - before - 2 * price * (share if selected else PPM) // PPM) <= 2
+        assert mismatches(store, store.all()) == []
+        assert lab.claim.counters == ("default", "shared/costs/all")
+        held.append(lab.rows.usage["shared/costs/all"].reserved["cpu"])
+        nodes.append(lab.rows.usage["shared/costs/all"].reserved["nodes"])
+    cpu = lab.claim.reserved["cpu"]
+    assert (held, nodes) == ([-(-cpu * share // PPM), cpu, -(-cpu * share // PPM)], [1, 1, 1])
+    total = spent(lab)
+    store.forget(lab.claim, whole_costs(lab.claim, lab.clock.now()))
+    assert spent(lab) == total
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (a_capping({"nodes": 9}), a_capping({"nodes": 9, "dollars-per-hour": "9"})),
+        (a_capping({"nodes": 9}, ALL), a_capping({"nodes": 9, "dollars-per-hour": "9"}, ALL)),
+        (a_node_pool(), a_node_pool(limits={HOURLY: "9"})),
+    ],
+    ids=["cap", "cap of pods", "NodePool"],
+)
+def test_dollars_that_a_limit_gets_later_count_running_nodes(before: JsonObject, after: JsonObject) -> None:
+    lab = Lab()
+    lab.kubernetes.put(before, a_pending_pod("p"))
+    lab.settle()
+    assert HOURLY not in lab.claim.reserved
+    lab.kubernetes.put(after)
+    lab.tick(minutes=2)
+    lab.reconcile()
+    price = price_of(lab.claim)
+    assert [usage.reserved[HOURLY] for usage in lab.rows.usage.values()] == [price] * len(lab.claim.counters)
+    claims = lab.claims
+    lab.reconcile()
+    assert lab.claims == claims
 
 
 # Caps in dollars a day or a month.
