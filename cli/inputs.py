@@ -325,9 +325,12 @@ def _assembled(
     )
     readers.keep()
     set_aside = (*inventory.set_aside, *(found.set_aside for found in problems if found.set_aside is not None))
+    refused = {aside.object for aside in inventory.set_aside}
     for problem in problems:
         if not problem.is_warning:
             origin = inventory.documents[problem.resource][problem.position]
+            if f"{problem.resource.kind}/{origin.path_name(problem.resource)}" in refused:
+                continue  # told already, and the pod waits with what it lacks
             field = field_in(origin, problem.resource, problem.field)
             raise origin.error(": ".join(part for part in (field, problem.problem) if part))
         warn(str(problem))

@@ -18,9 +18,10 @@ from cli.terminal.output import on_site, reason_page
 from cli.terminal.style import on_one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from cli.manifests.inventory import Creations
+    from core.containment import SetAside
     from core.explain import Explanation
     from core.model.snapshot import Snapshot
     from core.scheduling.explanation_text import PoolFinding
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         decided = contained(inputs.snapshot, partial(_explained, arguments, time_limit, inputs.creations))
     explanation = decided.result
     if isinstance(explanation, InputError):
-        raise explanation
+        explanation = _set_aside(arguments, inputs.set_aside, explanation)
     for aside in (*inputs.set_aside, *decided.set_aside):
         warn(f"set aside {aside.object} [{aside.reason}]: {aside.message}")
     if text := time_limit_warning(time_limit.stopped_by if time_limit is not None else None):
@@ -101,6 +102,29 @@ def _explained(
         return NamedTarget(snapshot, arguments.target, arguments.namespace, creations).explained(time_limit)
     except InputError as error:
         return error
+
+
+def _set_aside(arguments: argparse.Namespace, set_aside: Iterable[SetAside], error: InputError) -> Explanation:
+    """Explain an object that is not in the snapshot because it is set aside.
+
+    Raises:
+        InputError: The given error, if no object of this name is.
+    """
+    from core.explain import Explanation
+
+    for aside in set_aside:
+        kind, _, name = aside.object.partition("/")
+        bare = name.removeprefix(f"{arguments.namespace}/")
+        if arguments.target.lower() in (name, bare, f"{kind}/{name}".lower(), f"{kind}/{bare}".lower()):
+            subject = f"{kind} {name}"
+            return Explanation(
+                subject=subject,
+                outcome="is set aside",
+                reason=aside.reason,
+                details=(aside.message,),
+                has_no_place=True,
+            )
+    raise error
 
 
 def _shown(explanation: Explanation, arguments: argparse.Namespace) -> int:

@@ -382,6 +382,9 @@ _NO_NUMBERS: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _NUMERIC: Final = frozenset("+-.0123456789")
 _INTEGER: Final = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]*|[1-9][0-9]*)")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_ZERO_FIRST: Final = re.compile(r"0[0-9]+")
+"""Digits that are no octal number, such as an account's 012345678901, stay text, as other tools that write YAML take them.
+Kubernetes reads a number, and refuses it where it wants text."""
 _BASES: Final = {"x": 16, "b": 2, "o": 8}
 _DIGITS_MAX: Final = 4000
 """The most characters of a number: Python reads no integer of more than 4,300 digits, and Kubernetes none beyond 64 bits."""
@@ -406,7 +409,7 @@ def _plain(text: str) -> Any:
         base = _BASES.get(digits[1:2].lower(), 8 if len(digits) > 1 and digits[0] == "0" else 10)
         if base == 10 or digits[1:2].isdigit() or len(digits) > 2:
             return -int(digits, base) if sign == "-" else int(digits, base)
-    return _float(number) if _FLOAT.fullmatch(number) else text
+    return _float(number) if _FLOAT.fullmatch(number) and not _ZERO_FIRST.fullmatch(number) else text
 
 
 _WHOLE_MAX: Final = 1e21
@@ -426,7 +429,7 @@ class ManifestDumper(yaml.SafeDumper):
 
 def _quoted_where_needed(dumper: ManifestDumper, text: str) -> yaml.ScalarNode:
     try:
-        stays_text = isinstance(_plain(text), str)
+        stays_text = isinstance(_plain(text), str) and not _ZERO_FIRST.fullmatch(text)
     except ValueError:
         stays_text = False
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if stays_text else "'")

@@ -194,18 +194,19 @@ def take_inventory(documents: Iterable[Document], max_pods: int = EXPANDED_MAX) 
     for (resource, _, _), document in _distinct(given, inventory).items():
         try:
             obj = decoding.from_object(resource, document.object)
-            if (aside := _refused(document, resource, obj)) is not None:
-                inventory.set_aside.append(aside)
-            else:
-                inventory.add(resource, obj, document)
+            aside = _refused(document, resource, obj)
         except SetAsideError as error:
             name = f"{resource.kind}/{document.path_name(resource)}"
-            inventory.set_aside.append(internal_error(name, error.__cause__ or error))
-            rest = decoding.rest_of(resource, document.object)
-            if rest is not None:
-                inventory.add(resource, rest, document)
+            aside = internal_error(name, error.__cause__ or error)
         except InvalidInputError as error:
             raise document.error(str(error)) from error
+        if aside is not None:
+            inventory.set_aside.append(aside)
+            obj = decoding.rest_of(resource, document.object)
+            if obj is not None and not obj.unreadable:
+                obj.unreadable = aside.message
+        if obj is not None:
+            inventory.add(resource, obj, document)
     _expand(inventory, max_pods)
     return inventory
 

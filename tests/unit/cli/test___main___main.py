@@ -458,11 +458,18 @@ def test_a_workloads_field_is_named_by_its_path_in_the_workload(tmp_path: Path, 
         "spec": {"replicas": 2, "template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "-1"}}}]}}},
     }
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(workload))
-    path = "Deployment shop/cart: spec.template.spec.containers[0].resources.requests.cpu: '-1' is negative"
-    assert main(["plan", "-f", str(tmp_path)]) == 2
-    assert path in capsys.readouterr().err
+    field = "spec.template.spec.containers[0].resources.requests.cpu:"
+    for command in (["plan"], ["explain", "deployment/cart", "-n", "shop"]):
+        assert main([*command, "-f", str(tmp_path)]) == 1
+        told = " ".join(capsys.readouterr().out.split())
+        assert "set aside" in told
+        assert "[RefusedByAPIServer]" in told
+        assert field in told
     assert main(["validate", "-f", str(tmp_path)]) == 1
-    assert f"{tmp_path / 'a.yaml'}:13:13: document 1: {path}\n" in capsys.readouterr().out
+    assert (
+        f"{tmp_path / 'a.yaml'}:13:13: document 1: Deployment shop/cart: {field} '-1' is negative\n"
+        in capsys.readouterr().out
+    )
 
 
 def test_validate_checks_pods_too(tmp_path: Path, capsys: Capture) -> None:

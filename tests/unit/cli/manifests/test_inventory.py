@@ -383,8 +383,10 @@ def test_a_refused_object_is_set_aside_and_the_others_are_planned() -> None:
     change = {"metadata": {"name": "bad", "namespace": "shop"}, "spec": {"preemptionPolicy": "No"}}
     refused = merged(BASES["Pod"], change)
     inventory = take_inventory([Document("a.yaml", 0, refused), Document("a.yaml", 1, BASES["Pod"])])
-    assert [pod.metadata.name for pod in inventory.objects[resources.PODS]] == ["a"]
+    waits, planned = inventory.objects[resources.PODS]
     (aside,) = inventory.set_aside
+    assert (waits.metadata.name, waits.unreadable) == ("bad", aside.message)
+    assert (planned.metadata.name, planned.unreadable) == ("a", "")
     assert (aside.object, aside.reason) == ("Pod/shop/bad", "RefusedByAPIServer")
     assert aside.message.startswith("spec.preemptionPolicy: 'No' is none of")
 
