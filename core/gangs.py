@@ -296,7 +296,7 @@ class _Reading:
         is_loose = self._object is not None and self._object.minimum == 0
         if is_loose and not keys and not disrupts_all:
             return None
-        mistake, promised = self._mistake(), self._promised()
+        mistake, promised = self._mistake, self._promised()
         coming = () if is_late or mistake is not None else self._coming()
         total = max(len(self._pods) + len(coming), self._stated_total() or 0)
         refusal = mistake or self._absence(minimum, len(coming), promised)
@@ -372,7 +372,7 @@ class _Reading:
 
     def to_come(self) -> int:
         """Return how many members to come are planned for; none of a group with a mistake, since nothing is bought for it."""
-        return 0 if self._mistake() is not None else self._lacks()
+        return 0 if self._mistake is not None else self._lacks()
 
     def _lacks(self) -> int:
         """Return how many members its owner has still to create."""
@@ -408,6 +408,7 @@ class _Reading:
     def _key_of(self, name: str) -> str:
         return f"{self._namespace}/{name}"
 
+    @cached_property
     def _mistake(self) -> Refusal | None:
         """Return a mistake for which nothing is bought."""
         total = max(len(self._pods) + self._lacks() - self._promised(), self._stated_total() or 0)

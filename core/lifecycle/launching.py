@@ -241,23 +241,23 @@ def starts_for_nobody(plan: Plan, snapshot: Snapshot, records: Iterable[ClaimRec
     `MEMBERS_COME_WITHIN` after that was first seen, whether or not a member is expected on it: a controller replaces a member
     moments after it is gone. A node that other pods use stays.
     """
-    found, starting = StartsInVain([], []), starting_for_groups(records)
+    in_vain, starting = StartsInVain([], []), starting_for_groups(records)
     if not starting or any(pod.reason == PodReason.DEADLINE_REACHED for pod in plan.unschedulable):
-        return found  # a plan that ran out of time says nothing of what has room
+        return in_vain  # a plan that ran out of time says nothing of what has room
     groups, now = _StartingGroups(plan, snapshot, starting), snapshot.now
     moments = []
     for record in starting:
         verdict = groups.verdict(record)
         since = (record.moments.unneeded_at or now) if verdict is not None and verdict.may_change else None
         if verdict is not None and (since is None or now - since >= MEMBERS_COME_WITHIN):
-            found.given_back.append((record, f"group {group_of(record)} {verdict.why}"))
+            in_vain.given_back.append((record, f"group {group_of(record)} {verdict.why}"))
             continue
         if since != record.moments.unneeded_at:
             moved = msgspec.structs.replace(record.moments, unneeded_at=since)
-            found.noted.append((record, msgspec.structs.replace(record, moments=moved)))
+            in_vain.noted.append((record, msgspec.structs.replace(record, moments=moved)))
         if since is not None:
             moments.append(since + MEMBERS_COME_WITHIN)
-    return found._replace(next_at=min(moments, default=None))
+    return in_vain._replace(next_at=min(moments, default=None))
 
 
 class _Verdict(NamedTuple):
