@@ -121,7 +121,7 @@ def with_rollouts(
             report.decide(DecisionKind.SKIP, pool, NodeReason.ROLLOUT_SETTLING, gate.message)
     if gates:
         view = msgspec.structs.replace(view, snapshot=msgspec.structs.replace(view.snapshot, rollouts=gates))
-    return _with_settling_room(moves, view, known, warnings, report)
+    return _with_settling_room(moves, view, stored_rollouts, warnings, report)
 
 
 # Keeps nodes that were bought for room which comes and goes: it would be bought again.
