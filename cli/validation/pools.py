@@ -351,6 +351,7 @@ def _at(obj: Any, place: Location) -> Any:
 # Finds NodePools whose requirements exclude all instance types, and limits on resources that no instance type has.
 
 
+_TEMPLATES: Final[Mapping[str, Location]] = {"NodePool": ("spec", "template", "spec"), "NodeClaim": ("spec",)}
 _ALWAYS_COUNTED: Final = ("cpu", "memory", "pods", "ephemeral-storage", "nodes", HOURLY)
 _USUALLY_MEANT: Final = {"gpu": "nvidia.com/gpu", "gpus": "nvidia.com/gpu", "vcpu": "cpu", "mem": "memory"}
 
@@ -429,11 +430,10 @@ def idle_limits(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
 
 def short_lives(document: Document) -> Iterator[Finding]:
     """Return a warning for an expireAfter that is shorter than a node works at least: nodes would be replaced all the time."""
-    place = ("spec", "template", "spec", "expireAfter") if kind_of(document.object) == "NodePool" else None
-    if kind_of(document.object) == "NodeClaim":
-        place = ("spec", "expireAfter")
-    if place is None or not is_ours(document.object) or is_old(document.object):
+    template = _TEMPLATES.get(kind_of(document.object))
+    if template is None or not is_ours(document.object) or is_old(document.object):
         return
+    place = (*template, "expireAfter")
     lasting = quantity.parse_duration(str(_field_at(document.object, place)))
     if lasting is not None and lasting < WORKS_FOR:
         minutes = WORKS_FOR // timedelta(minutes=1)
