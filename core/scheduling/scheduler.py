@@ -662,12 +662,13 @@ class GreedyScheduler:
     def _reaches(self, pod_group: PodGroup, step: RelaxationStep, key: str, value: str | None) -> bool:
         """Whether a pod could get a new node in a domain, where the volume of a claim that it shares may be.
 
-        One that must join a pod on its host gets none, but others may get further hosts. Other affinities do not count.
+        One that must join a pod on its host gets none, but others may get further hosts. Pods that must join their own kind in
+        a domain get none in others. Other affinities do not count: another plan may put the pods that they select elsewhere.
         """
         shared = {shared_claim_label(name) for name in pod_group.signature.shared_claims}
         counts, groups = self.state.domain_counts, self.context.topology.groups
-        affinities = (rule for rule in (step.zone_rules if shared else ()) if rule.kind == AFFINITY and rule.key == key)
-        near = (rule for rule in affinities if _labels_read(groups[rule.group]) <= shared)
+        affinities = (rule for rule in step.zone_rules if rule.kind == AFFINITY and rule.key == key)
+        near = (rule for rule in affinities if rule.selects_self or _labels_read(groups[rule.group]) <= shared)
         hosts = pod_group.steps[-1].host_rules if value else ()
         if any(rule.kind == AFFINITY and counts.bars_new_node(rule) for rule in hosts):
             return False

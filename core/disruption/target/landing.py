@@ -338,9 +338,9 @@ class _Prediction:
         closed = self._is_hidden.copy()
         # What a new node will be is known as far as its own pods need it, and as far as all that may be launched is alike.
         keys = _keys(group)
-        for position, undecided in self._undecided.items():
-            if position != self._meant.get(pod.key) and not (group.is_plain and keys.isdisjoint(undecided)):
-                closed[position] = True
+        for new, undecided in self._undecided.items():
+            if new != self._meant.get(pod.key) and not (group.is_plain and keys.isdisjoint(undecided)):
+                closed[new] = True
         requests = np.array(group.requests, dtype=np.int64)
         is_requested = requests > 0
         has_room = (self._free[:, is_requested] >= requests[is_requested]).all(axis=1) & ~closed
