@@ -505,7 +505,7 @@ class Queue(Protocol):
 class StateMachine(Protocol):
     """A state machine of Step Functions."""
 
-    def start(self, name: str, given: JsonObject) -> None:
+    def start(self, name: str, execution_input: JsonObject) -> None:
         """Start an execution of this name; nothing happens if there is one already. Raises PortError."""
         ...
 

@@ -100,9 +100,9 @@ GATE_FAILURES: Final = (CommandReason.TIMEOUT, CommandReason.REPLACEMENT_LOST)
 def with_rollouts(moves: MoveHistoryStore, view: ClusterState, report: RunReport) -> ClusterState:
     """Return the view with the rollouts' gates, after storing the state of their new nodes."""
     now = view.snapshot.now
-    known = moves.read(now).rollouts
-    by_pool = rollouts(view.snapshot, known)
-    changed = {pool: seen.rollout for pool, seen in by_pool.items() if known.get(pool) != seen.rollout}
+    stored_rollouts = moves.read(now).rollouts
+    by_pool = rollouts(view.snapshot, stored_rollouts)
+    changed = {pool: seen.rollout for pool, seen in by_pool.items() if stored_rollouts.get(pool) != seen.rollout}
     if changed:
         moves.write(MoveHistory(rollouts=changed), now)
     gates = {pool: seen.gate for pool, seen in by_pool.items() if seen.gate is not None}
@@ -122,10 +122,12 @@ def failed_rollouts(
     """Record that a drift command failed because its replacements did not become ready."""
     if record.command.reason != TerminationReason.DRIFTED or step.reason not in GATE_FAILURES:
         return
-    known = moves.read(now).rollouts
+    stored_rollouts = moves.read(now).rollouts
     pools = sorted({facts.claims[name].plan.node_pool for name in record.command.claims if name in facts.claims})
     failed: dict[str, Rollout] = {
-        pool: known[pool].after_failure(f"command {record.id}: {step.message}", now) for pool in pools if pool in known
+        pool: stored_rollouts[pool].after_failure(f"command {record.id}: {step.message}", now)
+        for pool in pools
+        if pool in stored_rollouts
     }
     if failed:
         moves.write(MoveHistory(rollouts=failed), now)
@@ -207,17 +209,17 @@ class RunCoordination:
         report.count("postponedRuns")
         return True
 
-    def ended(self, view: ClusterState, *, is_new: bool, found: bool) -> None:
+    def ended(self, view: ClusterState, *, is_new: bool, has_commands: bool) -> None:
         """Request a run for the next time at which a node may become disruptable without any event.
 
         Args:
             view: What was observed.
             is_new: Whether a decision was made; a pass over an unchanged cluster does not count as one without commands.
-            found: Whether commands were decided.
+            has_commands: Whether commands were decided.
         """
         is_moving = bool(view.commands) or any(claim.deletion is not None for claim in view.claims.values())
         if is_new:
-            self._pace.ended(self._clock.now(), found=found or is_moving)
+            self._pace.ended(self._clock.now(), has_commands=has_commands or is_moving)
         moment = next_run_at(view.snapshot, GATHERED)
         self._pace.awaits(moment)
         if moment is not None:
@@ -276,10 +278,10 @@ def remaining_target(
     return after_commands(plan.target, commands, snapshot.pods, names)
 
 
-def _is_stored(left: StoredTarget | None, stored: StoredTarget | None) -> bool:
+def _is_stored(remaining: StoredTarget | None, stored: StoredTarget | None) -> bool:
     """Whether the stored target needs no change. One that was only decided again gets its new time before it is too old."""
-    if left is None or stored is None:
-        return left is stored
-    if timedelta(0) <= left.made_at - stored.made_at < RENEWED_AFTER:
-        left = msgspec.structs.replace(left, made_at=stored.made_at)
-    return digest(left) == digest(stored)
+    if remaining is None or stored is None:
+        return remaining is stored
+    if timedelta(0) <= remaining.made_at - stored.made_at < RENEWED_AFTER:
+        remaining = msgspec.structs.replace(remaining, made_at=stored.made_at)
+    return digest(remaining) == digest(stored)

@@ -394,17 +394,17 @@ class LaunchValidator:
     def _before(self, node_class: EC2NodeClass) -> LaunchValidation | None:
         """Return the later answer of the cache and the annotation."""
         written = read_validation(node_class.metadata.annotations.get(labels.LAUNCH_VALIDATION, ""))
-        readings = [known for known in (written, self._known.get(_key(node_class))) if known is not None]
-        return max(readings, key=lambda known: known.asked_at, default=None)
+        readings = [validation for validation in (written, self._known.get(_key(node_class))) if validation is not None]
+        return max(readings, key=lambda validation: validation.asked_at, default=None)
 
     def _wait_for_profile(self, node_class: EC2NodeClass, denied: _Denied) -> None:
         """Raise TransientError if EC2 may not know the class's newly created profile yet."""
-        call, _, said = denied
-        if not node_class.spec.role or _UNKNOWN_PROFILE not in said:
+        call, _, message = denied
+        if not node_class.spec.role or _UNKNOWN_PROFILE not in message:
             return
         now, profile = self._clock.now(), node_class.status.instance_profile
         if now < self._profile_seen.setdefault(profile, now) + PROFILE_SPREADS:
-            raise TransientError(call, f"{said}; a new profile in IAM is visible within seconds")
+            raise TransientError(call, f"{message}; a new profile in IAM is visible within seconds")
 
     def _launches(
         self, node_class: EC2NodeClass, manifest: JsonObject, cluster: Cluster, node_pools: Sequence[NodePool]

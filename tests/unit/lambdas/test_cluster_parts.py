@@ -50,8 +50,8 @@ class Machine:
         self.started: dict[str, JsonObject] = {}
         self.ended: set[str] = set()
 
-    def start(self, name: str, given: JsonObject) -> None:
-        self.started[name] = given
+    def start(self, name: str, execution_input: JsonObject) -> None:
+        self.started[name] = execution_input
 
     def has_ended(self, name: str) -> bool:
         return name in self.ended

@@ -272,10 +272,10 @@ class Sandbox:
         self.queue, self.clock, self.report = FakeQueue(), FakeClock(NOW), RunReport()
         self.turns = RunCoordination((rows or Rows()).leasing, self.queue, self.clock)
 
-    def ended(self, *, is_new: bool = True, found: bool = False, **state: Any) -> None:
+    def ended(self, *, is_new: bool = True, has_commands: bool = False, **state: Any) -> None:
         fields = {"claims": {}, "commands": (), "node_pools": {}, "node_classes": {}, "snapshot": a_snapshot()}
         view = ClusterState(**{**fields, **state})
-        self.turns.ended(view, is_new=is_new, found=found)
+        self.turns.ended(view, is_new=is_new, has_commands=has_commands)
 
     def asked(self) -> list[tuple[str, timedelta]]:
         found = [(message["wakeUp"], delay) for message, delay in self.queue.sent]
@@ -296,7 +296,7 @@ def test_the_first_run_is_never_too_early() -> None:
 
 def test_a_run_soon_after_a_pass_is_put_off_and_asked_for() -> None:
     sandbox = Sandbox()
-    sandbox.ended(found=True)
+    sandbox.ended(has_commands=True)
     assert sandbox.early(4)
     assert sandbox.asked() == [("spaced", SPACING - timedelta(seconds=4))]
     assert sandbox.report.counts == {"spacedRuns": 1}
@@ -310,7 +310,7 @@ def test_passes_without_commands_are_spaced_wider_and_wider_unless_something_mov
         ({"claims": {"c": a_record()}}, True),
         ({"claims": {"c": a_leaving()}}, False),
         ({"commands": (a_command(),)}, False),
-        ({"found": True}, False),
+        ({"has_commands": True}, False),
         ({"is_new": False}, False),
     ):
         sandbox = Sandbox()
@@ -336,7 +336,7 @@ def test_one_run_decides_at_a_time_and_the_other_is_followed() -> None:
 def test_the_next_known_moment_is_asked_for_but_not_at_once() -> None:
     for later, asked in ((timedelta(seconds=30), timedelta(seconds=30)), (timedelta(seconds=3), GATHERED)):
         sandbox = Sandbox()
-        sandbox.ended(snapshot=a_snapshot(nominated_until={"n": NOW + later}), found=True)
+        sandbox.ended(snapshot=a_snapshot(nominated_until={"n": NOW + later}), has_commands=True)
         assert sandbox.asked() == [("known moment", asked)]
     sandbox = Sandbox()
     sandbox.ended()
