@@ -608,7 +608,7 @@ class SchedulingContext:
         if not broken:
             return self._without_waiting(claims) or self._without_fallback(claims) or self._within_caps(claims)
         other = copy(self)
-        other.constraints = tuple(sorted((*self.constraints, *broken), key=lambda one: one is Ec2Quotas))
+        other.constraints = tuple(sorted((*self.constraints, *broken), key=lambda constraint: constraint is Ec2Quotas))
         return other
 
     def _without_waiting(self, claims: Sequence[InFlightClaim]) -> SchedulingContext | None:
@@ -616,7 +616,7 @@ class SchedulingContext:
 
         Members of groups that start together do not wait: a group is complete or has nothing.
         """
-        known, now, members = self.holds.waiting, self.snapshot.now, self._members()
+        earlier, now, members = self.holds.waiting, self.snapshot.now, self._members()
         paid = paid_for_waiting(claims, self.may_wait)
         placed = [(pod, claim) for claim in paid for pod in claim.pods if pod.annotations]
         waiting = {
@@ -628,7 +628,7 @@ class SchedulingContext:
                 price_for(claim, pod),
             )
             for pod, claim in placed
-            if pod.key not in known and pod.key not in members and (patience := may_wait(pod, now)) is not None
+            if pod.key not in earlier and pod.key not in members and (patience := may_wait(pod, now)) is not None
         }
         if not waiting:
             return None
@@ -637,7 +637,7 @@ class SchedulingContext:
         held = {key: why for key, why in whys.items() if key not in spot}
         other = copy(self)
         other.holds = msgspec.structs.replace(
-            self.holds, held={**self.holds.held, **held}, waiting={**known, **waiting}
+            self.holds, held={**self.holds.held, **held}, waiting={**earlier, **waiting}
         )
         other.pod_groups = self.pod_groups.pinned(dict.fromkeys(spot, Requirements([_CHEAP])))
         return other
