@@ -230,6 +230,7 @@ def _is_monotone(rule: TopologyRule) -> bool:
 BUFFER_MARK: Final = "karpenter.sh/capacity-buffer-fake-pod"
 BUFFER_NAME: Final = "karpenter.sh/capacity-buffer-name"
 BUFFER_NAMESPACE: Final = "karpenter.sh/capacity-buffer-namespace"
+_NAMED: Final = "capacity-buffer-"
 
 
 def pending_pods(snapshot: Snapshot, gangs: Iterable[Gang] = (), booked: Iterable[Pod] = ()) -> tuple[Pod, ...]:
@@ -283,11 +284,18 @@ def buffer_of(pod: Pod) -> str:
     return f"{pod.annotations[BUFFER_NAMESPACE]}/{pod.annotations[BUFFER_NAME]}"
 
 
+def buffer_of_key(key: str) -> str:
+    """Return `namespace/name` of the buffer by the key of its virtual pod; empty for the key of another pod."""
+    namespace, _, name = key.partition("/")
+    buffer, _, number = name.removeprefix(_NAMED).rpartition("-")
+    return f"{namespace}/{buffer}" if name.startswith(_NAMED) and buffer and number.isdecimal() else ""
+
+
 def _virtual_pods(buffer: CapacityBuffer) -> Iterable[Pod]:
     """Return a buffer's virtual pods, named as in Karpenter."""
     marks = {BUFFER_MARK: "true", BUFFER_NAME: buffer.name, BUFFER_NAMESPACE: buffer.namespace}
     for number in range(buffer.taken + 1, buffer.pods + 1):
-        name = f"capacity-buffer-{buffer.name}-{number}"
+        name = f"{_NAMED}{buffer.name}-{number}"
         if name not in buffer.requested:
             yield Pod(
                 namespace=buffer.namespace,

@@ -415,6 +415,7 @@ def test_a_refused_object_is_set_aside_and_the_others_are_planned() -> None:
     "change",
     [
         "spec: {containers: [{name: c}]}",
+        "spec: {containers: [{name: c, image: i, volumeMounts: [{name: vault-secrets, mountPath: /vault}]}]}",
         "spec: {containers: [{name: c, image: i, resources: {requests: {example.com/gpu: 1}}}]}",
         "spec: {topologySpreadConstraints: [&a {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, *a]}",
     ],
