@@ -230,7 +230,7 @@ def _refused(document: Document, resource: Resource, obj: Any) -> SetAside | Non
     for field, problem in refusals_of(document):
         if isinstance(problem, Excused):
             continue
-        workloads.expand({resource: [obj]}, each=1)
+        workloads.expand({resource: [obj]}, most_per_workload=1)
         name = f"{resource.kind}/{document.path_name(resource)}"
         return SetAside(name, RunReason.REFUSED_BY_API_SERVER, f"{field}: {problem}")
     return None

@@ -538,7 +538,7 @@ def _faults(document: Document) -> Iterable[Finding]:
         return []
     try:
         objects: dict[Any, Any] = {resource: [from_object(resource, document.object)]}
-        for expansion in expand(objects, each=1):
+        for expansion in expand(objects, most_per_workload=1):
             objects = {**objects, PODS: list(expansion.pods[:1])}
     except InvalidInputError as error:
         return [finding_in(document, Code.INVALID_VALUE, error.field, error.problem)]
