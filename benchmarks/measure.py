@@ -99,9 +99,7 @@ def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged:
     }
     for seconds in budgets:
         tried = [_timed(snapshot, clock(seconds))]
-        while (
-            len(tried) < repeats.under(seconds) and sum(attempt.seconds for attempt in tried) < _REPEATING_SECONDS_MAX
-        ):
+        while len(tried) < repeats.under(seconds) and sum(trial.seconds for trial in tried) < _REPEATING_SECONDS_MAX:
             tried.append(_timed(snapshot, clock(seconds)))
         tried.sort(key=lambda run: run.plan.cost.hourly)
         run = tried[len(tried) // 2]
@@ -109,7 +107,7 @@ def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged:
             {
                 "budgetSeconds": seconds,
                 **_times(tried),
-                "costs": [dollars(attempt.plan.cost.hourly) for attempt in tried],
+                "costs": [dollars(trial.plan.cost.hourly) for trial in tried],
                 "peakBytes": peak_bytes(),
                 **_described(snapshot, run.plan, is_judged=is_judged),
             }
