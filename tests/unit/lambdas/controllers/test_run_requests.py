@@ -107,18 +107,18 @@ def test_looks_that_find_nothing_come_less_often_and_one_that_does_resets_that()
     pace, now, spacings = RunPace(), NOW, []
     assert pace.earliest(now) == now
     for _ in range(5):
-        pace.ended(now, found=False)
+        pace.ended(now, has_commands=False)
         spacings.append(pace.earliest(now) - now)
         now += spacings[-1]
     assert spacings == [SPACING, SPACING, 2 * SPACING, 4 * SPACING, WIDEST_SPACING]
-    pace.ended(now, found=True)
+    pace.ended(now, has_commands=True)
     assert pace.earliest(now) - now == SPACING
 
 
 def test_a_known_moment_comes_before_the_spacing_is_over() -> None:
     """Otherwise, a fleet whose `consolidateAfter` ends just after a pass waits for ten seconds more."""
     pace = RunPace()
-    pace.ended(NOW, found=False)
+    pace.ended(NOW, has_commands=False)
     pace.awaits(NOW + 6 * SECOND)
     assert pace.earliest(NOW) == NOW + 6 * SECOND
     assert pace.earliest(NOW + 7 * SECOND) == NOW + 7 * SECOND
@@ -135,7 +135,7 @@ def test_a_known_moment_that_is_always_near_adds_few_passes() -> None:
         pace, now, found = RunPace(), NOW, list[datetime]()
         while now < NOW + timedelta(minutes=10):
             found.append(now)
-            pace.ended(now, found=False)
+            pace.ended(now, has_commands=False)
             pace.awaits(None if known is None else now + known)
             now = pace.earliest(now)
         return found
