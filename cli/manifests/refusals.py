@@ -335,28 +335,35 @@ def _host_ports(spec: Any, at: Location) -> Iterator[Refusal]:
 # Volumes and claims: validateVolumeSource, ValidatePersistentVolumeClaimSpec.
 
 
-def _storage(value: Any, at: Location) -> Iterator[Refusal]:
-    amount = mapping(mapping(value.get("resources")).get("requests")).get("storage")
-    place = (*at, "resources", "requests", "storage")
+def storage_amount(amount: Any, at: Location) -> Iterator[Refusal]:
+    """Check the size of a volume."""
     if amount is None:
-        yield place, Excused("is missing")
+        yield at, Excused("is missing")
     elif str(amount).startswith("-") or (re.fullmatch(r"0+\w*", str(amount)) and not amount_of(amount, "storage")):
-        yield place, f"{amount} is not more than zero"
-    modes = sequence(value.get("accessModes"))
+        yield at, f"{amount} is not more than zero"
+
+
+def _claimed(value: Any, at: Location) -> Iterator[Refusal]:
+    amount = mapping(mapping(value.get("resources")).get("requests")).get("storage")
+    yield from storage_amount(amount, (*at, "resources", "requests", "storage"))
+
+
+def _alone(value: Any, at: Location) -> Iterator[Refusal]:
+    modes = sequence(value)
     alone = next((mode for mode in modes if str(mode).endswith("OncePod")), None)
     if alone is not None and len(set(map(str, modes))) > 1:
-        yield (*at, "accessModes"), f"{alone} cannot stand beside others"
+        yield at, f"{alone} cannot stand beside others"
 
 
-_access_mode: Final = like("ReadOnlyMany|ReadWrite(Many|Once(Pod)?)", 20, "an access mode")
+access_modes: Final = all_of(list_of(like("ReadOnlyMany|ReadWrite(Many|Once(Pod)?)", 20, "an access mode")), _alone)
 claim_spec: Final = object_with(
     {
-        "accessModes": list_of(_access_mode),
+        "accessModes": access_modes,
         "selector": label_selector,
         "storageClassName": dns_name,
         "volumeMode": one_of("Block", "Filesystem"),
     },
-    _storage,
+    _claimed,
     needs=["accessModes"],
 )
 
@@ -448,7 +455,7 @@ def _on_field(value: Any, at: Location) -> Iterator[Refusal]:
     yield from requirement({name: lambda count: count == 1 for name in WITH_VALUES}, "they take one value")(value, at)
 
 
-_node_term: Final = object_with(
+node_term: Final = object_with(
     {
         "matchExpressions": list_of(
             object_with(
@@ -461,7 +468,7 @@ _node_term: Final = object_with(
     }
 )
 _required_node_term: Final = object_with(
-    {"matchExpressions": list_of(object_with({"values": list_of(label_value)}))}, _node_term
+    {"matchExpressions": list_of(object_with({"values": list_of(label_value)}))}, node_term
 )
 
 
@@ -503,7 +510,7 @@ _affinity: Final = object_with(
                 _REQUIRED: object_with(
                     {"nodeSelectorTerms": list_of(_required_node_term)}, needs=["nodeSelectorTerms"]
                 ),
-                _PREFERRED: list_of(object_with({"weight": _weight, "preference": _node_term}, needs=["weight"])),
+                _PREFERRED: list_of(object_with({"weight": _weight, "preference": node_term}, needs=["weight"])),
             }
         ),
         "podAffinity": _between_pods,
