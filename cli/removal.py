@@ -201,8 +201,8 @@ def drain_document(
     cluster: str, remaining: RemainingResources, hindrances: Sequence[str], *, is_acting: bool, has_begun: bool
 ) -> JsonObject:
     """Return everything that remains; the `state` of claims is running, draining or terminating."""
-    known = {record.instance_id for record in remaining.claims}
-    others = [f"Instance/{name}" for name in remaining.instances if name not in known]
+    claimed_instances = {record.instance_id for record in remaining.claims}
+    others = [f"Instance/{name}" for name in remaining.instances if name not in claimed_instances]
     others += [f"{resource.kind}/{obj['metadata']['name']}" for resource, obj in remaining.objects]
     others += [f"LaunchTemplate/{name}" for name in remaining.templates]
     others += [f"InstanceProfile/{profile['InstanceProfileName']}" for profile in remaining.profiles]

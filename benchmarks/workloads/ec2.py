@@ -21,8 +21,8 @@ def ec2_catalogue(data: Path) -> JsonObject:
     """The catalogue in the data folder; if there is none, the built-in one reduced to the same families and zones."""
     path = data / _FILE
     if path.is_file():
-        found: JsonObject = json.loads(gzip.decompress(path.read_bytes()))
-        return found
+        catalogue: JsonObject = json.loads(gzip.decompress(path.read_bytes()))
+        return catalogue
     from core.catalogue import document
     from simulator.market.embedded import builtin_catalogue
 

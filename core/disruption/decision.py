@@ -436,7 +436,8 @@ class _Coupling:
         for step in group.steps:
             for template, is_open in zip(context.templates, context.open_templates(step), strict=True):
                 if is_open and any(
-                    context.table.narrowed(template.offered, asked=number) != IMPOSSIBLE for number in step.alternatives
+                    context.table.narrowed(template.offered, required=number) != IMPOSSIBLE
+                    for number in step.alternatives
                 ):
                     yield template.pool.name
 

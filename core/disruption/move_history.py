@@ -86,13 +86,18 @@ CHANGES_KEPT: Final = 10
 HOURS: Final = "hours/"
 REPLICAS: Final = "replicas/"
 PRESENCE: Final = "presence/"
+WARM: Final = "warm/"
+BUFFER: Final = "buffer/"
 """Begin the keys of what makes nodes leave besides their specification, in the place of a rollout's NodePool: the rules that
-close it, its number of nodes, and whether it exists. No NodePool can have such a name."""
+close it, its number of nodes, whether it exists, the room that it keeps warm, and a CapacityBuffer. No NodePool can have such
+a name."""
 
 _CHANGING: Final = {
     HOURS: "when NodePool {} is closed",
     REPLICAS: "the number of nodes of NodePool {}",
     PRESENCE: "whether NodePool {} exists",
+    WARM: "the room that calendars keep warm in NodePool {}",
+    BUFFER: "what CapacityBuffer {} keeps free",
 }
 
 CONFIRMED_EVERY: Final = timedelta(days=1)
@@ -116,7 +121,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         drifted_again: Replacements that have drifted themselves since the last stop, and when they were launched.
         confirmed_at: When the row was last written although nothing had changed.
 
-    Rows with a key that begins with `HOURS`, `REPLICAS` or `PRESENCE` use the target and the times alone.
+    Rows with a key that begins with `HOURS` or another kind of change use the target and the times alone.
     """
 
     node_pool: str
@@ -316,8 +321,8 @@ def _gate(rollout: Rollout, now: datetime, *, allowed: int) -> RolloutGate | Non
 def settling_message(rollout: Rollout) -> str:
     """Return why the specification is not followed now, and until when, as the end of a sentence."""
     times = len(rollout.changed_at) + 1
-    kind, _, pool = rollout.node_pool.rpartition("/")
-    subject = _CHANGING.get(f"{kind}/", "what NodePool {} specifies").format(pool)
+    kind, _, name = rollout.node_pool.partition("/")
+    subject = _CHANGING[f"{kind}/"].format(name) if name else f"what NodePool {kind} specifies"
     said = "has changed" if times == 1 else f"changed {times} times within an hour"
     return f"{subject} {said}: it is followed from {rollout.settles_at:%Y-%m-%dT%H:%M:%SZ} on, unless it changes again"
 

@@ -218,10 +218,10 @@ def _compared(value: str | None, bounds: list[str]) -> int:
     """1 where the value is above the one bound, -1 below; 0 where they are equal or one is no whole number of 64 bits."""
     if value is None or len(bounds) != 1 or not all(map(_WHOLE.fullmatch, (value, bounds[0]))):
         return 0
-    found, bound = int(value), int(bounds[0])
-    if not all(-_BOUND <= number < _BOUND for number in (found, bound)):
+    parsed, bound = int(value), int(bounds[0])
+    if not all(-_BOUND <= number < _BOUND for number in (parsed, bound)):
         return 0
-    return (found > bound) - (found < bound)
+    return (parsed > bound) - (parsed < bound)
 
 
 # Whether a node suits a pod, apart from other pods: selectors, affinity, taints. Used by the scheduler and DaemonSets.

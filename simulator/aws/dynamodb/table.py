@@ -494,11 +494,11 @@ class Table:
     def _checked(
         self, operation: str, answer: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> Callable[[dict[str, Any]], dict[str, Any]]:
-        known = _KNOWN[operation]
+        parameters = _KNOWN[operation]
 
         def ask(request: dict[str, Any]) -> dict[str, Any]:
-            if not request.keys() <= known:
-                unknown = ", ".join(sorted(request.keys() - known))
+            if not request.keys() <= parameters:
+                unknown = ", ".join(sorted(request.keys() - parameters))
                 raise UnansweredError(f"{operation} with {unknown}: add it to {__name__}")
             self._sweep()
             return answer(request)
