@@ -163,7 +163,7 @@ def list_of(item: Check, *unique: str) -> Check:
     def check(value: Any, at: Location) -> Iterator[Refusal]:
         before: set[tuple[str, str]] = set()
         for index, part in enumerate(sequence(value)):
-            yield from item(part, (*at, index))
+            yield from item({} if part is None else part, (*at, index))  # null becomes an empty object
             for name in unique:
                 content = mapping(part).get(name)
                 if isinstance(content, str) and content:
@@ -212,11 +212,11 @@ label_map: Final = map_of(qualified_name, all_of(plain_text, label_value))
 _annotations: Final = map_of(caseless_name, plain_text)
 
 
-def metadata_with(name: Check) -> Check:
+def metadata_with(name: Check, *, is_needed: bool = True) -> Check:
     """Return a check of an object's metadata, whose name passes this check."""
 
     def named(value: Any, at: Location) -> Iterator[Refusal]:
-        if not value.get("name") and not value.get("generateName"):
+        if is_needed and not value.get("name") and not value.get("generateName"):
             yield (*at, "name"), Excused("is missing")
 
     parts = {"name": name, "namespace": dns_label, "labels": label_map, "annotations": _annotations}
@@ -230,7 +230,7 @@ def requirement(operators: Mapping[str, Callable[[int], bool]], says: str) -> Ch
     """Return a check of a requirement: its operator, and how many values that takes."""
 
     def check(value: Any, at: Location) -> Iterator[Refusal]:
-        operator, count = value.get("operator"), len(sequence(value.get("values")))
+        operator, count = str(value.get("operator")), len(sequence(value.get("values")))
         if operator not in operators:
             yield (*at, "operator"), f"{operator!r} is none of {', '.join(operators)}"
         elif not operators[operator](count):

@@ -34,7 +34,7 @@ from cli.manifests.checks import (
     qualified_name,
     requirement,
 )
-from cli.manifests.refusals import access_modes, claim_spec, node_term, storage_amount, toleration_list
+from cli.manifests.refusals import access_modes, claim_spec, driver_name, node_term, storage_amount, toleration_list
 from cli.manifests.workload_refusals import share_of_all
 from core.api.objects import mapping, sequence
 from core.api.status import Location
@@ -46,6 +46,12 @@ def _kind(fields: Mapping[str, Check], *whole: Check, name: Check = dns_name, ne
 
 
 # PodDisruptionBudgets: pkg/apis/policy/validation.
+
+
+def _path_segment(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check a name that must only fit into a path: the API server asks no more of a budget's."""
+    if isinstance(value, str) and (value in (".", "..") or "/" in value or "%" in value):
+        yield at, f"{value!r} is . or .., or has a slash or a percent sign"
 
 
 def _single_bound(value: Any, at: Location) -> Iterator[Refusal]:
@@ -64,7 +70,8 @@ _budget: Final = _kind(
             },
             _single_bound,
         )
-    }
+    },
+    name=_path_segment,
 )
 
 # PersistentVolumes: ValidatePersistentVolumeSpec.
@@ -72,7 +79,7 @@ _budget: Final = _kind(
 
 _SOURCES: Final[Mapping[str, Check]] = {
     "awsElasticBlockStore": object_with({}, needs=["volumeID"]),
-    "csi": object_with({}, needs=["driver", "volumeHandle"]),
+    "csi": object_with({"driver": driver_name}, needs=["driver", "volumeHandle"]),
     "hostPath": object_with({}, needs=["path"]),
     "local": object_with({}, needs=["path"]),
     "nfs": object_with({}, needs=["server", "path"]),
@@ -248,16 +255,19 @@ def _ratios(given: Mapping[str, Mapping[str, Any]], at: Location) -> Iterator[Re
             yield place, f"{written} is more than max divided by min"
 
 
-_limit: Final = object_with({"type": qualified_name}, _limits, needs=["type"])
-
-
 def _known_type(limit: Any, at: Location) -> Iterator[Refusal]:
-    kind = str(limit.get("type"))
+    kind = str(limit.get("type") or "")
     if "/" not in kind:
         yield from one_of("Pod", "Container", "PersistentVolumeClaim")(kind, (*at, "type"))
 
 
-_limit_range: Final = _kind({"spec": object_with({"limits": list_of(all_of(_limit, _known_type), "type")})})
+_limit: Final = object_with({"type": qualified_name}, _limits, _known_type, needs=["type"])
+_limit_range: Final = object_with(
+    {
+        "metadata": metadata_with(dns_name, is_needed=False),
+        "spec": object_with({"limits": list_of(_limit, "type")}),
+    }
+)
 
 # ResourceQuotas: ValidateResourceQuotaSpec; pkg/apis/core/helper/helpers.go.
 

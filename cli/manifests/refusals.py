@@ -302,17 +302,17 @@ _init_container: Final = object_with({**_CONTAINER_FIELDS, **_PROBES}, _sidecar,
 def _names(spec: Any, at: Location) -> Iterator[Refusal]:
     """Check that containers differ in name, and that they mount volumes that the pod has."""
     before: set[str] = set()
-    volumes = {mapping(volume).get("name") for volume in sequence(spec.get("volumes"))}
+    volumes = {str(mapping(volume).get("name")) for volume in sequence(spec.get("volumes"))}
     for field in ("containers", "initContainers"):
         for index, container in enumerate(sequence(spec.get(field))):
-            name = mapping(container).get("name")
+            name = str(mapping(container).get("name") or "")
             if name and name in before:
                 yield (*at, field, index, "name"), f"{name!r} is there already"
-            before.add(name or "")
+            before.add(name)
             for kind in ("volumeMounts", "volumeDevices"):
                 for position, mount in enumerate(sequence(mapping(container).get(kind))):
                     volume = mapping(mount).get("name")
-                    if volume and volume not in volumes:
+                    if volume and str(volume) not in volumes:
                         yield (*at, field, index, kind, position, "name"), Excused(f"the pod has no volume {volume!r}")
 
 
@@ -385,6 +385,12 @@ def _file_path(value: Any, at: Location) -> Iterator[Refusal]:
         yield at, f"{value!r} begins with two dots"
 
 
+def driver_name(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check the name of a CSI driver (ValidateCSIDriverName)."""
+    if isinstance(value, str) and (len(value) > 63 or any(dns_name(value.lower(), ()))):
+        yield at, f"{value!r} is not a driver's name: at most 63 letters, digits, dashes and dots"
+
+
 def _without_backsteps(value: Any, at: Location) -> Iterator[Refusal]:
     if isinstance(value, str) and ".." in value.split("/"):
         yield at, f"{value!r} must not contain .."
@@ -423,7 +429,7 @@ _PROJECTED: Final[Mapping[str, Check]] = {
 _VOLUMES: Final[Mapping[str, Check]] = {
     "awsElasticBlockStore": object_with({}, needs=["volumeID"]),
     "configMap": object_with({"defaultMode": _mode, "items": _items}, needs=["name"]),
-    "csi": object_with({}, needs=["driver"]),
+    "csi": object_with({"driver": driver_name}, needs=["driver"]),
     "downwardAPI": object_with({"defaultMode": _mode, "items": _downward}),
     "emptyDir": object_with({"sizeLimit": _size}),
     "ephemeral": object_with({"volumeClaimTemplate": object_with({"spec": claim_spec})}, needs=["volumeClaimTemplate"]),
@@ -657,7 +663,8 @@ _GRACE_SECONDS: Final = 30
 
 def _sleeps(spec: Any, at: Location) -> Iterator[Refusal]:
     """Check that a hook does not sleep longer than the pod may take to end (validateSleepAction)."""
-    grace = spec.get("terminationGracePeriodSeconds", _GRACE_SECONDS)
+    written = spec.get("terminationGracePeriodSeconds")
+    grace = _GRACE_SECONDS if written is None else written
     for field in ("containers", "initContainers"):
         for index, container in enumerate(map(mapping, sequence(spec.get(field)))):
             for hook in ("postStart", "preStop"):

@@ -121,11 +121,11 @@ def _rolls(value: Any, at: Location) -> Iterator[Refusal]:
 
 def _claimed(value: Any, at: Location) -> Iterator[Refusal]:
     """Check the template of a StatefulSet, whose claim templates are volumes of its pods."""
-    claims = [{"name": _name_of(claim), "emptyDir": {}} for claim in sequence(value.get("volumeClaimTemplates"))]
+    names = {str(_name_of(claim)) for claim in sequence(value.get("volumeClaimTemplates"))}
+    claims = [{"name": name, "emptyDir": {}} for name in sorted(names)]
     template = mapping(value.get("template"))
     spec = mapping(template.get("spec"))
-    names = {claim["name"] for claim in claims}
-    volumes = [volume for volume in sequence(spec.get("volumes")) if mapping(volume).get("name") not in names]
+    volumes = [volume for volume in sequence(spec.get("volumes")) if str(mapping(volume).get("name")) not in names]
     parts = {key: part for key, part in spec.items() if key not in ("subdomain", "hostname")}
     whole = {**template, "spec": {**parts, "volumes": [*volumes, *claims]}} if claims else template
     yield from _template_with(["Always"])(whole, (*at, "template"))
@@ -280,11 +280,23 @@ _cron_job: Final = object_with(
     needs=["spec"],
 )
 
+
+def _replicated(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check the selector of a ReplicationController, which is the template's labels where it is missing."""
+    own_labels = mapping(mapping(mapping(value.get("template")).get("metadata")).get("labels"))
+    if not value.get("selector") and not own_labels:
+        yield (*at, "selector"), Excused("is missing, and the template has no labels")
+    for key, content in mapping(value.get("selector")).items():
+        if own_labels.get(key) != content:
+            yield (*at, "selector", key), "does not match the labels of the template"
+
+
 _controller: Final = object_with(
     {
         "metadata": metadata_with(dns_name),
         "spec": object_with(
             {"template": _template_with(["Always"]), "replicas": not_negative, "minReadySeconds": not_negative},
+            _replicated,
             needs=["template"],
         ),
     }
