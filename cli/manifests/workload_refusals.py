@@ -50,8 +50,12 @@ def _template_with(restarts: Sequence[str], *, is_job: bool = False) -> Check:
         if not is_job and spec.get("activeDeadlineSeconds") is not None:
             yield (*at, "activeDeadlineSeconds"), "is for Pods and Jobs alone"
 
+    def has_pods(template: Any, at: Location) -> Iterator[Refusal]:
+        if template.get("spec") is None:
+            yield (*at, "spec"), Excused("is missing")
+
     return object_with(
-        {"metadata": template_metadata, "spec": lambda spec, at: all_of(pod_spec, policy)(mapping(spec), at)}
+        {"metadata": template_metadata, "spec": lambda spec, at: all_of(pod_spec, policy)(mapping(spec), at)}, has_pods
     )
 
 
