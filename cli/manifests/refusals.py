@@ -548,7 +548,6 @@ _spreads: Final = all_of(
             {
                 "maxSkew": positive,
                 "minDomains": positive,
-                "topologyKey": qualified_name,
                 "whenUnsatisfiable": one_of("DoNotSchedule", "ScheduleAnyway"),
                 "labelSelector": label_selector,
                 "nodeAffinityPolicy": _HONOURS,

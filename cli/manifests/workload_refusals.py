@@ -202,7 +202,7 @@ def _indexed(value: Any, at: Location) -> Iterator[Refusal]:
 _failure_rule: Final = object_with(
     {
         "action": one_of("FailJob", "FailIndex", "Ignore", "Count"),
-        "onExitCodes": requirement(WITH_VALUES, "it takes at least one"),
+        "onExitCodes": object_with({}, requirement(WITH_VALUES, "they take at least one")),
         "onPodConditions": list_of(object_with({"type": qualified_name}, needs=["type"])),
     },
     exclusive(["onExitCodes", "onPodConditions"], is_needed=True, what="a rule"),

@@ -231,6 +231,28 @@ def found_in(obj: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(finding.severity.value, finding.field, finding.text) for finding in findings]
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("hostNetwork", "true", "must be true or false, not the text 'true': take the quotes away"),
+        ("hostNetwork", "yes", "must be true or false, not the text 'yes'"),
+        ("priority", "-5", "must be a whole number, not the text '-5': take the quotes away"),
+        ("priority", "high", "must be a whole number, not the text 'high'"),
+        ("priority", 1.5, "must be a whole number, not 1.5"),
+        ("priority", True, "must be a whole number, not true"),
+        ("priority", 5.0, ""),
+        ("schedulerName", 5, "must be text, not 5: put it in quotes"),
+        ("schedulerName", ["a"], "must be text, not a list"),
+        ("tolerations", {"key": "a"}, "must be a list, not an object"),
+        ("securityContext", "none", "must be an object, not the text 'none'"),
+        ("schedulerName", None, ""),
+    ],
+)
+def test_a_value_of_another_type_says_how_to_write_it(field: str, value: object, message: str) -> None:
+    found = found_in(pod({"containers": [{"name": "c", "image": "i"}], field: value}))
+    assert found == ([("error", f"spec.{field}", message)] if message else [])
+
+
 def pod(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", **metadata}, "spec": spec}
 
