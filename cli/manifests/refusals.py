@@ -222,7 +222,7 @@ _user: Final = between(0)
 def _profile(value: Any, at: Location) -> Iterator[Refusal]:
     """Check a profile of seccomp or of AppArmor: its type, and whether it names a file of the node."""
     kind, is_named = value.get("type"), value.get("localhostProfile") is not None
-    if kind == "Localhost" and not value.get("localhostProfile"):
+    if kind == "Localhost" and not is_named:
         yield (*at, "localhostProfile"), Excused("is missing, which type Localhost needs")
     elif kind != "Localhost" and is_named:
         yield (*at, "localhostProfile"), "is for type Localhost alone"
