@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from cli.errors import InputError
-from cli.manifests.refusals import Excused, refusals
+from cli.manifests.checks import Excused, refusals
+from cli.manifests.refusals import POD
 from cli.terminal.output import counted
 from core import labels
 from core.api.objects import identity_problems
@@ -215,7 +216,9 @@ def refusals_of(document: Document) -> Iterator[tuple[str, str]]:
     """Return the fields for which an API server would refuse an object, each with the reason."""
     identity = str(document.object.get("apiVersion")), document.kind
     if identity == ("v1", "Pod"):
-        return refusals(document.object)
+        return refusals(document.object, POD)
+    if _group(document) in _KARPENTER_GROUPS:
+        return iter(())  # their schemas are read elsewhere
     from cli.manifests.workload_refusals import CHECKS  # most objects of large inputs are Pods
 
     return refusals(document.object, CHECKS[identity]) if identity in CHECKS else iter(())

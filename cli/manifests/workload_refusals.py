@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cli.manifests.refusals import (
+from cli.manifests.checks import (
     DNS_LABEL,
     Check,
     Excused,
     Refusal,
     all_of,
-    claim_spec,
     dns_label,
     dns_name,
     label_selector,
@@ -23,9 +22,9 @@ from cli.manifests.refusals import (
     not_negative_seconds,
     object_with,
     one_of,
-    pod_spec,
     template_metadata,
 )
+from cli.manifests.refusals import claim_spec, pod_spec
 from core.api.objects import mapping, sequence
 from core.api.status import Location
 

@@ -12,7 +12,17 @@ import msgspec
 from cli.manifests.documents import PART, Positions, RepeatedField
 from cli.manifests.inventory import Document, field_in, kind_read, refusals_of, refused_version_of
 from cli.validation.calendars import calendar_findings
-from cli.validation.formats import TEMPLATES, Code, Finding, Severity, finding_in, nearest, type_of, unknown_fields
+from cli.validation.formats import (
+    TEMPLATES,
+    Code,
+    Finding,
+    Severity,
+    finding_in,
+    mistyped_values,
+    nearest,
+    type_of,
+    unknown_fields,
+)
 from cli.validation.launches import launch_findings
 from cli.validation.pools import (
     ANY_TIME,
@@ -119,8 +129,13 @@ def template_findings(document: Document) -> Iterator[Finding]:
 
 def refused_fields(document: Document) -> Iterator[Finding]:
     """Return an error for each field for which the API server refuses the object."""
+    mistyped = set()
+    for finding in mistyped_values(document):
+        mistyped.add(finding.field)
+        yield finding
     for field, message in refusals_of(document):
-        yield finding_in(document, Code.INVALID_VALUE, field, message)
+        if field not in mistyped:
+            yield finding_in(document, Code.INVALID_VALUE, field, message)
 
 
 def _odd_amounts(template: Mapping[str, Any]) -> Iterator[Remark]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from cli.answers.plan import API_VERSION
 from cli.manifests.inventory import Document
 from cli.terminal.style import on_one_line, printable, style
 from core.api import older_versions
-from core.api.objects import JsonObject, group_and_version, is_ours, kind_of
+from core.api.objects import JsonObject, group_and_version, is_ours, kind_of, sequence
 from core.api.older_versions import MODELS
 from core.api.schemas.fields import ApiModel, parts
 from core.api.status import Location, path_of
@@ -328,15 +328,22 @@ def _escaped_property(text: str) -> str:
 
 
 KUBERNETES_FIELDS: Final = Path(__file__).parents[1] / "assets" / "kubernetes-fields.json"
-"""Type → field → type of its value, which is empty for plain values, maps and the status of an object."""
+"""Type → field → type of its value: a type of the table, or a plain one. `[]` stands before a list's and `{}` before a map's.
+
+It is empty where values of several types are taken, and for the status of an object.
+"""
 
 OBJECT_META: Final = "V1ObjectMeta"
 
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "": ("PersistentVolumeClaim", "Pod", "PodTemplate", "ReplicationController"),
+    "": (
+        *("LimitRange", "PersistentVolume", "PersistentVolumeClaim", "Pod", "PodTemplate", "ReplicationController"),
+        "ResourceQuota",
+    ),
     "apps": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
     "batch": ("CronJob", "Job"),
     "extensions": ("DaemonSet", "Deployment", "ReplicaSet"),
+    "node.k8s.io": ("RuntimeClass",),
     "policy": ("PodDisruptionBudget",),
     "scheduling.k8s.io": ("PriorityClass",),
     "storage.k8s.io": ("StorageClass",),
@@ -347,7 +354,7 @@ _VERSION: Final = "V1"
 
 _OF_EARLIER_RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
     "V1PodSpec": {"workloadRef": "V1WorkloadReference"},
-    "V1WorkloadReference": {"name": "", "podGroup": "", "podGroupReplicaKey": ""},
+    "V1WorkloadReference": {"name": "string", "podGroup": "string", "podGroupReplicaKey": "string"},
 }
 """Fields that the pinned client no longer has, and that are read: Kubernetes 1.35 wrote groups so, and 1.36 took it away."""
 
@@ -378,20 +385,47 @@ def written_fields() -> str:
         if kind in fields:
             continue
         described = getattr(models, kind)
-        types = {described.attribute_map[name]: _struct_in(text) for name, text in described.openapi_types.items()}
-        if kind in roots and "status" in types:
-            types["status"] = ""  # controllers write it
+        types = {described.attribute_map[name]: _written(text) for name, text in described.openapi_types.items()}
+        types |= {name: "" for name in types if (kind, name) in _AMOUNTS or (name == "status" and kind in roots)}
         fields[kind] = dict(sorted(types.items()))
-        waiting += [inner for inner in types.values() if inner]
+        waiting += [inner for inner in map(_struct_in, types.values()) if inner]
     for kind, earlier in _OF_EARLIER_RELEASES.items():
         fields[kind] = dict(sorted({**fields.get(kind, {}), **earlier}.items()))
     return json.dumps(dict(sorted(fields.items())), indent=1) + "\n"
 
 
+_PLAIN: Final = {"str": "string", "int": "integer", "bool": "boolean", "object": "", "datetime": ""}
+"""Plain type of the client → its name in the table."""
+
+_AMOUNTS: Final = frozenset(
+    {
+        *(("V1ResourceRequirements", "limits"), ("V1ResourceRequirements", "requests")),
+        *(("V1VolumeResourceRequirements", "limits"), ("V1VolumeResourceRequirements", "requests")),
+        *(("V1PodSpec", "overhead"), ("V1Overhead", "podFixed"), ("V1PersistentVolumeSpec", "capacity")),
+        *(
+            ("V1EmptyDirVolumeSource", "sizeLimit"),
+            ("V1ResourceFieldSelector", "divisor"),
+            ("V1ResourceQuotaSpec", "hard"),
+        ),
+        *(("V1LimitRangeItem", name) for name in ("default", "defaultRequest", "max", "maxLimitRequestRatio", "min")),
+    }
+)
+"""Type and field of amounts, which the client calls texts although numbers are taken, too."""
+
+
+def _written(text: str) -> str:
+    """Return how the table writes a client's type such as `List[V1Container]`."""
+    match = re.fullmatch(r"(?:([Ll]ist|[Dd]ict)\[(?:str, )?)?(\w+)\]?", text)
+    if match is None:
+        return ""
+    holder, inner = match.groups()
+    return {None: "", "list": "[]", "dict": "{}"}[holder and holder.lower()] + _PLAIN.get(inner, inner)
+
+
 def _struct_in(text: str) -> str:
-    """The Kubernetes type in a client's type such as `List[V1Container]`; empty for plain values and for maps."""
-    match = re.fullmatch(r"(?:[Ll]ist\[)?((?:Core)?V[0-9]\w*)\]?", text)
-    return match.group(1) if match else ""
+    """Return the Kubernetes type in a type of the table such as `[]V1Container`; empty for plain values and for maps."""
+    inner = text.removeprefix("[]")
+    return inner if re.fullmatch(r"(?:Core)?V[0-9]\w*", inner) else ""
 
 
 # Finds where a misplaced field of a Pod or a workload belongs: below, in its template, or above.
@@ -432,7 +466,7 @@ def _levels(kind: str, type_: str) -> Iterator[tuple[Location, Mapping[str, str]
     place: Location = ()
     for part in (*TEMPLATES.get(kind, ()), "spec"):
         place = (*place, part)
-        fields = kubernetes_fields()[fields[str(part)]]
+        fields = kubernetes_fields()[_struct_in(fields[str(part)])]
         yield place, fields
 
 
@@ -497,8 +531,8 @@ def _in_struct(value: object, kind: str, at: Location) -> Iterator[Unknown]:
         return
     fields = kubernetes_fields()[kind]
     yield from _unknown_keys(value, fields, at)
-    for name, inner in fields.items():
-        if inner:
+    for name, text in fields.items():
+        if inner := _struct_in(text):
             for place, item in _items(value.get(name), (*at, name)):
                 yield from _in_struct(item, inner, place)
 
@@ -515,3 +549,62 @@ def _unknown_keys(value: Mapping[str, Any], known_keys: Any, at: Location) -> It
     for key in value:
         if key not in names:
             yield (*at, key), nearest(key, names)
+
+
+# Finds values of another type than their field has: the API server decodes none of the object.
+
+
+_TAKES: Final[Mapping[str, Callable[[object], bool]]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: (type(value) is int) or (isinstance(value, float) and value.is_integer()),
+}
+_CALLED: Final = {"string": "text", "boolean": "true or false", "integer": "a whole number"}
+
+
+def mistyped_values(document: Document) -> Iterator[Finding]:
+    """Return an error for each value of a type that its field does not take."""
+    if kind := type_of(document.object):
+        for location, message in _mistyped(document.object, kind, ()):
+            yield finding_in(document, Code.INVALID_VALUE, path_of(location), message)
+
+
+def _mistyped(value: Any, type_: str, at: Location) -> Iterator[tuple[Location, str]]:
+    """Yield the paths of values that their types do not take, each with what would be right. Null is no value."""
+    if value is None or not type_:
+        return
+    if type_ in _TAKES:
+        if not _TAKES[type_](value):
+            yield at, f"must be {_CALLED[type_]}, not {_said(value, type_)}"
+    elif type_.startswith("[]"):
+        if not isinstance(value, list):
+            yield at, f"must be a list, not {_said(value)}"
+        for index, item in enumerate(sequence(value)):
+            yield from _mistyped(item, type_.removeprefix("[]"), (*at, index))
+    elif not isinstance(value, dict):
+        yield at, f"must be an object, not {_said(value)}"
+    elif type_.startswith("{}"):
+        for key, item in value.items():
+            yield from _mistyped(item, type_.removeprefix("{}"), (*at, str(key)))
+    else:
+        fields = kubernetes_fields()[type_]
+        for name, inner in fields.items():
+            yield from _mistyped(value.get(name), inner, (*at, name))
+
+
+def _said(value: object, wanted: str = "") -> str:
+    """Return what a value of another type is, and how to write it as the type that is wanted, if that is easy."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    if isinstance(value, str):
+        is_close = _TAKES[wanted](_plain(value)) if wanted else False
+        return f"the text {value!r}" + (": take the quotes away" if is_close else "")
+    written = str(value).lower()
+    return f"{written}: put it in quotes" if wanted == "string" else written
+
+
+def _plain(text: str) -> object:
+    """Return what a text would be without its quotes."""
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else text

@@ -381,9 +381,9 @@ def least_requests_from(queue: list[PendingGroup]) -> list[Vector]:
     return least[::-1]
 
 
-def least_of(one: Vector, other: Vector | None) -> Vector:
+def least_of(first: Vector, second: Vector | None) -> Vector:
     """Return the smaller amount of each resource; None means no bound."""
-    return one if other is None else tuple(map(min, one, other))
+    return first if second is None else tuple(map(min, first, second))
 
 
 def _order(pending_group: PendingGroup) -> tuple[object, ...]:

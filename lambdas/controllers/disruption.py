@@ -457,7 +457,7 @@ class DecisionPass:
         view.require_commands()
         self.skips.budgets.note(view.snapshot.node_pools, inputs.claims)
         write_pod_events(self.stores, view)
-        return with_rollouts(self.stores.moves, view, report)
+        return with_rollouts(self.stores.moves, view, self.warnings, report)
 
     def _decided(self, observed: Snapshot, inputs: PassInputs, report: RunReport) -> _Decided:
         digest, now = snapshot_digest(observed), self.clock.now()

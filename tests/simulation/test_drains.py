@@ -479,6 +479,56 @@ def test_a_calendar_that_closes_and_opens_every_90_seconds_moves_nothing(tmp_pat
     assert_lawful(result)
 
 
+def launches_since(result: Result, begun: str) -> int:
+    """How many instances were launched after the fight began."""
+    return len([one for one in times(result.events, "instanceLaunched") if one > datetime.fromisoformat(begun)])
+
+
+def eager() -> dict[str, Any]:
+    """A NodePool whose empty nodes go at once."""
+    pool = node_pool()
+    pool["spec"]["disruption"]["consolidateAfter"] = "0s"
+    return pool
+
+
+def test_warm_room_that_comes_and_goes_every_90_seconds_is_bought_once(tmp_path: Path) -> None:
+    """Each turn bought a node and ended it: twelve launches in 45 minutes."""
+    calendar = hours()
+    rule = {"name": "warm", "settings": {"warm": {"pods": 12, "requests": {"cpu": "1", "memory": "1Gi"}}}}
+    calendar["spec"]["rules"] = [rule]
+    turns = [[calendar], [{**calendar, "spec": {"rules": []}}]]
+    fight = {"at": "6m", "actor": {"name": "fight", "every": "90s", "for": "44m", "apply": turns}}
+    result = play(tmp_path, eager(), deployment(PODS), steps=[fight], duration="100m", nodeBootSeconds=40)
+    assert launches_since(result, "2026-11-20T00:06:00Z") == 3, "what one purchase takes"
+    events = [fields["object"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
+    (told, *_) = [event for event in events if "calendars keep warm in NodePool default changed" in event["message"]]
+    assert told["involvedObject"]["kind"] == "NodePool"
+    assert result.summary["nodesAtEnd"] == 1, "room that nobody wants any longer goes"
+    assert_lawful(result)
+
+
+def test_a_capacity_buffer_that_comes_and_goes_every_90_seconds_is_bought_once(tmp_path: Path) -> None:
+    """Each turn bought a node and ended it: fifteen launches in 45 minutes."""
+    buffer = {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": "room", "namespace": "default"},
+        "spec": {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"}, "replicas": 12},
+    }
+    none = {**buffer, "spec": {**buffer["spec"], "replicas": 0}}
+    fight = {"at": "6m", "actor": {"name": "fight", "every": "90s", "for": "44m", "apply": [[buffer], [none]]}}
+    spec = {"duration": "100m", "nodeBootSeconds": 40, "featureGates": {"CapacityBuffer": True}}
+    result = play(tmp_path, node_pool(), deployment(2), steps=[fight], **spec)
+    assert launches_since(result, "2026-11-20T00:06:00Z") == 1
+    events = [fields["object"] for fields in named(result, "objectApplied") if fields["kind"] == "Event"]
+    (told, *_) = [
+        event for event in events if "what CapacityBuffer default/room keeps free changed" in event["message"]
+    ]
+    assert told["involvedObject"]["kind"] == "CapacityBuffer"
+    assert result.summary["nodesAtEnd"] == 1, "room that nobody wants any longer goes"
+    assert_lawful(result)
+
+
 def test_a_number_of_static_nodes_that_goes_up_and_down_is_followed_down_once(tmp_path: Path) -> None:
     """Each turn launched four nodes and ended them again."""
     few, many = ({**node_pool(replicas=number), "metadata": {"name": "fixed"}} for number in (2, 6))

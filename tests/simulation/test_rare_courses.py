@@ -312,7 +312,7 @@ SCENES: Final[dict[str, Scene]] = {
             _scaled("6m", 3),
             {"at": "10m", "delete": [{"kind": "CapacityBuffer", "namespace": "default", "name": "much"}]},
         ],
-        {"duration": "16m", "featureGates": {"CapacityBuffer": True}},
+        {"duration": "20m", "featureGates": {"CapacityBuffer": True}},
         {},
     ),
     "instances vanish without a word, and one after the other": (

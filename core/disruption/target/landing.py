@@ -234,12 +234,12 @@ class _Prediction:
         self._commands = commands
         new = [claim for command in commands for claim in command.replacements]
         started = [joined(claim, snapshot) for claim in new]
-        whole = msgspec.structs.replace(
+        after_launches = msgspec.structs.replace(
             snapshot,
             nodes=(*snapshot.nodes, *(node for _, node in started)),
             node_claims=(*snapshot.node_claims, *(claim for claim, _ in started)),
         )
-        self._context = context = SchedulingContext(whole)
+        self._context = context = SchedulingContext(after_launches)
         positions = context.positions
         self._moving = {move.pod: move.to for command in commands for move in command.moves}
         self._meant = {pod: positions.get(node) for pod, node in self._moving.items()}

@@ -62,7 +62,7 @@ def test_a_node_without_a_label_fails_a_requirement_hidden_by_merging() -> None:
     conjunction = table.conjunction([Requirement.of("team", "Exists"), Requirement.of("team", "NotIn", ["a"])])
     assert not table.offers(Requirements(), conjunction)
     assert table.offers(Requirements([Requirement.one_of("team", "b")]), conjunction)
-    assert table.narrowed(table.intern(Requirements()), asked=conjunction) == IMPOSSIBLE
+    assert table.narrowed(table.intern(Requirements()), required=conjunction) == IMPOSSIBLE
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(1, 31))

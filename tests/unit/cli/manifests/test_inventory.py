@@ -14,13 +14,15 @@ from cli.manifests.inventory import (
     Inventory,
     field_in,
     named_region,
-    refusals_of,
     refused_version_of,
     take_inventory,
 )
 from cli.manifests.reading import parse
+from cli.validation.examine import refused_fields
 from core import labels
 from core.manifests.wire import resources
+from tests.e2e.parts.processes import LackingError
+from tests.oracle_scheduler import creating
 
 # How a document names its object and its place in errors.
 
@@ -351,7 +353,7 @@ def merged(base: Any, change: Any) -> Any:
 
 
 def refusals(obj: dict[str, Any]) -> list[tuple[str, str]]:
-    return list(refusals_of(Document("a.yaml", 0, obj)))
+    return [(finding.field, finding.message) for finding in refused_fields(Document("a.yaml", 0, obj))]
 
 
 def rows() -> list[tuple[str, str, list[str]]]:
@@ -370,6 +372,24 @@ def test_plain_objects_are_accepted(kind: str) -> None:
 def test_a_refused_field_is_named(kind: str, change: str, fields: list[str]) -> None:
     obj = merged(BASES[kind], yaml.safe_load(change))
     assert [field for field, _ in refusals(obj)] == fields
+
+
+@pytest.mark.slow  # builds a program in Go, once for all checkouts of a user
+def test_kubernetes_refuses_and_accepts_the_same() -> None:
+    """A refused object is refused by every version that we support, an accepted one is accepted by some version."""
+    try:
+        program = creating.build()
+    except LackingError as error:
+        pytest.skip(str(error))
+    objects = [*BASES.values(), *(merged(BASES[kind], yaml.safe_load(change)) for kind, change, _ in rows())]
+    is_refused = [False] * len(BASES) + [bool(fields) for *_, fields in rows()]
+    of_versions = [creating.refusals(program, objects, version) for version in creating.VERSIONS]
+    wrong = [
+        (obj, said)
+        for obj, refused, said in zip(objects, is_refused, zip(*of_versions, strict=True), strict=True)
+        if all(said) != refused
+    ]
+    assert not wrong
 
 
 def test_what_an_api_server_has_stored_is_not_refused() -> None:
@@ -395,6 +415,7 @@ def test_a_refused_object_is_set_aside_and_the_others_are_planned() -> None:
     "change",
     [
         "spec: {containers: [{name: c}]}",
+        "spec: {containers: [{name: c, image: i, volumeMounts: [{name: vault-secrets, mountPath: /vault}]}]}",
         "spec: {containers: [{name: c, image: i, resources: {requests: {example.com/gpu: 1}}}]}",
         "spec: {topologySpreadConstraints: [&a {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, *a]}",
     ],

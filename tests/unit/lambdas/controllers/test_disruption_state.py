@@ -14,6 +14,7 @@ from adapters.observation.observer import ClusterState
 from adapters.ports import ConflictError, DeniedError, NotFoundError, PortError
 from adapters.run_report import RunReport
 from core import labels
+from core.calendars import WARM_NAMESPACE
 from core.disruption import disrupt
 from core.disruption.command import carried_out
 from core.disruption.deletion_costs import LEAVES_FIRST
@@ -22,9 +23,11 @@ from core.lifecycle import steps
 from core.lifecycle.records import CommandPhase
 from core.lifecycle.steps import CommandFacts
 from core.manifests.wire import resources
-from core.model.plan import Command, DisruptionPlan, PlannedClaim, StoredNewNode, StoredTarget
+from core.model.node_pool import Calendar, CalendarRule, CalendarSettings, WarmRoom
+from core.model.plan import Command, DisruptionPlan, Hold, PlannedClaim, StoredNewNode, StoredTarget
 from core.model.snapshot import Snapshot
 from core.reasons.code import TerminationReason
+from core.reasons.nodes import NodeReason
 from core.reasons.runs import CommandReason
 from installation.metric_names import ROLLOUTS_STOPPED
 from lambdas.controllers.disruption_state import (
@@ -40,6 +43,7 @@ from lambdas.controllers.disruption_state import (
     with_rollouts,
     write_pod_events,
 )
+from lambdas.controllers.events import ObjectWarnings
 from lambdas.controllers.run_requests import GATHERED, SPACING
 from tests.builders import CLASS_REF, NOW, a_node_of, a_snapshot, a_stored_target
 from tests.fakes.lab import Lab, a_pending_pod
@@ -47,13 +51,14 @@ from tests.fakes.store import Rows
 from tests.fakes.world import FakeClock, FakeKubernetes, FakeQueue
 from tests.unit.disruption.nodes_for_tests import SMALL, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import half_full
-from tests.unit.lifecycle.records_for_tests import a_command, a_leaving, a_record
+from tests.unit.lifecycle.records_for_tests import a_command, a_leaving, a_plan, a_record
 
 # Pods of nodes that go next are marked in the cluster, as far as it takes the marks.
 
 
 PODS = tuple(f"p{number}" for number in range(5))
 TARGET = a_stored_target("a")
+SILENT = ObjectWarnings(FakeKubernetes(FakeClock(NOW)), FakeClock(NOW))
 
 
 def steered(server: FakeKubernetes, *, is_on: bool = True, target: StoredTarget | None = TARGET) -> dict[str, int]:
@@ -187,14 +192,14 @@ def test_a_new_rollout_is_stored_once_and_lets_one_node_go() -> None:
     rows.before_call = lambda call: writes.append(call) if call == "write" else None
     pair = drifted(a_node_of(SMALL))
     view = view_of(world(pair, pods=(pod_on("node-1"),)))
-    observed = with_rollouts(rows.stores().moves, view, report)
+    observed = with_rollouts(rows.stores().moves, view, SILENT, report)
     gate = observed.snapshot.rollouts["default"]
     assert (gate.allowed, gate.is_settling) == (0, True), "it may be taken back"
     assert rows.moves.rollouts["default"].started_at == NOW
     assert [told.reason for told in report.decisions] == ["RolloutSettling"]
     report = RunReport()
     later = msgspec.structs.replace(view.snapshot, now=NOW + CHANGE_SETTLES_AFTER)
-    observed = with_rollouts(rows.stores().moves, msgspec.structs.replace(view, snapshot=later), report)
+    observed = with_rollouts(rows.stores().moves, msgspec.structs.replace(view, snapshot=later), SILENT, report)
     gate = observed.snapshot.rollouts["default"]
     assert (gate.allowed, gate.is_stopped, gate.is_settling) == (1, False, False)
     assert writes == ["write"]
@@ -204,10 +209,10 @@ def test_a_new_rollout_is_stored_once_and_lets_one_node_go() -> None:
 def test_a_stopped_rollout_is_reported() -> None:
     rows, report = Rows(), RunReport()
     view = view_of(world(drifted(a_node_of(SMALL)), pods=(pod_on("node-1"),)))
-    with_rollouts(rows.stores().moves, view, RunReport())
+    with_rollouts(rows.stores().moves, view, SILENT, RunReport())
     failed = rows.moves.rollouts["default"].after_failure("command x: late", NOW)
     rows.moves = MoveHistory(rollouts={"default": failed})
-    observed = with_rollouts(rows.stores().moves, view, report)
+    observed = with_rollouts(rows.stores().moves, view, SILENT, report)
     assert observed.snapshot.rollouts["default"].is_stopped
     assert report.counts == {ROLLOUTS_STOPPED: 1}
     (decision,) = report.decisions
@@ -217,7 +222,61 @@ def test_a_stopped_rollout_is_reported() -> None:
 
 def test_without_drift_the_view_is_the_same_object() -> None:
     view = view_of(world(a_node_of(SMALL)))
-    assert with_rollouts(Rows().stores().moves, view, RunReport()) is view
+    assert with_rollouts(Rows().stores().moves, view, SILENT, RunReport()) is view
+
+
+# Nodes that were bought for room, while what asks for it comes and goes.
+
+
+ROOM = Calendar(
+    name="office",
+    rules=(CalendarRule(name="warm", time_zone="UTC", settings=CalendarSettings(warm=WarmRoom(pods=2))),),
+)
+BOUGHT = (f"{WARM_NAMESPACE}/capacity-buffer-default-1", f"{WARM_NAMESPACE}/capacity-buffer-default-2")
+
+
+def held(rows: Rows, *calendars: Calendar, minutes: float, pods: tuple[str, ...] = BOUGHT) -> Hold | None:
+    """Look at a node that was bought for these virtual pods so many minutes ago, under these Calendars; its hold."""
+    snapshot = world(a_node_of(SMALL))
+    (claim,), later = snapshot.node_claims, NOW + timedelta(minutes=minutes)
+    record = a_record(plan=a_plan(buffer_pods=pods))
+    snapshot = msgspec.structs.replace(
+        snapshot, now=later, calendars=calendars, node_claims=(msgspec.structs.replace(claim, name=record.name),)
+    )
+    view = msgspec.structs.replace(view_of(snapshot), claims={record.name: record})
+    seen = with_rollouts(rows.stores().moves, view, SILENT, RunReport())
+    return seen.snapshot.node_claims[0].hold
+
+
+def test_nodes_of_room_that_comes_and_goes_stay_longer_with_each_turn() -> None:
+    rows = Rows()
+    assert held(rows, ROOM, minutes=0) is None, "what is wanted needs no hold"
+    first = held(rows, minutes=2)
+    assert first is not None
+    assert (first.until, first.reason) == (NOW + timedelta(minutes=6), NodeReason.ROLLOUT_SETTLING)
+    assert "the room that calendars keep warm in NodePool default changed 2 times" in first.message
+    again = held(rows, ROOM, minutes=4)
+    assert again is not None
+    assert again.until == NOW + timedelta(minutes=12)
+    assert held(rows, ROOM, minutes=12) is None
+
+
+def test_a_claim_proves_a_wish_that_no_pass_has_seen() -> None:
+    assert held(Rows(), minutes=2) is not None
+
+
+def test_the_end_of_a_wish_that_stood_for_an_hour_is_followed_at_once() -> None:
+    rows = Rows()
+    assert held(rows, ROOM, minutes=0) is None
+    assert held(rows, minutes=60) is None
+    assert held(Rows(), minutes=60) is None
+
+
+def test_nodes_for_pods_have_nothing_that_settles() -> None:
+    rows = Rows()
+    assert held(rows, minutes=2, pods=()) is None
+    assert held(rows, minutes=2, pods=("default/web-1",)) is None
+    assert not rows.moves.rollouts
 
 
 def test_a_command_that_is_validated_late_is_asked_for_less_and_less_often() -> None:

@@ -328,7 +328,7 @@ def test_a_node_counts_where_one_that_may_come_up_does(pool: tuple[Requirement, 
     ]
     new_nodes = NewNodeMembership(groups, context.templates, table)
     for narrowed in NARROWED:
-        reqs = table.narrowed(template.offered, asked=table.conjunction(narrowed))
+        reqs = table.narrowed(template.offered, required=table.conjunction(narrowed))
         nodes = _nodes(pool, narrowed)
         assert (reqs != IMPOSSIBLE and template.types.mask(reqs) > 0) is bool(nodes)
         for number, way in enumerate(WAYS if nodes else ()):
