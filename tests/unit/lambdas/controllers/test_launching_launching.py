@@ -199,7 +199,7 @@ class TestRefused:
         first = record.offerings[0].key
         named = LaunchDeniedError(CALL, "no", [RefusedOffering(first, "UnauthorizedOperation", "not allowed")])
         world.answering(
-            named if names_offerings else DeniedError(CALL, "no", code="UnauthorizedOperation", said="not allowed")
+            named if names_offerings else DeniedError(CALL, "no", code="UnauthorizedOperation", message="not allowed")
         )
         assert world.launch(record) is None
         assert world.report.counts == {"deniedLaunches": 1}
