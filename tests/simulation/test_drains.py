@@ -481,7 +481,9 @@ def test_a_calendar_that_closes_and_opens_every_90_seconds_moves_nothing(tmp_pat
 
 def launches_since(result: Result, begun: str) -> int:
     """How many instances were launched after the fight began."""
-    return len([moment for moment in times(result.events, "instanceLaunched") if moment > datetime.fromisoformat(begun)])
+    return len(
+        [moment for moment in times(result.events, "instanceLaunched") if moment > datetime.fromisoformat(begun)]
+    )
 
 
 def eager() -> dict[str, Any]:
