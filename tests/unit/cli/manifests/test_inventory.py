@@ -411,6 +411,17 @@ def test_a_refused_object_is_set_aside_and_the_others_are_planned() -> None:
     assert aside.message.startswith("spec.preemptionPolicy: 'No' is none of")
 
 
+def test_a_refused_object_of_another_kind_is_set_aside_too() -> None:
+    """A refused budget protects what it was meant for; of other kinds nothing is left."""
+    budget = merged(BASES["PodDisruptionBudget"], {"spec": {"minAvailable": 1, "maxUnavailable": 1}})
+    limits = merged(BASES["LimitRange"], {"spec": {"limits": [{"type": "Node"}]}})
+    inventory = take_inventory([Document("a.yaml", 0, budget), Document("a.yaml", 1, limits)])
+    assert {aside.object for aside in inventory.set_aside} == {"PodDisruptionBudget/default/a", "LimitRange/default/a"}
+    (kept,) = inventory.objects[resources.POD_DISRUPTION_BUDGETS]
+    assert kept.unreadable.startswith("spec.maxUnavailable: cannot stand beside minAvailable")
+    assert not inventory.objects.get(resources.LIMIT_RANGES)
+
+
 @pytest.mark.parametrize(
     "change",
     [
