@@ -63,7 +63,7 @@ def right_place(obj: dict[str, Any], location: Location) -> str:
 @cache
 def _places(kind: str, group: str, name: str) -> tuple[str, ...]:
     """Return every place where a kind has a field of this name, outside of lists."""
-    model = next((found for key, found in MODELS.items() if (key[0], key[2]) == (group, kind)), None)
+    model = next((kind_model for key, kind_model in MODELS.items() if (key[0], key[2]) == (group, kind)), None)
     spec = dict(parts(model)).get("spec") if model is not None else None
     return tuple(path_of(place) for place in _fields(spec, ("spec",)) if place[-1] == name) if spec else ()
 
@@ -71,10 +71,10 @@ def _places(kind: str, group: str, name: str) -> tuple[str, ...]:
 def _fields(model: type[ApiModel], at: Location) -> Iterator[Location]:
     within = dict(parts(model))
     for name, field in model.model_fields.items():
-        known = field.alias or name
-        yield (*at, known)
-        if known in within and not _is_list(field.annotation):
-            yield from _fields(within[known], (*at, known))
+        wire_name = field.alias or name
+        yield (*at, wire_name)
+        if wire_name in within and not _is_list(field.annotation):
+            yield from _fields(within[wire_name], (*at, wire_name))
 
 
 def _is_list(annotation: Any) -> bool:
@@ -189,9 +189,9 @@ def finding_in(
     )
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known_words: Iterable[str]) -> str:
     """Return the known word with the spelling most similar to `word`, empty if none is similar; case is ignored."""
-    by_lower = {found.lower(): found for found in sorted(known, reverse=True)}
+    by_lower = {known_word.lower(): known_word for known_word in sorted(known_words, reverse=True)}
     close = difflib.get_close_matches(word.lower(), sorted(by_lower))
     return by_lower[close[0]] if close else ""
 
@@ -222,8 +222,10 @@ def as_github(findings: Sequence[Finding]) -> str:
     lines = []
     for finding in findings:
         place = {"file": finding.document.source, "line": finding.line, "col": finding.column, "title": finding.code}
-        given = ",".join(f"{key}={_escaped_property(str(value))}" for key, value in place.items() if value is not None)
-        lines.append(f"::{finding.severity} {given}::{_escaped(_sentence(finding))}")
+        properties = ",".join(
+            f"{key}={_escaped_property(str(value))}" for key, value in place.items() if value is not None
+        )
+        lines.append(f"::{finding.severity} {properties}::{_escaped(_sentence(finding))}")
     return "\n".join(lines)
 
 
@@ -339,6 +341,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "ResourceQuota",
     ),
     "apps": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
+    "autoscaling": ("HorizontalPodAutoscaler",),
     "batch": ("CronJob", "Job"),
     "extensions": ("DaemonSet", "Deployment", "ReplicaSet"),
     "node.k8s.io": ("RuntimeClass",),
@@ -349,6 +352,8 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 """API group → its kinds that people write and the table knows."""
 
 _VERSION: Final = "V1"
+_OF_LATER_VERSIONS: Final = {"HorizontalPodAutoscaler": "V2"}
+"""Kind → its version in the table, where that is not the first."""
 
 _OF_EARLIER_RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
     "V1PodSpec": {"workloadRef": "V1WorkloadReference"},
@@ -359,9 +364,15 @@ _OF_EARLIER_RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
 
 def type_of(obj: JsonObject) -> str:
     """Return the type in the table of an object, empty if it has none."""
-    group, _ = group_and_version(obj)
+    group, version = group_and_version(obj)
     kind = kind_of(obj)
-    return f"{_VERSION}{kind}" if kind in _KINDS.get(group, ()) else ""
+    if kind in _OF_LATER_VERSIONS and version != _OF_LATER_VERSIONS[kind].lower():
+        return ""
+    return _name_in_table(kind) if kind in _KINDS.get(group, ()) else ""
+
+
+def _name_in_table(kind: str) -> str:
+    return f"{_OF_LATER_VERSIONS.get(kind, _VERSION)}{kind}"
 
 
 @cache
@@ -375,7 +386,7 @@ def written_fields() -> str:
     """The table as the pinned Kubernetes client has it: what `make docs` writes to `KUBERNETES_FIELDS`."""
     from kubernetes.client import models
 
-    roots = [f"{_VERSION}{kind}" for kinds in _KINDS.values() for kind in kinds]
+    roots = [_name_in_table(kind) for kinds in _KINDS.values() for kind in kinds]
     fields: dict[str, dict[str, str]] = {}
     waiting = list(roots)
     while waiting:
@@ -384,7 +395,8 @@ def written_fields() -> str:
             continue
         described = getattr(models, kind)
         types = {described.attribute_map[name]: _written(text) for name, text in described.openapi_types.items()}
-        types |= {name: "" for name in types if (kind, name) in _AMOUNTS or (name == "status" and kind in roots)}
+        types |= {name: text.replace("string", "amount") for name, text in types.items() if (kind, name) in _AMOUNTS}
+        types |= {"status": ""} if kind in roots and "status" in types else {}  # controllers write it
         fields[kind] = dict(sorted(types.items()))
         waiting += [inner for inner in map(_struct_in, types.values()) if inner]
     for kind, earlier in _OF_EARLIER_RELEASES.items():
@@ -405,6 +417,7 @@ _AMOUNTS: Final = frozenset(
             ("V1ResourceFieldSelector", "divisor"),
             ("V1ResourceQuotaSpec", "hard"),
         ),
+        *(("V2MetricTarget", "value"), ("V2MetricTarget", "averageValue"), ("V2HPAScalingRules", "tolerance")),
         *(("V1LimitRangeItem", name) for name in ("default", "defaultRequest", "max", "maxLimitRequestRatio", "min")),
     }
 )
@@ -451,9 +464,9 @@ def place_in_workload(kind: str, type_: str, location: Location) -> str:
         location: The path of the unknown field.
     """
     *within, name = location
-    known = [place for place, fields in _levels(kind, type_) if name in fields]
-    below = [place for place in known if len(place) > len(within) and list(place[: len(within)]) == within]
-    above = [place for place in known if len(place) < len(within) and within[: len(place)] == list(place)]
+    places = [place for place, fields in _levels(kind, type_) if name in fields]
+    below = [place for place in places if len(place) > len(within) and list(place[: len(within)]) == within]
+    above = [place for place in places if len(place) < len(within) and within[: len(place)] == list(place)]
     nearest = [*below[:1], *above[-1:]]
     return path_of((*nearest[0], name)) if nearest else ""
 
@@ -517,8 +530,8 @@ def _right_place(document: Document, location: Location) -> str:
 def _in_model(value: object, model: type[ApiModel], at: Location) -> Iterator[Unknown]:
     if not isinstance(value, dict) or model.model_config.get("extra") == "forbid":
         return
-    known = [field.alias or name for name, field in model.model_fields.items()]
-    yield from _unknown_keys(value, known, at)
+    wire_names = [field.alias or name for name, field in model.model_fields.items()]
+    yield from _unknown_keys(value, wire_names, at)
     for name, part in parts(model):
         for place, item in _items(value.get(name), (*at, name)):
             yield from _in_model(item, part, place)
@@ -542,8 +555,8 @@ def _items(value: object, at: Location) -> Iterator[tuple[Location, object]]:
         yield at, value
 
 
-def _unknown_keys(value: Mapping[str, Any], known: Any, at: Location) -> Iterator[Unknown]:
-    names = list(known)
+def _unknown_keys(value: Mapping[str, Any], known_keys: Any, at: Location) -> Iterator[Unknown]:
+    names = list(known_keys)
     for key in value:
         if key not in names:
             yield (*at, key), nearest(key, names)
@@ -552,12 +565,19 @@ def _unknown_keys(value: Mapping[str, Any], known: Any, at: Location) -> Iterato
 # Finds values of another type than their field has: the API server decodes none of the object.
 
 
+_AMOUNT: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?").fullmatch
 _TAKES: Final[Mapping[str, Callable[[object], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
+    "amount": lambda value: not isinstance(value, bool) and _AMOUNT(str(value).strip()) is not None,
     "integer": lambda value: (type(value) is int) or (isinstance(value, float) and value.is_integer()),
 }
-_CALLED: Final = {"string": "text", "boolean": "true or false", "integer": "a whole number"}
+_CALLED: Final = {
+    "string": "text",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "amount": "an amount, as 500m or 1Gi",
+}
 
 
 def mistyped_values(document: Document) -> Iterator[Finding]:

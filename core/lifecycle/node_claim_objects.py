@@ -396,8 +396,8 @@ def _within_limits(
     limits = next((pool.limits for pool in snapshot.node_pools if pool.name == node_pool), {})
     headroom = quantity.subtract(limits, used.get(node_pool, {}))
 
-    def allows(found: InstanceType) -> bool:
-        one_more = {**found.capacity, quantity.NODES: 1}
+    def allows(instance_type: InstanceType) -> bool:
+        one_more = {**instance_type.capacity, quantity.NODES: 1}
         return all(one_more.get(name, 0) <= headroom[name] for name in limits)
 
     return frozenset(instance_type.name for instance_type in types if allows(instance_type))
