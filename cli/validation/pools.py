@@ -443,7 +443,7 @@ def short_lives(document: Document) -> Iterator[Finding]:
     if template is None or not is_ours(document.object) or is_old(document.object):
         return
     place = (*template, "expireAfter")
-    lasting = quantity.parse_duration(str(_field_at(document.object, place)))
+    lasting = quantity.parse_duration(str(_at(document.object, place)))
     if lasting is not None and lasting < WORKS_FOR:
         minutes = WORKS_FOR // timedelta(minutes=1)
         message = f"a node works for {minutes} minutes at least, which count instead: nodes are replaced all the time"
