@@ -13,7 +13,7 @@ from adapters.observation.observer import ClusterState
 from adapters.observation.stores import Stores
 from adapters.ports import Kubernetes, NotFoundError, Queue
 from adapters.store import ClaimStore
-from core.calendars import closing_claims, is_for, rules_digest, rules_of, stays_until, why_closed
+from core.calendars import closing_claims, is_for, lacks_warm_room, rules_digest, rules_of, stays_until, why_closed
 from core.disruption.expiration import WORKS_FOR, expired
 from core.disruption.move_history import HOURS, PRESENCE, REPLICAS
 from core.disruption.static_capacity import lacks_nodes, surplus
@@ -123,7 +123,7 @@ WARM: Final = "warm room"
 class Hours(Sweep):
     """Terminates the claims of NodePools that are outside their hours: within budgets, and in the end without.
 
-    While calendars keep room warm, `provision` is asked to look after it.
+    While room is missing that calendars keep warm, `provision` is asked to look after it.
 
     Pods that may not be evicted keep their node, and are told at once: until when says `podsThatStay` of the rule that closes.
     """
@@ -149,7 +149,7 @@ class Hours(Sweep):
     def run(self, round_: ReconcileRound) -> None:
         """Remove the claims that must go, then those that may."""
         view = round_.view
-        if any(buffer.calendar for buffer in view.snapshot.buffers):
+        if lacks_warm_room(view.snapshot):
             self._wake_ups.send([wake_up(WARM)])
         closed = (pool for pool in view.snapshot.node_pools if pool.is_closed and not pool.is_observed)
         pools = {pool.name: pool for pool in closed}
