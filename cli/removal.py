@@ -86,8 +86,8 @@ class OwnedResources:
         """Return what prevents the removal now, each with advice. Raises PortError."""
         obstacles = []
         namespace = self._karpenter.namespace()
-        theirs = sum(1 for obj in self._kubernetes.list(resources.NODE_CLAIMS).items if not is_mirror(obj))
-        if namespace or theirs:
+        foreign_claims = sum(1 for obj in self._kubernetes.list(resources.NODE_CLAIMS).items if not is_mirror(obj))
+        if namespace or foreign_claims:
             there = f"runs: its Lease is held in namespace {namespace}" if namespace else "has NodeClaims here"
             obstacles.append(
                 f"Karpenter {there}, and with the NodePools its nodes would end. Let Karpenter end its own first, or make them "

@@ -85,10 +85,10 @@ def _shared(configs: Iterable[ClusterConfig], owned: Owned, says: str) -> list[s
     seen: set[Hashable] = set()
     problems = []
     for config in configs:
-        things = {(config.account, config.region, thing) for thing in owned(config)}
-        if things & seen:
+        owned_keys = {(config.account, config.region, owned_name) for owned_name in owned(config)}
+        if owned_keys & seen:
             problems.append(f"clusters: {config.cluster} in {config.region} has {says}")
-        seen |= things
+        seen |= owned_keys
     return problems
 
 

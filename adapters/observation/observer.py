@@ -349,9 +349,12 @@ def without_denied(catalogue: Catalogue, denials: Iterable[LaunchDenial]) -> Cat
 
 def has_unavailable(catalogue: Catalogue) -> bool:
     """Whether any offering is not available."""
-    every = (catalogue.default, *catalogue.by_node_class.values())
+    type_lists = (catalogue.default, *catalogue.by_node_class.values())
     return any(
-        not offering.available for types in every for instance_type in types for offering in instance_type.offerings
+        not offering.available
+        for types in type_lists
+        for instance_type in types
+        for offering in instance_type.offerings
     )
 
 

@@ -58,9 +58,9 @@ def of_team(snapshot: Snapshot, team: str) -> Snapshot:
 
 def together(clusters: Sequence[Snapshot], **options: Any) -> Snapshot:
     """These clusters as one, with changed options."""
-    every = {
+    joined_fields = {
         name: tuple(obj for cluster in clusters for obj in getattr(cluster, name))
         for name in ("nodes", "node_claims", "node_pools", "pods", "budgets")
     }
     changed = msgspec.structs.replace(clusters[0].options, **options)
-    return msgspec.structs.replace(clusters[0], options=changed, **every)
+    return msgspec.structs.replace(clusters[0], options=changed, **joined_fields)

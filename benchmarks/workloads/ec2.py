@@ -26,10 +26,10 @@ def ec2_catalogue(data: Path) -> JsonObject:
     from core.catalogue import document
     from simulator.market.embedded import builtin_catalogue
 
-    every = json.loads(document.encode(builtin_catalogue("us-east-1")))["instanceTypes"]
-    for kind in every:
+    instance_types = json.loads(document.encode(builtin_catalogue("us-east-1")))["instanceTypes"]
+    for kind in instance_types:
         kind["offerings"] = [offering for offering in kind["offerings"] if offering["zone"] in _ZONES]
-    return {"instanceTypes": [kind for kind in every if kind["offerings"] and _is_general(kind)]}
+    return {"instanceTypes": [kind for kind in instance_types if kind["offerings"] and _is_general(kind)]}
 
 
 def plain_types(catalogue: JsonObject) -> JsonObject:

@@ -154,11 +154,11 @@ def _context(condition: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for operator, keys in condition.items():
         for key, values in mapping(keys).items():
             texts = [value.replace("*", _ANY) for value in _texts(values)]
-            many = ":" in operator
+            is_list = ":" in operator
             yield {
                 "ContextKeyName": key,
-                "ContextKeyType": "stringList" if many else "string",
-                "ContextKeyValues": texts if many else texts[:1],
+                "ContextKeyType": "stringList" if is_list else "string",
+                "ContextKeyValues": texts if is_list else texts[:1],
             }
 
 

@@ -36,8 +36,10 @@ def access_entries(name: str, account: Account, _: datetime) -> AccountFinding:
             verb = "update" if entry else "create"
             problems.append(f"the entry of {arn} lacks the group {group}" if entry else f"{arn} has no entry")
             names = f"--cluster-name {account.cluster} --principal-arn {arn}"
-            every = " ".join((*groups, group))  # an update replaces the list
-            mends.append(f"aws eks {verb}-access-entry --region {account.region} {names} --kubernetes-groups {every}")
+            wanted_groups = " ".join((*groups, group))  # an update replaces the list
+            mends.append(
+                f"aws eks {verb}-access-entry --region {account.region} {names} --kubernetes-groups {wanted_groups}"
+            )
     if problems:
         return AccountFinding(name, PROBLEM, f"{'; '.join(problems)}: its calls are refused", " && ".join(mends))
     return AccountFinding(name, OK, "each function that asks the API server is in its group")
@@ -345,12 +347,12 @@ def class_roles(name: str, account: Account, _: datetime) -> AccountFinding:
 def _together(name: str, parts: list[FindingPart], usable: str) -> AccountFinding:
     """Return the finding of all parts, the worst ones first; it begins with `usable` where all are notes."""
     state = next((worst for worst in WORST if any(part.state == worst for part in parts)), OK)
-    every = (
+    shown_parts = (
         [FindingPart(OK, usable), *parts] if state == OK else sorted(parts, key=lambda part: WORST.index(part.state))
     )
-    mends = list(dict.fromkeys(part.mends for part in every if part.mends))
+    mends = list(dict.fromkeys(part.mends for part in shown_parts if part.mends))
     mends.sort(key=lambda command: command.startswith(DEPLOYS))  # its comment would end what follows
-    return AccountFinding(name, state, "; ".join(dict.fromkeys(part.says for part in every)), " && ".join(mends))
+    return AccountFinding(name, state, "; ".join(dict.fromkeys(part.says for part in shown_parts)), " && ".join(mends))
 
 
 def _answered(parts: Iterator[FindingPart]) -> Iterator[FindingPart]:

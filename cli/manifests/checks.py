@@ -163,7 +163,7 @@ def list_of(item: Check, *unique: str) -> Check:
     def check(value: Any, at: Location) -> Iterator[Refusal]:
         before: set[tuple[str, str]] = set()
         for index, part in enumerate(sequence(value)):
-            yield from item(part, (*at, index))
+            yield from item({} if part is None else part, (*at, index))  # null becomes an empty object
             for name in unique:
                 content = mapping(part).get(name)
                 if isinstance(content, str) and content:
@@ -202,20 +202,21 @@ def exclusive(names: Sequence[str], *, is_needed: bool, what: str) -> Check:
 # metadata and selectors: ValidateObjectMeta, apimachinery/pkg/apis/meta/v1/validation.
 
 
-def _lower_key(value: Any, at: Location) -> Iterator[Refusal]:
+def caseless_name(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check a qualified name that may have capital letters in its domain."""
     if any(qualified_name(str(value).lower(), at)):
         yield from qualified_name(value, at)
 
 
 label_map: Final = map_of(qualified_name, all_of(plain_text, label_value))
-_annotations: Final = map_of(_lower_key, plain_text)
+_annotations: Final = map_of(caseless_name, plain_text)
 
 
-def metadata_with(name: Check) -> Check:
+def metadata_with(name: Check, *, is_needed: bool = True) -> Check:
     """Return a check of an object's metadata, whose name passes this check."""
 
     def named(value: Any, at: Location) -> Iterator[Refusal]:
-        if not value.get("name") and not value.get("generateName"):
+        if is_needed and not value.get("name") and not value.get("generateName"):
             yield (*at, "name"), Excused("is missing")
 
     parts = {"name": name, "namespace": dns_label, "labels": label_map, "annotations": _annotations}
@@ -229,7 +230,7 @@ def requirement(operators: Mapping[str, Callable[[int], bool]], says: str) -> Ch
     """Return a check of a requirement: its operator, and how many values that takes."""
 
     def check(value: Any, at: Location) -> Iterator[Refusal]:
-        operator, count = value.get("operator"), len(sequence(value.get("values")))
+        operator, count = str(value.get("operator")), len(sequence(value.get("values")))
         if operator not in operators:
             yield (*at, "operator"), f"{operator!r} is none of {', '.join(operators)}"
         elif not operators[operator](count):
@@ -248,9 +249,7 @@ _on_label: Final = requirement({**WITH_VALUES, **WITHOUT_VALUES}, VALUES_TAKEN)
 label_selector: Final = object_with(
     {
         "matchLabels": label_map,
-        "matchExpressions": list_of(
-            object_with(_of_labels, requirement({**WITH_VALUES, **WITHOUT_VALUES}, VALUES_TAKEN), needs=["key"])
-        ),
+        "matchExpressions": list_of(object_with(_of_labels, _on_label, needs=["key"])),
     }
 )
 
@@ -291,11 +290,11 @@ def amounts(value: Any, at: Location) -> Iterator[Refusal]:
             yield (*at, name), message
         elif str(amount).startswith("-") and amount_of(str(amount)[1:], name):
             yield (*at, name), f"{amount} is negative"
-        elif not is_native(name) and not _is_whole(str(amount)):
+        elif not is_native(name) and not is_whole(str(amount)):
             yield (*at, name), f"{amount} is not a whole number"
 
 
-def _is_whole(amount: str) -> bool:
+def is_whole(amount: str) -> bool:
     """Whether an amount is whole; of what is no amount, the reader of manifests speaks."""
     number = re.fullmatch(r"([0-9]*\.?[0-9]+)m?", amount)
     return number is None or (Fraction(number[1]) / (1000 if amount.endswith("m") else 1)).denominator == 1

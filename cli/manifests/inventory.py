@@ -219,7 +219,7 @@ def refusals_of(document: Document) -> Iterator[tuple[str, str]]:
         return refusals(document.object, POD)
     if _group(document) in _KARPENTER_GROUPS:
         return iter(())  # their schemas are read elsewhere
-    from cli.manifests.workload_refusals import CHECKS  # most objects of large inputs are Pods
+    from cli.manifests.cluster_refusals import CHECKS  # most objects of large inputs are Pods
 
     return refusals(document.object, CHECKS[identity]) if identity in CHECKS else iter(())
 

@@ -257,9 +257,9 @@ def _files(names: Iterable[str]) -> str:
 
 
 def _named(names: Iterable[str]) -> str:
-    every = [*names]
-    more = f" and {len(every) - _NAMED_MAX} more" if len(every) > _NAMED_MAX else ""
-    return ", ".join(every[:_NAMED_MAX]) + more
+    listed_names = [*names]
+    more = f" and {len(listed_names) - _NAMED_MAX} more" if len(listed_names) > _NAMED_MAX else ""
+    return ", ".join(listed_names[:_NAMED_MAX]) + more
 
 
 def read_text(path: str) -> str:
@@ -505,8 +505,8 @@ def _not_yaml(error: Exception, text: str, source: str, index: int) -> Unreadabl
     lines = text.splitlines()
     words = str(error.problem) if isinstance(error, yaml.MarkedYAMLError) else str(error).partition("\n")[0]
     here = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
-    every = chunks(text)
-    document = every[index] if index < len(every) else text
+    documents = chunks(text)
+    document = documents[index] if index < len(documents) else text
     problem, template = syntax_problem(words, here, document)
     hint = rendering_hint(source, template) if template else ""
     input_error = InputError(problem, source=source, index=index, place=place, hint=hint)

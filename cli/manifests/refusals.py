@@ -222,7 +222,7 @@ _user: Final = between(0)
 def _profile(value: Any, at: Location) -> Iterator[Refusal]:
     """Check a profile of seccomp or of AppArmor: its type, and whether it names a file of the node."""
     kind, is_named = value.get("type"), value.get("localhostProfile") is not None
-    if kind == "Localhost" and not value.get("localhostProfile"):
+    if kind == "Localhost" and not is_named:
         yield (*at, "localhostProfile"), Excused("is missing, which type Localhost needs")
     elif kind != "Localhost" and is_named:
         yield (*at, "localhostProfile"), "is for type Localhost alone"
@@ -302,17 +302,17 @@ _init_container: Final = object_with({**_CONTAINER_FIELDS, **_PROBES}, _sidecar,
 def _names(spec: Any, at: Location) -> Iterator[Refusal]:
     """Check that containers differ in name, and that they mount volumes that the pod has."""
     before: set[str] = set()
-    volumes = {mapping(volume).get("name") for volume in sequence(spec.get("volumes"))}
+    volumes = {str(mapping(volume).get("name")) for volume in sequence(spec.get("volumes"))}
     for field in ("containers", "initContainers"):
         for index, container in enumerate(sequence(spec.get(field))):
-            name = mapping(container).get("name")
+            name = str(mapping(container).get("name") or "")
             if name and name in before:
                 yield (*at, field, index, "name"), f"{name!r} is there already"
-            before.add(name or "")
+            before.add(name)
             for kind in ("volumeMounts", "volumeDevices"):
                 for position, mount in enumerate(sequence(mapping(container).get(kind))):
                     volume = mapping(mount).get("name")
-                    if volume and volume not in volumes:
+                    if volume and str(volume) not in volumes:
                         yield (*at, field, index, kind, position, "name"), Excused(f"the pod has no volume {volume!r}")
 
 
@@ -335,28 +335,35 @@ def _host_ports(spec: Any, at: Location) -> Iterator[Refusal]:
 # Volumes and claims: validateVolumeSource, ValidatePersistentVolumeClaimSpec.
 
 
-def _storage(value: Any, at: Location) -> Iterator[Refusal]:
-    amount = mapping(mapping(value.get("resources")).get("requests")).get("storage")
-    place = (*at, "resources", "requests", "storage")
+def storage_amount(amount: Any, at: Location) -> Iterator[Refusal]:
+    """Check the size of a volume."""
     if amount is None:
-        yield place, Excused("is missing")
+        yield at, Excused("is missing")
     elif str(amount).startswith("-") or (re.fullmatch(r"0+\w*", str(amount)) and not amount_of(amount, "storage")):
-        yield place, f"{amount} is not more than zero"
-    modes = sequence(value.get("accessModes"))
+        yield at, f"{amount} is not more than zero"
+
+
+def _claimed(value: Any, at: Location) -> Iterator[Refusal]:
+    amount = mapping(mapping(value.get("resources")).get("requests")).get("storage")
+    yield from storage_amount(amount, (*at, "resources", "requests", "storage"))
+
+
+def _alone(value: Any, at: Location) -> Iterator[Refusal]:
+    modes = sequence(value)
     alone = next((mode for mode in modes if str(mode).endswith("OncePod")), None)
     if alone is not None and len(set(map(str, modes))) > 1:
-        yield (*at, "accessModes"), f"{alone} cannot stand beside others"
+        yield at, f"{alone} cannot stand beside others"
 
 
-_access_mode: Final = like("ReadOnlyMany|ReadWrite(Many|Once(Pod)?)", 20, "an access mode")
+access_modes: Final = all_of(list_of(like("ReadOnlyMany|ReadWrite(Many|Once(Pod)?)", 20, "an access mode")), _alone)
 claim_spec: Final = object_with(
     {
-        "accessModes": list_of(_access_mode),
+        "accessModes": access_modes,
         "selector": label_selector,
         "storageClassName": dns_name,
         "volumeMode": one_of("Block", "Filesystem"),
     },
-    _storage,
+    _claimed,
     needs=["accessModes"],
 )
 
@@ -376,6 +383,12 @@ def _file_path(value: Any, at: Location) -> Iterator[Refusal]:
     yield from _inside(value, at)
     if isinstance(value, str) and value.startswith("..") and ".." not in value.split("/"):
         yield at, f"{value!r} begins with two dots"
+
+
+def driver_name(value: Any, at: Location) -> Iterator[Refusal]:
+    """Check the name of a CSI driver (ValidateCSIDriverName)."""
+    if isinstance(value, str) and (len(value) > 63 or any(dns_name(value.lower(), ()))):
+        yield at, f"{value!r} is not a driver's name: at most 63 letters, digits, dashes and dots"
 
 
 def _without_backsteps(value: Any, at: Location) -> Iterator[Refusal]:
@@ -416,7 +429,7 @@ _PROJECTED: Final[Mapping[str, Check]] = {
 _VOLUMES: Final[Mapping[str, Check]] = {
     "awsElasticBlockStore": object_with({}, needs=["volumeID"]),
     "configMap": object_with({"defaultMode": _mode, "items": _items}, needs=["name"]),
-    "csi": object_with({}, needs=["driver"]),
+    "csi": object_with({"driver": driver_name}, needs=["driver"]),
     "downwardAPI": object_with({"defaultMode": _mode, "items": _downward}),
     "emptyDir": object_with({"sizeLimit": _size}),
     "ephemeral": object_with({"volumeClaimTemplate": object_with({"spec": claim_spec})}, needs=["volumeClaimTemplate"]),
@@ -448,7 +461,7 @@ def _on_field(value: Any, at: Location) -> Iterator[Refusal]:
     yield from requirement({name: lambda count: count == 1 for name in WITH_VALUES}, "they take one value")(value, at)
 
 
-_node_term: Final = object_with(
+node_term: Final = object_with(
     {
         "matchExpressions": list_of(
             object_with(
@@ -461,7 +474,7 @@ _node_term: Final = object_with(
     }
 )
 _required_node_term: Final = object_with(
-    {"matchExpressions": list_of(object_with({"values": list_of(label_value)}))}, _node_term
+    {"matchExpressions": list_of(object_with({"values": list_of(label_value)}))}, node_term
 )
 
 
@@ -503,7 +516,7 @@ _affinity: Final = object_with(
                 _REQUIRED: object_with(
                     {"nodeSelectorTerms": list_of(_required_node_term)}, needs=["nodeSelectorTerms"]
                 ),
-                _PREFERRED: list_of(object_with({"weight": _weight, "preference": _node_term}, needs=["weight"])),
+                _PREFERRED: list_of(object_with({"weight": _weight, "preference": node_term}, needs=["weight"])),
             }
         ),
         "podAffinity": _between_pods,
@@ -535,7 +548,6 @@ _spreads: Final = all_of(
             {
                 "maxSkew": positive,
                 "minDomains": positive,
-                "topologyKey": qualified_name,
                 "whenUnsatisfiable": one_of("DoNotSchedule", "ScheduleAnyway"),
                 "labelSelector": label_selector,
                 "nodeAffinityPolicy": _HONOURS,
@@ -650,7 +662,8 @@ _GRACE_SECONDS: Final = 30
 
 def _sleeps(spec: Any, at: Location) -> Iterator[Refusal]:
     """Check that a hook does not sleep longer than the pod may take to end (validateSleepAction)."""
-    grace = spec.get("terminationGracePeriodSeconds", _GRACE_SECONDS)
+    written = spec.get("terminationGracePeriodSeconds")
+    grace = _GRACE_SECONDS if written is None else written
     for field in ("containers", "initContainers"):
         for index, container in enumerate(map(mapping, sequence(spec.get(field)))):
             for hook in ("postStart", "preStop"):

@@ -341,6 +341,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "ResourceQuota",
     ),
     "apps": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
+    "autoscaling": ("HorizontalPodAutoscaler",),
     "batch": ("CronJob", "Job"),
     "extensions": ("DaemonSet", "Deployment", "ReplicaSet"),
     "node.k8s.io": ("RuntimeClass",),
@@ -351,6 +352,8 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 """API group → its kinds that people write and the table knows."""
 
 _VERSION: Final = "V1"
+_OF_LATER_VERSIONS: Final = {"HorizontalPodAutoscaler": "V2"}
+"""Kind → its version in the table, where that is not the first."""
 
 _OF_EARLIER_RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
     "V1PodSpec": {"workloadRef": "V1WorkloadReference"},
@@ -361,9 +364,15 @@ _OF_EARLIER_RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
 
 def type_of(obj: JsonObject) -> str:
     """Return the type in the table of an object, empty if it has none."""
-    group, _ = group_and_version(obj)
+    group, version = group_and_version(obj)
     kind = kind_of(obj)
-    return f"{_VERSION}{kind}" if kind in _KINDS.get(group, ()) else ""
+    if kind in _OF_LATER_VERSIONS and version != _OF_LATER_VERSIONS[kind].lower():
+        return ""
+    return _name_in_table(kind) if kind in _KINDS.get(group, ()) else ""
+
+
+def _name_in_table(kind: str) -> str:
+    return f"{_OF_LATER_VERSIONS.get(kind, _VERSION)}{kind}"
 
 
 @cache
@@ -377,7 +386,7 @@ def written_fields() -> str:
     """The table as the pinned Kubernetes client has it: what `make docs` writes to `KUBERNETES_FIELDS`."""
     from kubernetes.client import models
 
-    roots = [f"{_VERSION}{kind}" for kinds in _KINDS.values() for kind in kinds]
+    roots = [_name_in_table(kind) for kinds in _KINDS.values() for kind in kinds]
     fields: dict[str, dict[str, str]] = {}
     waiting = list(roots)
     while waiting:
@@ -386,7 +395,8 @@ def written_fields() -> str:
             continue
         described = getattr(models, kind)
         types = {described.attribute_map[name]: _written(text) for name, text in described.openapi_types.items()}
-        types |= {name: "" for name in types if (kind, name) in _AMOUNTS or (name == "status" and kind in roots)}
+        types |= {name: text.replace("string", "amount") for name, text in types.items() if (kind, name) in _AMOUNTS}
+        types |= {"status": ""} if kind in roots and "status" in types else {}  # controllers write it
         fields[kind] = dict(sorted(types.items()))
         waiting += [inner for inner in map(_struct_in, types.values()) if inner]
     for kind, earlier in _OF_EARLIER_RELEASES.items():
@@ -407,6 +417,7 @@ _AMOUNTS: Final = frozenset(
             ("V1ResourceFieldSelector", "divisor"),
             ("V1ResourceQuotaSpec", "hard"),
         ),
+        *(("V2MetricTarget", "value"), ("V2MetricTarget", "averageValue"), ("V2HPAScalingRules", "tolerance")),
         *(("V1LimitRangeItem", name) for name in ("default", "defaultRequest", "max", "maxLimitRequestRatio", "min")),
     }
 )
@@ -554,12 +565,19 @@ def _unknown_keys(value: Mapping[str, Any], known_keys: Any, at: Location) -> It
 # Finds values of another type than their field has: the API server decodes none of the object.
 
 
+_AMOUNT: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?").fullmatch
 _TAKES: Final[Mapping[str, Callable[[object], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
+    "amount": lambda value: not isinstance(value, bool) and _AMOUNT(str(value).strip()) is not None,
     "integer": lambda value: (type(value) is int) or (isinstance(value, float) and value.is_integer()),
 }
-_CALLED: Final = {"string": "text", "boolean": "true or false", "integer": "a whole number"}
+_CALLED: Final = {
+    "string": "text",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "amount": "an amount, as 500m or 1Gi",
+}
 
 
 def mistyped_values(document: Document) -> Iterator[Finding]:

@@ -255,7 +255,7 @@ def denied_by(record: ClaimRecord, error: DeniedError) -> tuple[RefusedOffering,
     """Return the denied offerings: all requested ones if the error names none."""
     if isinstance(error, LaunchDeniedError):
         return error.refused
-    return tuple(RefusedOffering(offering.key, error.code, error.said) for offering in record.offerings)
+    return tuple(RefusedOffering(offering.key, error.code, error.message) for offering in record.offerings)
 
 
 def key_of(instance: Instance) -> OfferingKey:

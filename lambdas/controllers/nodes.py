@@ -164,8 +164,8 @@ class ClaimNodes:
         return self.node(name)
 
     def _of_provider(self, record: ClaimRecord, nodes: Iterable[ObservedNode]) -> list[ObservedNode | None]:
-        mine = [seen for seen in nodes if seen.node.provider_id == record.provider_id]
-        return [self._by_name.get(seen.node.name, seen) for seen in mine]
+        nodes_of_claim = [seen for seen in nodes if seen.node.provider_id == record.provider_id]
+        return [self._by_name.get(seen.node.name, seen) for seen in nodes_of_claim]
 
     def _listed(self, selector: str, record: ClaimRecord) -> tuple[ObservedNode, ...]:
         """Return nodes by label.
@@ -421,12 +421,12 @@ class NodeStateReader:
 
     def tagged(self, claim: str) -> Instance | None:
         """Return the living instance with the claim's tag, None if there is none."""
-        mine = [
+        candidates = [
             instance
             for instance in self._instances()
             if instance.tags.get(labels.NODECLAIM) == claim and instance.is_alive
         ]
-        return min(mine, key=lambda instance: instance.instance_id, default=None)
+        return min(candidates, key=lambda instance: instance.instance_id, default=None)
 
     def _pods_on(self, node: str) -> tuple[Pod, ...]:
         """Return the pods bound to a node. An unreadable pod is waited for and evicted like any other, by its name."""

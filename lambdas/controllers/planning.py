@@ -536,8 +536,8 @@ class ObservedPlans:
             return
         self._planned = digest
         plan, draft = self._decision.observed(snapshot, report)
-        every = (*plan.claims, *static_claims(snapshot, plan.claims))
-        claims = [claim for claim in every if pools is None or claim.node_pool in pools]
+        all_claims = (*plan.claims, *static_claims(snapshot, plan.claims))
+        claims = [claim for claim in all_claims if pools is None or claim.node_pool in pools]
         bindings = () if pools is not None else ((binding.pod, binding.node) for binding in plan.bindings)
         refused = () if pools is not None else ((binding.pod, binding.reason) for binding in plan.unschedulable)
         summary = observed(of_provisioning(claims, bindings, refused))

@@ -627,6 +627,6 @@ class ObjectStatus:
 
 def _used(pool: NodePool, claims: Iterable[ClaimRecord]) -> quantity.Resources:
     """Return the capacity of the NodePool's nodes that stay, and their number."""
-    mine = [claim for claim in claims if claim.plan.node_pool == pool.name and claim.deletion is None]
-    capacities = [claim.machine.capacity for claim in mine if claim.machine is not None]
+    pool_claims = [claim for claim in claims if claim.plan.node_pool == pool.name and claim.deletion is None]
+    capacities = [claim.machine.capacity for claim in pool_claims if claim.machine is not None]
     return quantity.add(*capacities, {"nodes": len(capacities)})

@@ -532,5 +532,5 @@ class OtherScheduler:
         self._is_due = False
 
     def _is_for(self, pod: JsonObject) -> bool:
-        mine = all(labels_of(pod).get(key) == value for key, value in self._labels.items())
-        return mine and not node_of(pod) and is_active(pod) and not spec_of(pod).get("schedulingGates")
+        has_labels = all(labels_of(pod).get(key) == value for key, value in self._labels.items())
+        return has_labels and not node_of(pod) and is_active(pod) and not spec_of(pod).get("schedulingGates")

@@ -352,14 +352,14 @@ class Deployments:
 
     def _report(self, deployment: JsonObject) -> None:
         current, old = self._replica_sets(deployment)
-        every = [*old, current] if current else old
+        replica_sets = [*old, current] if current else old
         self._store.patch_status(
             resources.DEPLOYMENTS,
             deployment,
-            replicas=sum(status_of(o).get("replicas", 0) for o in every),
+            replicas=sum(status_of(o).get("replicas", 0) for o in replica_sets),
             updatedReplicas=status_of(current).get("replicas", 0) if current else 0,
-            readyReplicas=sum(_available(o) for o in every),
-            availableReplicas=sum(_available(o) for o in every),
+            readyReplicas=sum(_available(o) for o in replica_sets),
+            availableReplicas=sum(_available(o) for o in replica_sets),
             observedGeneration=deployment["metadata"]["generation"],
         )
 
@@ -371,9 +371,9 @@ def _revision(replica_set: JsonObject) -> int:
 def _is_of_template(replica_set: JsonObject, deployment: JsonObject) -> bool:
     """Whether the templates are equal but for the hash that the ReplicaSet's carries."""
     wanted, current = deployment["spec"]["template"], replica_set["spec"]["template"]
-    wanted_metadata, has = wanted.get("metadata") or {}, current.get("metadata") or {}
-    stripped = {key: value for key, value in (has.get("labels") or {}).items() if key != _HASH_LABEL}
-    return current.get("spec") == wanted.get("spec") and {**has, "labels": stripped} == {
+    wanted_metadata, current_metadata = wanted.get("metadata") or {}, current.get("metadata") or {}
+    stripped = {key: value for key, value in (current_metadata.get("labels") or {}).items() if key != _HASH_LABEL}
+    return current.get("spec") == wanted.get("spec") and {**current_metadata, "labels": stripped} == {
         "labels": {},
         **wanted_metadata,
     }

@@ -155,12 +155,12 @@ def estimated_types(region: str) -> frozenset[str]:
 def _estimates(region: str) -> dict[str, int]:
     """Return prices of the types that a region sells and its list lacks, where a like family has a price in both lists."""
     listed, reference = _prices(region), _prices(_REFERENCE)
-    both = tuple(sorted(listed.families.keys() & reference.families.keys()))
+    common_families = tuple(sorted(listed.families.keys() & reference.families.keys()))
     of_reference = reference.prices(builtin_shapes())
     estimates: dict[str, int] = {}
     for name in _offers()[region].offered:
         family = name.partition(".")[0]
-        like = "" if family in listed.families or name not in of_reference else _nearest_family(family, both)
+        like = "" if family in listed.families or name not in of_reference else _nearest_family(family, common_families)
         if like:
             there, here = reference.families[like].per_vcpu, listed.families[like].per_vcpu
             estimates[name] = of_reference[name] * here // there // _MICRO * _MICRO

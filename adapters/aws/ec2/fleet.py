@@ -327,7 +327,7 @@ class FleetLauncher:
             code, _, message = error.detail.partition(": ")
             raise refusal(error.call, error.detail, _all_refused(rendered, code, message)) from error
         except DeniedError as error:
-            refused = _all_refused(rendered, error.code, error.said)
+            refused = _all_refused(rendered, error.code, error.message)
             raise refusal(error.call, error.detail, refused) from error
         return self._read(answer, rendered)
 

@@ -421,7 +421,7 @@ class LaunchValidator:
         try:
             self._templates.ensure(rendered.templates)
         except DeniedError as error:
-            return error.call, error.code, error.said
+            return error.call, error.code, error.message
         fleet = {name: value for name, value in rendered.request.items() if name != "ClientToken"}
         return self._asked("CreateFleet", rendered, **fleet) or self._asked(
             "RunInstances", rendered, **_one_instance(rendered)
@@ -438,7 +438,7 @@ class LaunchValidator:
             self._templates.forget(rendered.templates)
             raise TransientError(error.call, error.detail) from error
         except DeniedError as error:
-            return (error.call, error.code, error.said) if concerns_the_class(error.code) else None
+            return (error.call, error.code, error.message) if concerns_the_class(error.code) else None
         return None
 
 

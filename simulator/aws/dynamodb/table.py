@@ -94,12 +94,12 @@ class Items:
 
     def changed_since(self, moment: datetime) -> dict[Key, Item | None]:
         """Return what was written after `moment`, with the items as they were then."""
-        then: dict[Key, Item | None] = {}
+        items_before: dict[Key, Item | None] = {}
         for written in reversed(self._journal):
             if written.at <= moment:
                 break
-            then[written.key] = written.before
-        return then
+            items_before[written.key] = written.before
+        return items_before
 
     def newest(self) -> Iterator[Key]:
         """Return the keys of all items, the most recently written first."""

@@ -867,6 +867,16 @@ def test_a_zone_is_no_empty_domain_for_a_pod_that_no_new_node_can_take() -> None
     assert places(plan) == {"p0": "n0"}
 
 
+def test_a_zone_is_no_empty_domain_for_pods_that_must_all_be_in_another() -> None:
+    """Pods that must join their own kind in a zone cannot be spread over zones: kube-scheduler counts the one with nodes."""
+    together = (PodAffinityTerm(labels.ZONE, WEB),)
+    plan = plan_of(
+        types=(TYPE,), pods=webs(5, spreads=(TopologySpread(labels.ZONE, 1, selector=WEB),), affinity=together)
+    )
+    assert reasons_of(plan) == {}
+    assert len({zone for claim in plan.claims for zone in claim.zones}) == 1
+
+
 # DaemonSets' pods come with a new node, and rules between pods count them there.
 
 
