@@ -190,14 +190,16 @@ _amount_field: Final = like(
     1 << 20,
     "an amount, as limits.cpu or requests.memory",
 )
+_map_key: Final = like(r"(?!\.\.?$)(?!\.\.)[-._a-zA-Z0-9]+", 253, "a key of a ConfigMap or a Secret")
+_of_map: Final = object_with({"name": dns_name, "key": _map_key}, needs=["name", "key"])
 _env: Final = object_with(
     {
         "name": _env_name,
         "value": plain_text,
         "valueFrom": object_with(
             {
-                "configMapKeyRef": object_with({}, needs=["key"]),
-                "secretKeyRef": object_with({}, needs=["key"]),
+                "configMapKeyRef": _of_map,
+                "secretKeyRef": _of_map,
                 "fieldRef": object_with({"fieldPath": _env_field}, needs=["fieldPath"]),
                 "resourceFieldRef": object_with({"resource": _amount_field}, needs=["resource"]),
             },
@@ -208,8 +210,11 @@ _env: Final = object_with(
     needs=["name"],
 )
 _named: Final = object_with({}, needs=["name"])
+_whole_map: Final = object_with(
+    {"name": lambda name, at: dns_name(name.removesuffix("-") if isinstance(name, str) else name, at)}, needs=["name"]
+)
 _env_from: Final = object_with(
-    {"prefix": _env_name, "configMapRef": _named, "secretRef": _named},
+    {"prefix": _env_name, "configMapRef": _whole_map, "secretRef": _whole_map},
     exclusive(["configMapRef", "secretRef"], is_needed=True, what="an entry"),
 )
 
