@@ -80,19 +80,19 @@ _resources: Final = object_with({"limits": amounts, "requests": amounts}, _reque
 
 def _of_pod(spec: Any, at: Location) -> Iterator[Refusal]:
     """Check the amounts of the pod as a whole beside those of its containers (validatePodResources)."""
-    whole = mapping(spec.get("resources"))
-    if not whole:
+    pod_resources = mapping(spec.get("resources"))
+    if not pod_resources:
         return
-    limits = mapping(whole.get("limits"))
-    requests = {**limits, **mapping(whole.get("requests"))}
+    limits = mapping(pod_resources.get("limits"))
+    requests = {**limits, **mapping(pod_resources.get("requests"))}
     for kind in ("requests", "limits"):
-        for name in mapping(whole.get(kind)):
+        for name in mapping(pod_resources.get(kind)):
             if not is_pod_level(name):
                 message = "a pod as a whole takes cpu, memory and huge pages alone; state it for a container"
                 yield (*at, "resources", kind, name), message
     needed = _needed_by_containers(spec)
     for name, value in requests.items():
-        place = (*at, "resources", "requests" if name in mapping(whole.get("requests")) else "limits", name)
+        place = (*at, "resources", "requests" if name in mapping(pod_resources.get("requests")) else "limits", name)
         if amount_of(value, name) > amount_of(limits.get(name, value), name):
             yield place, f"{value} is more than the limit of {limits[name]}"
         elif is_pod_level(name) and amount_of(value, name) < needed.get(name, 0):
