@@ -32,7 +32,7 @@ from core.model.values.quantity import CPU, MEMORY
 from core.model.values.requirements import Requirement
 from core.model.values.taints import LEAVING, PREFER_NO_SCHEDULE, Taint
 from core.packing.problem import Bools, Floats, Ints
-from core.pods import SYSTEM_SPREADS, eviction_order, spread_selector, successor, with_label_keys
+from core.pods import SYSTEM_SPREADS, spread_selector, successor, with_label_keys
 from core.reasons.code import TerminationReason
 from core.scheduling.context import SchedulingContext
 from core.scheduling.pods import Avoids, DefaultSpreads, PendingGroup, PodGroup
@@ -246,10 +246,7 @@ class _Prediction:
         going = frozenset(positions[node] for command in commands for node in command.nodes)
         self._later = frozenset(positions[name] for name in sorted(later) if name in positions)
         self._pods = {
-            position: sorted(
-                (pod for pod in context.existing_nodes[position].state.pods if pod.key in self._moving),
-                key=eviction_order,
-            )
+            position: [pod for pod in context.existing_nodes[position].state.pods if pod.key in self._moving]
             for position in sorted(going)
         }
         self._going: dict[int, None] = {}
