@@ -115,7 +115,7 @@ def all_of(*checks: Check) -> Check:
     return check
 
 
-def object_with(by_name: Mapping[str, Check], *whole: Check, needs: Sequence[str] = ()) -> Check:
+def object_with(by_name: Mapping[str, Check], *object_checks: Check, needs: Sequence[str] = ()) -> Check:
     """Return a check of an object: of its fields, of it as a whole, and that it has what it needs."""
 
     def check(value: Any, at: Location) -> Iterator[Refusal]:
@@ -127,7 +127,7 @@ def object_with(by_name: Mapping[str, Check], *whole: Check, needs: Sequence[str
         for name, part in by_name.items():
             if value.get(name) is not None:
                 yield from part(value[name], (*at, name))
-        for part in whole:
+        for part in object_checks:
             yield from part(value, at)
 
     return check

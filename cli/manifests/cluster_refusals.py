@@ -40,9 +40,11 @@ from core.api.objects import mapping, sequence
 from core.api.status import Location
 
 
-def _kind(fields: Mapping[str, Check], *whole: Check, name: Check = dns_name, needs: tuple[str, ...] = ()) -> Check:
+def _kind(
+    fields: Mapping[str, Check], *object_checks: Check, name: Check = dns_name, needs: tuple[str, ...] = ()
+) -> Check:
     """Return a check of an object with its metadata."""
-    return object_with({"metadata": metadata_with(name), **fields}, *whole, needs=needs)
+    return object_with({"metadata": metadata_with(name), **fields}, *object_checks, needs=needs)
 
 
 # PodDisruptionBudgets: pkg/apis/policy/validation.
@@ -183,7 +185,7 @@ _TOLERATION_KEYS: Final = ("key", "operator", "value", "effect")
 
 
 def _distinct_tolerations(value: Any, at: Location) -> Iterator[Refusal]:
-    keys = [tuple(mapping(one).get(key) or "" for key in _TOLERATION_KEYS) for one in sequence(value)]
+    keys = [tuple(mapping(toleration).get(key) or "" for key in _TOLERATION_KEYS) for toleration in sequence(value)]
     for index, key in enumerate(keys):
         if key in keys[:index]:
             yield (*at, index), "is there already"
@@ -218,40 +220,42 @@ _THOUSAND: Final = 1000
 
 def _limits(limit: Any, at: Location) -> Iterator[Refusal]:
     """Check the limits of one type: their names, and that they do not contradict each other."""
-    kind, given = limit.get("type"), {field: mapping(limit.get(field)) for field in _LIMITS}
+    kind, amounts_by_field = limit.get("type"), {field: mapping(limit.get(field)) for field in _LIMITS}
     if kind == "Pod":
         for field in ("default", "defaultRequest"):
-            if given[field]:
+            if amounts_by_field[field]:
                 yield (*at, field), "is not for type Pod"
-            given[field] = {}
+            amounts_by_field[field] = {}
     if kind in ("Pod", "Container"):
         for field in _LIMITS:
-            yield from amounts(dict.fromkeys(given[field], "0"), (*at, field))
-    if kind == "PersistentVolumeClaim" and "storage" not in {**given["min"], **given["max"]}:
+            yield from amounts(dict.fromkeys(amounts_by_field[field], "0"), (*at, field))
+    if kind == "PersistentVolumeClaim" and "storage" not in {**amounts_by_field["min"], **amounts_by_field["max"]}:
         yield (*at, "max"), Excused("is missing: a limit of claims has a min or a max of storage")
     for less, more, refused in _ORDERED:
-        for name in given[less].keys() & given[more].keys():
-            if amount_of(given[less][name], name) > amount_of(given[more][name], name):
-                message = f"{less} of {given[less][name]} is more than {more} of {given[more][name]}"
+        for name in amounts_by_field[less].keys() & amounts_by_field[more].keys():
+            if amount_of(amounts_by_field[less][name], name) > amount_of(amounts_by_field[more][name], name):
+                message = (
+                    f"{less} of {amounts_by_field[less][name]} is more than {more} of {amounts_by_field[more][name]}"
+                )
                 yield (*at, refused, name), message
-    yield from _firm_defaults(given, at)
-    yield from _ratios(given, at)
+    yield from _firm_defaults(amounts_by_field, at)
+    yield from _ratios(amounts_by_field, at)
 
 
-def _firm_defaults(given: Mapping[str, Mapping[str, Any]], at: Location) -> Iterator[Refusal]:
-    requests, limits = given["defaultRequest"], given["default"]
+def _firm_defaults(amounts_by_field: Mapping[str, Mapping[str, Any]], at: Location) -> Iterator[Refusal]:
+    requests, limits = amounts_by_field["defaultRequest"], amounts_by_field["default"]
     for name in requests.keys() & limits.keys():
         if not is_native(name) and amount_of(requests[name], name) < amount_of(limits[name], name):
             yield (*at, "defaultRequest", name), f"is not the default of {limits[name]}: it cannot be overcommitted"
 
 
-def _ratios(given: Mapping[str, Mapping[str, Any]], at: Location) -> Iterator[Refusal]:
-    for name, written in given["maxLimitRequestRatio"].items():
+def _ratios(amounts_by_field: Mapping[str, Mapping[str, Any]], at: Location) -> Iterator[Refusal]:
+    for name, written in amounts_by_field["maxLimitRequestRatio"].items():
         ratio, place = amount_of(written, "cpu"), (*at, "maxLimitRequestRatio", name)
-        least, most = (amount_of(given[field].get(name, 0), name) for field in ("min", "max"))
+        least, most = (amount_of(amounts_by_field[field].get(name, 0), name) for field in ("min", "max"))
         if ratio < _THOUSAND:
             yield place, f"{written} is less than 1"
-        elif name in given["min"] and name in given["max"] and ratio * least > most * _THOUSAND:
+        elif name in amounts_by_field["min"] and name in amounts_by_field["max"] and ratio * least > most * _THOUSAND:
             yield place, f"{written} is more than max divided by min"
 
 
@@ -315,7 +319,10 @@ def _scoped(value: Any, at: Location) -> Iterator[Refusal]:
     selected = sequence(mapping(value.get("scopeSelector")).get("matchExpressions"))
     for place, scopes in (
         ((*at, "scopes"), [str(scope) for scope in sequence(value.get("scopes"))]),
-        ((*at, "scopeSelector", "matchExpressions"), [str(mapping(one).get("scopeName")) for one in selected]),
+        (
+            (*at, "scopeSelector", "matchExpressions"),
+            [str(mapping(term).get("scopeName")) for term in selected],
+        ),
     ):
         for scope in scopes:
             if beyond := sorted(hard - _OF_SCOPES.get(scope, frozenset(hard))):
@@ -401,7 +408,7 @@ def _replicas(value: Any, at: Location) -> Iterator[Refusal]:
     if isinstance(least, int) and isinstance(most, int) and 0 < most < least:
         yield (*at, "maxReplicas"), f"{most} is less than minReplicas of {least}"
     if least == 0 and not any(
-        mapping(one).get("type") in ("Object", "External") for one in sequence(value.get("metrics"))
+        mapping(metric).get("type") in ("Object", "External") for metric in sequence(value.get("metrics"))
     ):
         yield (*at, "minReplicas"), "0 needs a metric of type Object or External, which exists without pods"
 

@@ -80,19 +80,19 @@ _resources: Final = object_with({"limits": amounts, "requests": amounts}, _reque
 
 def _of_pod(spec: Any, at: Location) -> Iterator[Refusal]:
     """Check the amounts of the pod as a whole beside those of its containers (validatePodResources)."""
-    whole = mapping(spec.get("resources"))
-    if not whole:
+    pod_resources = mapping(spec.get("resources"))
+    if not pod_resources:
         return
-    limits = mapping(whole.get("limits"))
-    requests = {**limits, **mapping(whole.get("requests"))}
+    limits = mapping(pod_resources.get("limits"))
+    requests = {**limits, **mapping(pod_resources.get("requests"))}
     for kind in ("requests", "limits"):
-        for name in mapping(whole.get(kind)):
+        for name in mapping(pod_resources.get(kind)):
             if not is_pod_level(name):
                 message = "a pod as a whole takes cpu, memory and huge pages alone; state it for a container"
                 yield (*at, "resources", kind, name), message
     needed = _needed_by_containers(spec)
     for name, value in requests.items():
-        place = (*at, "resources", "requests" if name in mapping(whole.get("requests")) else "limits", name)
+        place = (*at, "resources", "requests" if name in mapping(pod_resources.get("requests")) else "limits", name)
         if amount_of(value, name) > amount_of(limits.get(name, value), name):
             yield place, f"{value} is more than the limit of {limits[name]}"
         elif is_pod_level(name) and amount_of(value, name) < needed.get(name, 0):
@@ -190,14 +190,16 @@ _amount_field: Final = like(
     1 << 20,
     "an amount, as limits.cpu or requests.memory",
 )
+_map_key: Final = like(r"(?!\.\.?$)(?!\.\.)[-._a-zA-Z0-9]+", 253, "a key of a ConfigMap or a Secret")
+_of_map: Final = object_with({"name": dns_name, "key": _map_key}, needs=["name", "key"])
 _env: Final = object_with(
     {
         "name": _env_name,
         "value": plain_text,
         "valueFrom": object_with(
             {
-                "configMapKeyRef": object_with({}, needs=["key"]),
-                "secretKeyRef": object_with({}, needs=["key"]),
+                "configMapKeyRef": _of_map,
+                "secretKeyRef": _of_map,
                 "fieldRef": object_with({"fieldPath": _env_field}, needs=["fieldPath"]),
                 "resourceFieldRef": object_with({"resource": _amount_field}, needs=["resource"]),
             },
@@ -208,8 +210,11 @@ _env: Final = object_with(
     needs=["name"],
 )
 _named: Final = object_with({}, needs=["name"])
+_whole_map: Final = object_with(
+    {"name": lambda name, at: dns_name(name.removesuffix("-") if isinstance(name, str) else name, at)}, needs=["name"]
+)
 _env_from: Final = object_with(
-    {"prefix": _env_name, "configMapRef": _named, "secretRef": _named},
+    {"prefix": _env_name, "configMapRef": _whole_map, "secretRef": _whole_map},
     exclusive(["configMapRef", "secretRef"], is_needed=True, what="an entry"),
 )
 

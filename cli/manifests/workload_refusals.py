@@ -95,13 +95,13 @@ def _selects(value: Any, at: Location) -> Iterator[Refusal]:
     yield from _matching(selector, own_labels, (*at, "selector"))
 
 
-def _workload(fields: Mapping[str, Check], *whole: Check, name: Check = dns_name) -> Check:
+def _workload(fields: Mapping[str, Check], *spec_checks: Check, name: Check = dns_name) -> Check:
     counts = dict.fromkeys(
         ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"), not_negative
     )
     parts = {"selector": label_selector, "template": _template_with(["Always"]), **counts, **fields}
     return object_with(
-        {"metadata": metadata_with(name), "spec": object_with(parts, _selects, *whole, needs=["template"])},
+        {"metadata": metadata_with(name), "spec": object_with(parts, _selects, *spec_checks, needs=["template"])},
         needs=["spec"],
     )
 
@@ -131,8 +131,8 @@ def _claimed(value: Any, at: Location) -> Iterator[Refusal]:
     spec = mapping(template.get("spec"))
     volumes = [volume for volume in sequence(spec.get("volumes")) if str(mapping(volume).get("name")) not in names]
     parts = {key: part for key, part in spec.items() if key not in ("subdomain", "hostname")}
-    whole = {**template, "spec": {**parts, "volumes": [*volumes, *claims]}} if claims else template
-    yield from _template_with(["Always"])(whole, (*at, "template"))
+    mounted = {**template, "spec": {**parts, "volumes": [*volumes, *claims]}} if claims else template
+    yield from _template_with(["Always"])(mounted, (*at, "template"))
 
 
 def _name_of(obj: object) -> Any:
@@ -261,8 +261,8 @@ def _time_zone(value: Any, at: Location) -> Iterator[Refusal]:
         return
     from zoneinfo import available_timezones
 
-    known = available_timezones()
-    if not value or value.lower() == "local" or (_NEWEST_ZONE in known and value not in known):
+    known_zones = available_timezones()
+    if not value or value.lower() == "local" or (_NEWEST_ZONE in known_zones and value not in known_zones):
         yield at, f"{value!r} is no time zone: they are called as Europe/Berlin or Etc/UTC"
 
 

@@ -395,6 +395,7 @@ def written_fields() -> str:
             continue
         described = getattr(models, kind)
         types = {described.attribute_map[name]: _written(text) for name, text in described.openapi_types.items()}
+        types |= {name: "number" for name in _NUMBERS if types.get(name) == ""}
         types |= {name: text.replace("string", "amount") for name, text in types.items() if (kind, name) in _AMOUNTS}
         types |= {"status": ""} if kind in roots and "status" in types else {}  # controllers write it
         fields[kind] = dict(sorted(types.items()))
@@ -422,6 +423,9 @@ _AMOUNTS: Final = frozenset(
     }
 )
 """Type and field of amounts, which the client calls texts although numbers are taken, too."""
+
+_NUMBERS: Final = ("maxSurge", "maxUnavailable", "minAvailable", "port")
+"""Fields that take a whole number, or a text such as 25% or the name of a port."""
 
 
 def _written(text: str) -> str:
@@ -570,6 +574,7 @@ _TAKES: Final[Mapping[str, Callable[[object], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
     "amount": lambda value: not isinstance(value, bool) and _AMOUNT(str(value).strip()) is not None,
+    "number": lambda value: isinstance(value, str) or _TAKES["integer"](value),
     "integer": lambda value: (type(value) is int) or (isinstance(value, float) and value.is_integer()),
 }
 _CALLED: Final = {
@@ -577,6 +582,7 @@ _CALLED: Final = {
     "boolean": "true or false",
     "integer": "a whole number",
     "amount": "an amount, as 500m or 1Gi",
+    "number": "a whole number or text",
 }
 
 

@@ -130,7 +130,7 @@ def with_rollouts(
 def _with_settling_room(
     moves: MoveHistoryStore,
     view: ClusterState,
-    known: Mapping[str, Rollout],
+    stored_rollouts: Mapping[str, Rollout],
     warnings: ObjectWarnings,
     report: RunReport,
 ) -> ClusterState:
@@ -139,8 +139,8 @@ def _with_settling_room(
     The first wish is followed at once, and so is the end of one that stood for an hour.
     """
     now, bought = view.snapshot.now, _bought_for_room(view)
-    rows = _rows_of_room(view, bought, known)
-    changed = {key: row for key, row in rows.items() if row != known.get(key)}
+    rows = _rows_of_room(view, bought, stored_rollouts)
+    changed = {key: row for key, row in rows.items() if row != stored_rollouts.get(key)}
     if changed:
         moves.write(MoveHistory(rollouts=changed), now)
     settling = [rows[key] for key in bought if rows[key].changed_at and rows[key].is_settling(now)]
@@ -160,14 +160,14 @@ def _with_settling_room(
 
 
 def _rows_of_room(
-    view: ClusterState, bought: Mapping[str, Sequence[ClaimRecord]], known: Mapping[str, Rollout]
+    view: ClusterState, bought: Mapping[str, Sequence[ClaimRecord]], stored_rollouts: Mapping[str, Rollout]
 ) -> dict[str, Rollout]:
     """Return key → the row of what asks for room now; a claim is proof of a wish that no pass has seen."""
     now, rows = view.snapshot.now, dict[str, Rollout]()
-    keys = {*bought, *(key for key in known if key.startswith((WARM, BUFFER)))}
-    said = _said_of_room(view) if keys else {}
+    keys = {*bought, *(key for key in stored_rollouts if key.startswith((WARM, BUFFER)))}
+    text_by_key = _said_of_room(view) if keys else {}
     for key in sorted(keys):
-        text, before = said.get(key, ""), known.get(key)
+        text, before = text_by_key.get(key, ""), stored_rollouts.get(key)
         if before is None and not text:
             before = said_now(None, key, "bought", max(claim.requested_at for claim in bought[key]))
         row = said_now(before, key, text, now)
@@ -193,7 +193,7 @@ def _said_of_room(view: ClusterState) -> dict[str, str]:
     Neither are the replicas of a workload of which a buffer is a percentage: autoscalers change them on purpose.
     """
     snapshot = view.snapshot
-    said = {
+    text_by_key = {
         WARM + pool.name: rules_digest(_of_room(rules_of(pool, snapshot.calendars)), of_room=True)
         for pool in snapshot.node_pools
     }
@@ -202,8 +202,8 @@ def _said_of_room(view: ClusterState) -> dict[str, str]:
         name, spec = f"{written.metadata.namespace or 'default'}/{written.metadata.name}", written.spec
         if name in shapes:
             parts = (spec.replicas, spec.percentage, sorted((spec.limits or {}).items()), sorted(shapes[name].items()))
-            said[BUFFER + name] = blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()
-    return said
+            text_by_key[BUFFER + name] = blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()
+    return text_by_key
 
 
 def _of_room(rules: Iterable[CalendarRule]) -> tuple[CalendarRule, ...]:

@@ -220,8 +220,8 @@ class DeletedPools(Sweep):
         present = {pool.name for pool in view.snapshot.node_pools if pool.deleted_at is None}
         of_pools = (record for record in view.claims.values() if not record.plan.made_by_hand)
         gone = sorted({record.plan.node_pool for record in of_pools} - present)
-        said = dict.fromkeys(present, "present") | dict.fromkeys(gone, "gone")
-        waiting = self._changes.waiting(PRESENCE, said, gone, round_)
+        presence = dict.fromkeys(present, "present") | dict.fromkeys(gone, "gone")
+        waiting = self._changes.waiting(PRESENCE, presence, gone, round_)
         gone = [pool for pool in gone if pool not in waiting]
         round_.each(gone, lambda pool: self._terminate_claims_of(pool, round_), subject=lambda pool: f"NodePool {pool}")
 
@@ -273,8 +273,12 @@ class StaticCapacity(Sweep):
             self._wake_ups.send([wake_up(WAKE_UP)])
         wanted = {pool.name: pool.replicas for pool in snapshot.node_pools if pool.is_static}
         spare = surplus(snapshot)
-        said = {name: str(replicas) for name, replicas in wanted.items()}
-        waiting = self._changes.waiting(REPLICAS, said, {claim.node_pool for claim in spare}, round_) if said else ()
+        replicas_by_pool = {name: str(replicas) for name, replicas in wanted.items()}
+        waiting = (
+            self._changes.waiting(REPLICAS, replicas_by_pool, {claim.node_pool for claim in spare}, round_)
+            if replicas_by_pool
+            else ()
+        )
         spare = tuple(claim for claim in spare if claim.node_pool not in waiting)
         if not spare:
             return

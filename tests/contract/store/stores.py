@@ -73,7 +73,7 @@ def requested(store: Store, *names: str, pool: str = "default") -> list[ClaimRec
 
 def going(*claims: ClaimRecord) -> list[ClaimChange]:
     """Claims that give back their share of the limits as they start to go."""
-    return [ClaimChange(found, msgspec.structs.replace(found, reserved={})) for found in claims]
+    return [ClaimChange(record, msgspec.structs.replace(record, reserved={})) for record in claims]
 
 
 def counters(store: Store, pool: str = "default") -> tuple[dict[str, int], int]:

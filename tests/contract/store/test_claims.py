@@ -35,7 +35,7 @@ def test_a_claim_round_trips(store: Store) -> None:
 
 def test_claims_are_listed_by_name(store: Store) -> None:
     store.stores.claims.request([claim(f"c-{n}") for n in (3, 1, 2)], {}, store.planner())
-    assert [found.name for found in store.stores.claims.all()] == ["c-1", "c-2", "c-3"]
+    assert [record.name for record in store.stores.claims.all()] == ["c-1", "c-2", "c-3"]
 
 
 def test_asking_twice_stores_and_reserves_once(store: Store) -> None:
@@ -43,7 +43,7 @@ def test_asking_twice_stores_and_reserves_once(store: Store) -> None:
     limits = {"default": {"nodes": 1}}
     store.stores.claims.request([claim("a")], limits, store.planner())
     again = store.stores.claims.request([claim("a")], limits, store.planner())
-    assert [found.name for found in again.accepted] == ["a"]
+    assert [record.name for record in again.accepted] == ["a"]
 
 
 def test_the_second_of_two_writers_is_refused(store: Store) -> None:
@@ -102,7 +102,7 @@ def test_everything_is_listed_however_much_there_is(table: DynamoTable) -> None:
     claims = [msgspec.structs.replace(claim(f"c-{n:02d}"), node_name=noise(50_000)) for n in range(25)]
     for found in claims:
         store.stores.claims.request([found], {}, store.planner())
-    assert [found.name for found in store.stores.claims.all()] == [found.name for found in claims]
+    assert [record.name for record in store.stores.claims.all()] == [record.name for record in claims]
 
 
 def test_a_claim_whose_row_is_lost_is_stored_again_whatever_the_limits(store: Store) -> None:
@@ -156,7 +156,7 @@ def test_no_more_claims_leave_than_the_bound_allows(store: Store) -> None:
     """Otherwise, two concurrent functions each spend the whole budget."""
     a, b, c = requested(store, "a", "b", "c")
     first = store.stores.claims.disrupt(going(a, b), {"default": 2})
-    assert [found.is_disrupting for found in first.claims] == [True, True]
+    assert [claim.is_disrupting for claim in first.claims] == [True, True]
     assert store.stores.claims.disrupt(going(c), {"default": 2}) == Disrupted((), None, ("default",))
     assert store.stores.claims.get("c") == c
     assert counters(store) == ({"cpu": 2000, "nodes": 1}, 2)

@@ -30,15 +30,15 @@ def test_a_limit_is_kept_to_the_last_node(store: Store) -> None:
     """Otherwise, a NodePool costs more than its owner allowed."""
     claims = [claim(f"c{n}") for n in range(5)]
     requested = store.stores.claims.request(claims, {"default": {"nodes": 3}}, store.planner())
-    assert [found.name for found in requested.accepted] == ["c0", "c1", "c2"]
-    assert [found.name for found in requested.refused] == ["c3", "c4"]
+    assert [record.name for record in requested.accepted] == ["c0", "c1", "c2"]
+    assert [record.name for record in requested.refused] == ["c3", "c4"]
     assert len(store.stores.claims.all()) == 3
 
 
 def test_pools_have_limits_of_their_own(store: Store) -> None:
     claims = [claim("a", pool="one"), claim("b", pool="two")]
     requested = store.stores.claims.request(claims, {"one": {"cpu": 1000}}, store.planner())
-    assert [found.name for found in requested.accepted] == ["b"]
+    assert [record.name for record in requested.accepted] == ["b"]
 
 
 def test_limits_that_node_pools_share_are_kept_together(store: Store) -> None:
@@ -141,7 +141,7 @@ def test_a_claim_with_a_node_pool_keeps_its_limit_without_a_lease(store: Store) 
     """Whoever sets a limit means it, whoever makes the NodeClaim."""
     limits = {"default": {"nodes": 1}}
     found = [store.stores.claims.request([claim(name)], limits, None) for name in ("a", "b")]
-    assert [len(one.accepted) for one in found] == [1, 0]
+    assert [len(requested.accepted) for requested in found] == [1, 0]
 
 
 def test_a_claim_is_released_only_with_what_it_reserved(store: Store) -> None:
@@ -154,7 +154,7 @@ def test_a_claim_is_released_only_with_what_it_reserved(store: Store) -> None:
     store.stores.claims.forget(moved)
     store.stores.claims.forget(moved)
     requested = store.stores.claims.request([claim("b"), claim("c")], limits, store.planner())
-    assert [found.name for found in requested.accepted] == ["b"]
+    assert [record.name for record in requested.accepted] == ["b"]
 
 
 @pytest.mark.parametrize("counter", ["default", GROUP_COUNTER + "costs/all", GROUP_COUNTER + "costs/shop"])
@@ -344,7 +344,7 @@ def test_each_of_many_requests_at_a_reduced_rate_takes_a_turn_of_its_own(on_dyna
             return None
 
     with ThreadPoolExecutor(max_workers=8) as threads:
-        waits = [found for found in threads.map(wait, range(20)) if found is not None]
+        waits = [waited for waited in threads.map(wait, range(20)) if waited is not None]
     assert len(set(waits)) == len(waits) > 0
     assert sorted(waits) == [timedelta(milliseconds=400 * number) for number in range(1, len(waits) + 1)]
 

@@ -253,7 +253,7 @@ def test_who_says_that_an_offering_is_refused_is_named(table: DynamoTable, caplo
 
     assert told(ours) == [(1, 0)]
     assert told(ours) == []
-    assert all(found == (0, 0) for found in told(theirs)), "its own refusals are in its own decisions"
+    assert all(counts == (0, 0) for counts in told(theirs)), "its own refusals are in its own decisions"
     (item,) = (item for item in table.query(PARTITION) if item["sk"]["S"].startswith("named.large#"))
     table.put({**item, "until": {"N": str(int((NOW + timedelta(days=9)).timestamp()))}})
     assert told(ours) == [(0, 1)]

@@ -40,15 +40,17 @@ def test_thresholds_agree_with_comparing_each(amounts: list[int], bound: int) ->
 
 
 @given(st.lists(REQUIREMENTS, max_size=3), st.lists(st.sampled_from((None, *VALUES)), min_size=1, max_size=6))
-def test_masks_agree_with_asking_each_type(asked: list[Requirement], sizes: list[str | None]) -> None:
+def test_masks_agree_with_asking_each_type(requirements: list[Requirement], sizes: list[str | None]) -> None:
     """Otherwise, a type whose label contradicts the pod is launched for it."""
     types = [
         a_type(f"t{number}", zones=ZONES[:1], **({"size": size} if size else {})) for number, size in enumerate(sizes)
     ]
     keys = frozenset({labels.ARCH, labels.OS, "size"} if any(sizes) else {labels.ARCH, labels.OS})
     table = RequirementTable(labels.WELL_KNOWN | keys)
-    number = table.conjunction(asked)
-    expected = [i for i, size in enumerate(sizes) if all(r.has(size) if size else r.tolerates_absence for r in asked)]
+    number = table.conjunction(requirements)
+    expected = [
+        i for i, size in enumerate(sizes) if all(r.has(size) if size else r.tolerates_absence for r in requirements)
+    ]
     if number == IMPOSSIBLE:
         assert expected == []
     elif "size" in keys:

@@ -126,7 +126,7 @@ class Sandbox:
 def played(bucket: Bucket, number: int, sandbox_of: Callable[[int], Sandbox]) -> list[int]:
     """The sizes of entries, one a minute."""
     found = enumerate(documents(number))
-    return [sandbox_of(minute).write(one, NOW + minute * MINUTE) for minute, one in found]
+    return [sandbox_of(minute).write(document, NOW + minute * MINUTE) for minute, document in found]
 
 
 def base_size(bucket: Bucket) -> int:
@@ -151,7 +151,7 @@ def assert_each_is_readable(bucket: Bucket) -> int:
         reader = reader_of(bucket, reads)
         entry, raw = reader.entry(key)
         assert joined(reader.documents(entry, raw)) in known()
-        assert sum(1 for one in reads if read_decision_key(one)) == 1
+        assert sum(1 for key in reads if read_decision_key(key)) == 1
         assert len(reads) <= 1 + LINKS_MAX + 1
         for needed in reads[1:]:
             assert timedelta(0) <= bucket.written_at[key] - bucket.written_at[needed] < RENEWED_AFTER
@@ -492,8 +492,8 @@ def test_at_the_most_four_differences_follow_each_other_and_the_next_is_one_to_t
         world.renew(document, minute)
         spent.append(world.bases.state().spent)
         assert world.bases.state().near == {digest_of(document): NOW + minute * DECISION_BASES_MINUTE}
-    assert [needed_base(world.written(one)) for one in found[1:]] == [*map(digest_of, found[:4]), digest_of(A)]
-    first, last = (len(world.written(one)) for one in (found[1], found[-1]))
+    assert [needed_base(world.written(key)) for key in found[1:]] == [*map(digest_of, found[:4]), digest_of(A)]
+    first, last = (len(world.written(key)) for key in (found[1], found[-1]))
     assert spent == [first] * 4 + [first + last], "only differences to the whole count"
 
 

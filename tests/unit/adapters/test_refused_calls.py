@@ -105,7 +105,7 @@ def test_a_refused_launch_and_what_stays_of_it_are_one(code: str) -> None:
     standing = LaunchDenial(node_class="default", code=code, call="ec2:CreateFleet", message="no")
     raised = f"ec2:CreateFleet: {code}: no"
     among_errors = f"ec2:CreateFleet: {describe({'ErrorCode': code, 'ErrorMessage': 'no'})}"
-    found = {refused_call(said) for said in (standing.refusal(), raised, among_errors)}
+    found = {refused_call(message) for message in (standing.refusal(), raised, among_errors)}
     assert found == {("ec2:CreateFleet", code)}
 
 

@@ -80,9 +80,9 @@ def test_the_summary_compares_before_the_window_with_its_end() -> None:
 
 def test_the_picture_has_three_panels_and_the_window() -> None:
     drawn = ET.fromstring(picture(WEEK, is_open))  # noqa: S314 - our own text
-    lines = [one for one in drawn if one.tag.endswith("polyline")]
+    lines = [element for element in drawn if element.tag.endswith("polyline")]
     assert [len(line.get("points", "").split()) for line in lines] == [168] * 3
-    boxes = [one for one in drawn if one.tag.endswith("rect")]
+    boxes = [element for element in drawn if element.tag.endswith("rect")]
     assert len(boxes) == 6 + 6, "six open hours, and the evictions of each"
 
 
@@ -93,9 +93,9 @@ def test_the_scenario_is_as_long_as_asked(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_no_pod_is_evicted_outside_the_window(tmp_path: Path) -> None:
     day = list(played(scenario(tmp_path, 1, 1)))
-    assert [one.hour for one in day] == list(range(1, 25))
-    assert sum(one.evictions for one in day) == 0
-    assert all(0 < one.bound <= one.dollars for one in day[1:])
+    assert [hour.hour for hour in day] == list(range(1, 25))
+    assert sum(hour.evictions for hour in day) == 0
+    assert all(0 < hour.bound <= hour.dollars for hour in day[1:])
 
 
 # The simulated month: its days are those of Berlin, its worlds have the same pods, and calendars close what they say.

@@ -173,7 +173,7 @@ def test_pods_on_one_host_are_placed_in_the_only_order_that_works() -> None:
         return (TopologySpread(topology_key=labels.HOSTNAME, max_skew=1, selector=a_selector(app=app)),)
 
     pairs = [("d", "b"), ("d", "g"), ("g", "b"), ("g", "d")]
-    pods = [a_pod(f"{n}", cpu="100m", labels={"app": own}, spreads=rule(other)) for n, (own, other) in enumerate(pairs)]
+    pods = [a_pod(f"{n}", cpu="100m", labels={"app": app}, spreads=rule(other)) for n, (app, other) in enumerate(pairs)]
     snapshot = a_world(*pods, a_pod("elsewhere", cpu="100m"))
     (claim,) = schedule(a_world(pods[0])).claims
     here = msgspec.structs.replace(claim, pods=tuple(pod.key for pod in pods))

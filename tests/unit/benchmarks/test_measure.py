@@ -244,10 +244,10 @@ def test_bursts_do_not_come_with_the_schedule(tmp_path: Path) -> None:
 
 def test_silences_stay_within_what_is_known_of_aws() -> None:
     drawn = [silences(Random(seed)) for seed in range(50)]  # noqa: S311 - draws of a world
-    lags = {one["auditLogLag"]["p50"] for one in drawn}
+    lags = {world["auditLogLag"]["p50"] for world in drawn}
     assert len(lags) > 2
-    assert all(int(one["auditLogLag"]["p99"].removesuffix("s")) <= 180 for one in drawn)
-    assert all(25 <= int(one["boot"]["p50"].removesuffix("s")) <= 180 for one in drawn)
+    assert all(int(world["auditLogLag"]["p99"].removesuffix("s")) <= 180 for world in drawn)
+    assert all(25 <= int(world["boot"]["p50"].removesuffix("s")) <= 180 for world in drawn)
 
 
 def test_pages_have_the_figures_of_the_last_run() -> None:

@@ -63,7 +63,7 @@ def play(folder: Path, *steps: dict[str, Any], duration: str = "20m", replicas: 
     (folder / "base.json").write_text(json.dumps({"kind": "List", "items": manifests(replicas=replicas)}))
     (folder / "catalog.json").write_text(json.dumps(catalogue()))
     given = {"duration": duration, "catalog": "catalog.json", "steps": list(steps), **spec}
-    whole = {"manifests": ["base.json"], **{name: one for name, one in given.items() if one is not None}}
+    whole = {"manifests": ["base.json"], **{name: value for name, value in given.items() if value is not None}}
     scenario = {"apiVersion": "fleetwright.dev/v1", "kind": "Scenario", "metadata": {"name": "s"}, "spec": whole}
     path = folder / "s.json"
     path.write_text(json.dumps(scenario))

@@ -34,7 +34,7 @@ def test_files_are_relative_to_the_scenario_and_lists_unfolded(tmp_path: Path) -
     )
     (tmp_path / "pools" / "notes.txt").write_text("not a manifest")
     scenario = read_scenario(write(tmp_path, HEAD + "  manifests: [pools/]\n"))
-    assert [found["metadata"]["name"] for found in scenario.manifests] == ["a", "b", "c"]
+    assert [manifest["metadata"]["name"] for manifest in scenario.manifests] == ["a", "b", "c"]
     assert scenario.duration == timedelta(minutes=90)
 
 
@@ -60,7 +60,7 @@ def test_every_step_of_the_contract_is_read(tmp_path: Path) -> None:
   - {at: 30, events: {kind: delay, count: 1, seconds: 60}}
 """
     scenario = read_scenario(write(tmp_path, HEAD + steps))
-    assert [found["metadata"]["name"] for found in scenario.steps[0].apply or ()] == ["more", "inline"]
+    assert [manifest["metadata"]["name"] for manifest in scenario.steps[0].apply or ()] == ["more", "inline"]
     fault = scenario.steps[13].fault
     assert fault is not None
     assert fault.lasting == timedelta(minutes=5)
@@ -212,7 +212,7 @@ def test_a_share_of_a_gpu_counts_as_one(tmp_path: Path) -> None:
     pods = read_trace(tmp_path / "t.csv", Trace(format="openb", file="t", since=100, until=200))
     requests = [p.manifest["spec"]["containers"][0]["resources"]["requests"] for p in pods]
     assert requests[0] == {"cpu": "16500m", "memory": "51200Mi"}
-    assert [found.get("nvidia.com/gpu") for found in requests] == [None, "1", "8"]
+    assert [amounts.get("nvidia.com/gpu") for amounts in requests] == [None, "1", "8"]
 
 
 @pytest.mark.parametrize(

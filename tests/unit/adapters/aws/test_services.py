@@ -63,7 +63,7 @@ def ask_together(service: Slow) -> list[dict[str, str] | BaseException]:
         while gathered._next.callers < len(OTHERS):
             continue
         service.go_on.set()
-        return [found.exception() or found.result() for found in (first, *rest)]
+        return [future.exception() or future.result() for future in (first, *rest)]
 
 
 def test_ids_requested_during_a_call_share_the_next_one() -> None:

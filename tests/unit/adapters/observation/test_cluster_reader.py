@@ -173,8 +173,8 @@ def test_calendars_are_part_of_every_observation() -> None:
     found, lab, _ = reader()
     lab.kubernetes.put(A_CALENDAR)
     for objects in (found.complete(), found.without_pods(), found.for_launches()):
-        assert [one["metadata"]["name"] for one in objects.by_kind[resources.CALENDARS]] == ["office"]
-    assert [one["metadata"]["name"] for one in found.hours()[resources.CALENDARS]] == ["office"]
+        assert [obj["metadata"]["name"] for obj in objects.by_kind[resources.CALENDARS]] == ["office"]
+    assert [obj["metadata"]["name"] for obj in found.hours()[resources.CALENDARS]] == ["office"]
 
 
 def test_an_observation_without_pods_lists_what_repair_needs() -> None:

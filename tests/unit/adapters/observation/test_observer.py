@@ -256,7 +256,7 @@ def world() -> World:
 
 def open_market_closed(catalogue: Catalogue, node_class: str = "default") -> set[tuple[str, str]]:
     """Zone and capacity type of what cannot be launched."""
-    offerings = (offering for found in catalogue.types_for(node_class) for offering in found.offerings)
+    offerings = (offering for instance_type in catalogue.types_for(node_class) for offering in instance_type.offerings)
     return {(offering.zone, offering.capacity_type) for offering in offerings if not offering.available}
 
 
@@ -524,15 +524,17 @@ A, B = "us-east-1a", "us-east-1b"
 TYPES = tuple(a_type(name, zones=(A, B), price=price) for name, price in (("small", 0.1), ("large", 0.4)))
 PLAIN = Catalogue(default=TYPES)
 BOTH = Catalogue(default=TYPES, by_node_class={"other": TYPES})
-EVERY = frozenset(offering.key for found in TYPES for offering in found.offerings)
+EVERY = frozenset(offering.key for instance_type in TYPES for offering in instance_type.offerings)
 
 
 def closed(catalogue: Catalogue, node_class: str = "default") -> frozenset[OfferingKey]:
     """What a class cannot launch; nothing but the availability of offerings has changed."""
     types = catalogue.types_for(node_class)
-    offerings = [offering for found in types for offering in found.offerings]
-    assert [found.name for found in types] == [found.name for found in TYPES]
-    assert [(o.key, o.price) for o in offerings] == [(o.key, o.price) for found in TYPES for o in found.offerings]
+    offerings = [offering for instance_type in types for offering in instance_type.offerings]
+    assert [instance_type.name for instance_type in types] == [instance_type.name for instance_type in TYPES]
+    assert [(o.key, o.price) for o in offerings] == [
+        (o.key, o.price) for instance_type in TYPES for o in instance_type.offerings
+    ]
     return frozenset(offering.key for offering in offerings if not offering.available)
 
 

@@ -97,7 +97,7 @@ def test_moments_that_say_nothing_new_change_nothing() -> None:
     """Each would cost a plan: since when a condition holds, when a pod last came or went, how long a nomination lasts."""
     snapshot = fleet()
     (claim,) = snapshot.node_claims
-    since = {name: Condition(found.status, changed_at=NOW) for name, found in claim.conditions.items()}
+    since = {name: Condition(condition.status, changed_at=NOW) for name, condition in claim.conditions.items()}
     for changes in (
         {"node_claims": (msgspec.structs.replace(claim, conditions=since),)},
         {"node_claims": (msgspec.structs.replace(claim, last_pod_event_at=NOW),)},

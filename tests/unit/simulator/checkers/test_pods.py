@@ -297,7 +297,7 @@ def test_an_instance_that_nobody_knows_is_an_orphan_after_a_while() -> None:
     story.wait(minutes=10).record("simulationEnded")
     assert story.verdict().count("orphanedInstances") == 0
     story.wait(minutes=15).record("simulationEnded")
-    assert [found.message.split()[0] for found in story.verdict().violations] == ["i-lost"]
+    assert [violation.message.split()[0] for violation in story.verdict().violations] == ["i-lost"]
 
 
 def occupied(owner: str = "ReplicaSet/web") -> Story:

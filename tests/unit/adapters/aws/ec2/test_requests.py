@@ -60,7 +60,7 @@ class Ec2:
 def test_a_dry_run_carries_the_tags_of_every_kind_that_the_launch_creates(capacity_type: str) -> None:
     """Our own role demands the cluster's tags on all of them; a tag for a kind that is not created fails the request."""
     request = _one_instance(rendered(a_type("m5.large", capacity_types=(capacity_type,))))
-    kinds = [given["ResourceType"] for given in request["TagSpecifications"]]
+    kinds = [specification["ResourceType"] for specification in request["TagSpecifications"]]
     spot = ["spot-instances-request"] if capacity_type == labels.SPOT else []
     assert kinds == ["instance", "volume", "network-interface", *spot]
     for given in request["TagSpecifications"]:
@@ -138,7 +138,7 @@ def asked(ec2: Ec2, operation: str) -> list[dict[str, Any]]:
 def test_instances_of_a_lost_answer_are_found_before_anything_is_blamed() -> None:
     """All offerings were remembered as without capacity, by every cluster of the account, while the instances ran."""
     ec2 = Ec2(CreateFleet=[REPEATED], DescribeInstances={"Reservations": [{"Instances": [RUNNING]}]})
-    assert [found.instance_id for found in launched(ec2).instances] == ["i-1"]
+    assert [instance.instance_id for instance in launched(ec2).instances] == ["i-1"]
     assert len(asked(ec2, "CreateFleet")) == 1
 
 

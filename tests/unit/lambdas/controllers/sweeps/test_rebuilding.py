@@ -307,7 +307,7 @@ def a_node(name: str, instance: Instance) -> Node:
 
 
 def problems(classified: UnclaimedInstances) -> list[str]:
-    return [unclaimed.problem for unclaimed in classified.unclaimed]
+    return [stray.problem for stray in classified.unclaimed]
 
 
 def test_the_instance_of_a_known_claim_is_none_of_them() -> None:
@@ -372,21 +372,19 @@ class TestAStranger:
     def test_can_have_its_claim_rebuilt(self) -> None:
         instance = an_instance(7, "x")
         classified = found_in(instance)
-        assert [(unclaimed.instance, unclaimed.node, unclaimed.problem) for unclaimed in classified.unclaimed] == [
-            (instance, None, "")
-        ]
+        assert [(stray.instance, stray.node, stray.problem) for stray in classified.unclaimed] == [(instance, None, "")]
         assert classified.rebuildable == classified.unclaimed
 
     def test_comes_with_its_node(self) -> None:
         instance = an_instance(7, "x")
         classified = found_in(instance, nodes=(a_node("n", instance), a_node("m", an_instance(8, "y"))))
-        assert [unclaimed.node.name for unclaimed in classified.unclaimed if unclaimed.node is not None] == ["n"]
+        assert [stray.node.name for stray in classified.unclaimed if stray.node is not None] == ["n"]
 
     def test_with_two_nodes_comes_without_any(self) -> None:
         """One of them is stale, and which is not known."""
         instance = an_instance(7, "x")
         classified = found_in(instance, nodes=(a_node("n", instance), a_node("m", instance)))
-        assert [unclaimed.node for unclaimed in classified.unclaimed] == [None]
+        assert [stray.node for stray in classified.unclaimed] == [None]
 
     @pytest.mark.parametrize(("age", "count"), [(timedelta(seconds=59), 0), (YOUNG, 1)])
     def test_that_was_launched_just_now_may_be_stored_in_a_moment(self, age: timedelta, count: int) -> None:
@@ -433,7 +431,7 @@ class TestAStranger:
 
     def test_of_several_the_first_id_comes_first(self) -> None:
         classified = found_in(an_instance(9, "z"), an_instance(7, "x"), an_instance(8, "y"))
-        assert [unclaimed.instance.instance_id for unclaimed in classified.unclaimed] == ["i-7", "i-8", "i-9"]
+        assert [stray.instance.instance_id for stray in classified.unclaimed] == ["i-7", "i-8", "i-9"]
         assert classified.tagged == 3
 
 
@@ -461,7 +459,7 @@ class TestAnAwaitedInstance:
         launch = launch_name(claim)
         classified = found_in(unnamed(7, launch), unnamed(8, launch), claims=(claim,))
         assert [instance.instance_id for instance, _ in classified.awaited] == ["i-7"]
-        assert [unclaimed.instance.instance_id for unclaimed in classified.unclaimed] == ["i-8"]
+        assert [stray.instance.instance_id for stray in classified.unclaimed] == ["i-8"]
 
     def test_that_was_named_already_goes_to_the_claim_of_that_name(self) -> None:
         """The run that named it died before it stored the row."""

@@ -40,7 +40,7 @@ class Bench(FakeAccount):
             Filters=[{"Name": "tag:karpenter.sh/discovery", "Values": ["fleetwright"]}]
         )["SecurityGroups"][0]["GroupId"]
         subnets = self.ec2.describe_subnets(Filters=[{"Name": "tag:karpenter.sh/discovery", "Values": ["fleetwright"]}])
-        self.subnets = {found["AvailabilityZone"]: found["SubnetId"] for found in subnets["Subnets"]}
+        self.subnets = {subnet["AvailabilityZone"]: subnet["SubnetId"] for subnet in subnets["Subnets"]}
         self.ec2.create_launch_template(
             LaunchTemplateName="nodes",
             LaunchTemplateData={
@@ -168,7 +168,7 @@ def test_lists_lack_new_instances_and_their_tags() -> None:
 def listed(bench: Bench, **asked: Any) -> list[str]:
     """The instances of an answer."""
     reservations = bench.ec2.describe_instances(**asked)["Reservations"]
-    return [i["InstanceId"] for found in reservations for i in found["Instances"]]
+    return [i["InstanceId"] for reservation in reservations for i in reservation["Instances"]]
 
 
 def test_health_says_again_what_it_said_and_names_what_is_resolved() -> None:
