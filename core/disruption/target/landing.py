@@ -389,11 +389,12 @@ def _varying(choices: Sequence[Mapping[str, tuple[str, ...]]]) -> Iterator[str]:
 
 
 def _keys(group: PodGroup) -> frozenset[str]:
-    """Return the labels of a node that decide whether it takes the pods; volumes and topology rules may ask for a zone."""
+    """Return the labels of a node that decide whether it takes the pods; volumes may ask for a zone."""
     spec = group.signature.spec
     terms = (*spec.node_selector, *(r for term in spec.required_terms for r in term.requirements))
-    has_domains = bool(spec.volumes) or any(step.zone_rules for step in group.steps)
-    return frozenset((*(r.key for r in terms), *((labels.ZONE,) if has_domains else ())))
+    rules = (rule for step in group.steps for rule in step.zone_rules)
+    of_volumes = (labels.ZONE,) if spec.volumes else ()
+    return frozenset((*(r.key for r in terms), *(rule.key for rule in rules), *of_volumes))
 
 
 # Scores of nodes for one pod.
