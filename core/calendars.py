@@ -578,8 +578,8 @@ def _places(snapshot: Snapshot, nodes: Container[str], wanted: Mapping[str, int]
         if pod.node_name in free and pod.is_active:
             for name in wanted:
                 free[pod.node_name][name] = free[pod.node_name].get(name, 0) - pod.spec.requests.get(name, 0)
-    each = (min(room.get(name, 0) // amount for name, amount in wanted.items()) for room in free.values())
-    return sum(max(0, places) for places in each)
+    per_node = (min(room.get(name, 0) // amount for name, amount in wanted.items()) for room in free.values())
+    return sum(max(0, places) for places in per_node)
 
 
 def _may_use(pod: Pod, pool: NodePool, template: Requirements) -> bool:

@@ -211,19 +211,19 @@ class Diving:
         loads = self._generation.substitutions.assigned(
             bought.loads, flows=solution.flows, demand=demand, integrality_tolerance=tolerance
         )
-        _top_up(self._problem, bought.types, loads, left=demand - loads.sum(axis=0))
+        _top_up(self._problem, bought.types, loads, pods_left=demand - loads.sum(axis=0))
         used = loads.any(axis=1)
         return Packing(bought.types[used], loads[used])
 
 
-def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, left: Ints) -> None:
+def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, pods_left: Ints) -> None:
     """Put remaining pods ([item]) into the free capacity, large ones first; `loads` are changed in place."""
     # free[m, r] = capacity[m, r] - Σ_i loads[m, i] requests[i, r]. A machine takes min_r ⌊free[m, r] / requests[i, r]⌋ more
     # pods of item i, and no more than fit[i, type] in all.
     # Room only shrinks, so an item that fits no machine at first is left out.
     free = problem.capacity[types] - loads @ problem.requests
     order = largest_first(problem.requests, problem.capacity.max(axis=0))
-    order = order[left[order] > 0]
+    order = order[pods_left[order] > 0]
     fits = problem.fit[order][:, types] > 0
     for requested, there in zip(problem.requests[order].T, free.T, strict=True):
         fits &= requested[:, None] <= there[None, :]
@@ -233,7 +233,7 @@ def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, left: Ints) ->
         room = problem.fit[item, types] - loads[:, item]
         if requested.size:
             room = np.minimum(room, (free[:, requested] // requests[requested]).min(axis=1))
-        amounts = distributed(left[item], np.maximum(room, 0))
+        amounts = distributed(pods_left[item], np.maximum(room, 0))
         loads[:, item] += amounts
         free -= amounts[:, None] * requests
 
